@@ -15,14 +15,13 @@ from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, Options
 from claude_agent_py._launch.environment import surroundings
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.children.assignment import Assignment, Brief, ChildReport, Priority
+from claude_agent_py.children.assignment import Brief, ChildReport, Priority
 from claude_agent_py.children.process_options import (
     build_process_options,
     find_ineffective_fields,
     has_answering_handler,
 )
 from claude_agent_py.children.run import ChildRun
-from claude_agent_py.children.tree import get_node
 from claude_agent_py.client import Client, current_client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import IDLE_LIMIT
@@ -138,7 +137,9 @@ class ChildAgent:
             ConnectionClosedError: The client is not open.
         """
         first_line = next(iter(brief.title.strip().splitlines()), "")
-        assignment = Assignment(
+        run = ChildRun(
+            parent=client,
+            options=self.options_under(client),
             agent_id=self.id,
             brief=replace(brief, title=first_line[:TITLE_CHARS]),
             prompt=brief.prompt(with_title=is_awaited),
@@ -150,10 +151,9 @@ class ChildAgent:
             tool_use_id=tool_use_id,
             timeout=self.timeout,
         )
-        node = get_node(client)
-        run = ChildRun(assignment, node, self.options_under(client))
         run.begin()
-        node.define(self.id, self.definition)
+        for session in client.connection.lineage:
+            session.agents[self.id] = self.definition
         return run
 
     def options_under(self, client: Client) -> ClientOptions:

@@ -1,9 +1,6 @@
-"""The assignment of a child agent, with the ids under which the parent tracks it; its usage; its report."""
+"""The brief that a child agent gets, its usage, and its report."""
 
-import itertools
-import secrets
-import time
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py.agents.guide import shorten_report
@@ -49,40 +46,6 @@ class Brief:
     def to_json(self) -> JSONObject:
         """Return the brief as JSON, for `Task.brief` and for records."""
         return asdict(self) | {"artifacts": list(self.artifacts)}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Assignment:
-    """The parameters of one run of a child."""
-
-    agent_id: str
-    brief: Brief
-    prompt: str
-    is_awaited: bool
-    """Whether a tool call blocks until the run ends."""
-    max_report_chars: int
-    """Maximum length of the report to the parent's model."""
-    asks_parent: bool = True
-    """Whether the parent's handlers answer the child's questions."""
-    parent_task_id: str | None = None
-    author: str | None = None
-    """The agent that starts the child; None means the agent of the parent task."""
-    tool_use_id: str | None = None
-    timeout: float | None = None
-    """In seconds; None means no limit."""
-    number: int = field(default_factory=itertools.count().__next__)
-    """Counts the assignments of this process."""
-    task_id: str = field(default_factory=lambda: f"c{secrets.token_hex(8)}")
-    run_id: str = field(default_factory=lambda: f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}")
-
-    def attribute(self, message: Any) -> Any:
-        """Return a message of the child's session attributed to the child."""
-        return message.replace(
-            agent_id=self.task_id,
-            parent_tool_use_id=self.tool_use_id or self.task_id,
-            subagent_type=self.agent_id,
-            task_description=self.brief.title,
-        )
 
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]

@@ -6,7 +6,12 @@ closing the parent ends it.
 """
 
 import contextlib
+import itertools
 import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,18 +28,18 @@ from claude_agent_py._connection.runs.run import Run
 from claude_agent_py.children.assignment import (
     SUMMARY_CHARS,
     TASK_STATUS,
-    Assignment,
+    Brief,
     ChildReport,
     ChildUsage,
     SubTaskStatus,
 )
-from claude_agent_py.children.tree import TreeNode
+from claude_agent_py.children.tree import Tree, tree_of
 from claude_agent_py.client import Client
 from claude_agent_py.formatting.truncation import take, text_length
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.prompts import WireRequest
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskProgressed, TaskRevised
+from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskProgressed, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
@@ -56,6 +61,7 @@ SUMMARY_TIMEOUT: Final = 30.0
 """Seconds for the summary of a long report."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class ChildRun:
     """One run of a child, from start to report.
 
@@ -63,18 +69,42 @@ class ChildRun:
     message pump calls these methods, so they must not block.
     """
 
-    def __init__(self, assignment: Assignment, node: TreeNode, options: ClientOptions) -> None:
-        self.assignment: Assignment = assignment
-        self.node: TreeNode = node
-        self._parent = node.client
-        self._options = options
-        self._child: TreeNode
-        """The child in the tree. Set when its process starts."""
+    parent: Client
+    """The client that starts it, which outlives it."""
+    options: ClientOptions
+    """The options of its process."""
+    agent_id: str
+    brief: Brief
+    prompt: str
+    is_awaited: bool
+    """Whether a tool call blocks until the run ends."""
+    max_report_chars: int
+    """Maximum length of the report to the parent's model."""
+    asks_parent: bool
+    """Whether the parent's handlers answer the child's questions."""
+    parent_task_id: str | None = None
+    author: str | None = None
+    """The agent that starts the child; None means the agent of the parent task."""
+    tool_use_id: str | None = None
+    timeout: float | None = None
+    """In seconds; None means no limit."""
+    number: int = field(default_factory=itertools.count().__next__)
+    """Counts the runs of this process."""
+    task_id: str = field(default_factory=lambda: f"c{secrets.token_hex(8)}")
+    run_id: str = field(default_factory=lambda: f"{int(time.time() * 1000):x}-{secrets.token_hex(4)}")
+
+    def __post_init__(self) -> None:
+        above = self.parent.run if isinstance(self.parent, _ChildClient) else None
+        self.lineage: tuple[str, ...] = (*(above.lineage if above is not None else ()), self.agent_id)
+        """The agent ids from the child of the root down to this one."""
+        self.tree: Tree = above.tree if above is not None else tree_of(self.parent)
         self.usage: ChildUsage = ChildUsage()
+        self._client: Client
+        """The child's client. Set when its process starts."""
         self._scope = anyio.CancelScope()
         self._finished = anyio.Event()
         self._began: float | None = None
-        self._prompt: UserMessage | None = None
+        self._sent: UserMessage | None = None
         """The prompt, until its session has begun."""
         self._summary: str | None = None
         self._is_left = False
@@ -85,7 +115,7 @@ class ChildRun:
     @property
     def task(self) -> Task:
         """The child as a task of the client that started it."""
-        return self._parent.tasks[self.assignment.task_id]
+        return self.parent.tasks[self.task_id]
 
     def begin(self) -> None:
         """Create the task and start the worker.
@@ -94,13 +124,11 @@ class ChildRun:
             OptionsError: A limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
-        session = self._parent.connection
+        session = self.parent.connection
         session.check_open()
-        self.node.admit(self.assignment.agent_id)
+        self.tree.admit(self.lineage)
         session.shutdown.children.add(self.cancel)
-        self.node.adopt(
-            self._build_started_message(), self.stop, self.assignment.brief.to_json(), self.assignment.author
-        )
+        self._adopt(self._build_started_message(), self.stop, self.brief.to_json(), self.author)
         self._report_status(TaskStatus.PENDING)
         session.start_logged(self._run_and_report)
 
@@ -118,7 +146,7 @@ class ChildRun:
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
         """Cancel the child without waiting."""
         if self.report is None:
-            self.node.set_cause(self.assignment.task_id, by)
+            self._set_cause(self.task_id, by)
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -143,7 +171,7 @@ class ChildRun:
     async def _run_guarded(self) -> tuple[SubTaskStatus, str | None]:
         """Run the child to its end and return its status and failure reason."""
         try:
-            async with self.node.places.place(self.assignment.brief.urgency, self.assignment.number):
+            async with self.tree.places(len(self.lineage)).place(self.brief.urgency, self.number):
                 self._began = anyio.current_time()
                 self._report_status(TaskStatus.RUNNING)
                 error = await self._run_process()
@@ -151,9 +179,9 @@ class ChildRun:
             error = failure
             for kind, cause in ((RunTimeoutError, EndedBy.TIMEOUT), (CLIExitError, EndedBy.PROCESS)):
                 if isinstance(failure, kind):
-                    self.node.set_cause(self.assignment.task_id, cause)
+                    self._set_cause(self.task_id, cause)
         except Exception as failure:
-            logger.exception("the child agent %s failed", self.assignment.agent_id)
+            logger.exception("the child agent %s failed", self.agent_id)
             return "Error", f"{type(failure).__name__}: {failure}"
         if error is not None:
             return "Error", str(error)
@@ -161,15 +189,14 @@ class ChildRun:
 
     async def _run_process(self) -> ClaudeAgentError | None:
         """Run the child's process and return the error of its result, or None on success."""
-        client = _ChildClient(self._options, self)
-        self._child = self.node.add_child(client, self.assignment.agent_id)
+        client = self._client = _ChildClient(self)
         result = None
         try:
             await client.connect()
-            self._prompt = prompt_message(self.assignment.prompt, verbatim=self._options.verbatim_prompts)
-            result = await client.query(self._prompt, until="idle", timeout=self.assignment.timeout).result()
+            self._sent = prompt_message(self.prompt, verbatim=self.options.verbatim_prompts)
+            result = await client.query(self._sent, until="idle", timeout=self.timeout).result()
             self.usage.last_text = result.text or self.usage.last_text
-            if self.assignment.is_awaited and not result.is_error:
+            if self.is_awaited and not result.is_error:
                 await self._summarize(client)
             return result.error()
         finally:
@@ -180,7 +207,7 @@ class ChildRun:
 
     async def _summarize(self, client: Client) -> None:
         """Ask the child for a summary if its report is too long for the caller."""
-        limit = self.assignment.max_report_chars
+        limit = self.max_report_chars
         if text_length(self.usage.last_text) <= limit:
             return
         chars = int(min(SUMMARY_CHARS, limit // 4))
@@ -193,7 +220,8 @@ class ChildRun:
     def _kill(self, client: Client) -> None:
         """Kill the child's process instead of waiting for a clean exit. Its tasks end because the child does."""
         for task_id in client.tasks.live_ids():
-            self._child.set_cause(task_id, EndedBy.PARENT)
+            for session in client.connection.lineage:
+                session.intake.set_cause(task_id, EndedBy.PARENT)
         client.connection.shutdown.cancel_children()
         client.abort()
 
@@ -204,8 +232,8 @@ class ChildRun:
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
         """Store the report, send it to the parent as the end of the task, and wake those who wait for it."""
         report = ChildReport(
-            task_id=self.assignment.task_id,
-            agent_id=self.assignment.agent_id,
+            task_id=self.task_id,
+            agent_id=self.agent_id,
             status=status,
             failure_reason=reason,
             final_assistant_message=self.usage.last_text,
@@ -213,7 +241,7 @@ class ChildRun:
             summary=self._summary,
         )
         self.report = report
-        self._parent.connection.shutdown.children.discard(self.cancel)
+        self.parent.connection.shutdown.children.discard(self.cancel)
         if self._is_left:
             self._hand_over(report)
         try:
@@ -230,10 +258,10 @@ class ChildRun:
 
     def _hand_over(self, report: ChildReport) -> None:
         """Add the report to the parent's conversation without a turn, because the tool call cannot return it."""
-        if not self._parent.is_open:
+        if not self.parent.is_open:
             return
-        text = json.dumps(report.to_json(self.assignment.max_report_chars), ensure_ascii=False)
-        title = self.assignment.brief.title
+        text = json.dumps(report.to_json(self.max_report_chars), ensure_ascii=False)
+        title = self.brief.title
         content = (
             f"The call that started the subtask {title!r} ended early. The subtask itself has ended now:\n\n{text}"
         )
@@ -241,22 +269,21 @@ class ChildRun:
         message = UserMessage(
             message=UserContent(role="user", content=content), should_query=False, client_composed=True
         )
-        self._parent.connection.start_logged(_finish_quietly, self._parent.query(message))
+        self.parent.connection.start_logged(_finish_quietly, self.parent.query(message))
 
     # Messages to the parent --------------------------------------------------------------------------------------
 
     def _build_started_message(self) -> TaskStartedMessage:
-        assignment = self.assignment
         return TaskStartedMessage(
-            task_id=assignment.task_id,
-            run_id=assignment.run_id,
+            task_id=self.task_id,
+            run_id=self.run_id,
             task_type=CHILD_AGENT,
-            description=assignment.brief.title,
-            prompt=assignment.prompt,
-            subagent_type=assignment.agent_id,
-            is_backgrounded=not assignment.is_awaited,
-            parent_task_id=assignment.parent_task_id,
-            tool_use_id=assignment.tool_use_id,
+            description=self.brief.title,
+            prompt=self.prompt,
+            subagent_type=self.agent_id,
+            is_backgrounded=not self.is_awaited,
+            parent_task_id=self.parent_task_id,
+            tool_use_id=self.tool_use_id,
         )
 
     def _report_status(self, status: TaskStatus) -> None:
@@ -265,14 +292,46 @@ class ChildRun:
     def _send_to_parent(
         self, message: type[TaskProgressMessage | TaskUpdatedMessage | TaskNotificationMessage], **fields: Any
     ) -> None:
-        assignment = self.assignment
-        self.node.inject_message(message(task_id=assignment.task_id, run_id=assignment.run_id, **fields))
+        self.parent.connection.inject(message(task_id=self.task_id, run_id=self.run_id, **fields))
+
+    def _attribute(self, message: Any) -> Any:
+        """Return a message of the child's session attributed to the child."""
+        return message.replace(
+            agent_id=self.task_id,
+            parent_tool_use_id=self.tool_use_id or self.task_id,
+            subagent_type=self.agent_id,
+            task_description=self.brief.title,
+        )
+
+    def _adopt(
+        self,
+        message: TaskStartedMessage,
+        stop: Callable[[], Awaitable[object]],
+        brief: Mapping[str, object] | None,
+        author: str | None,
+    ) -> None:
+        """Add a task that the parent's CLI did not start. The parent's messages announce it to its own parent."""
+        self.parent.connection.intake.adopt(message, stop, brief=brief, author=author)
+        self.parent.connection.inject(message)
+
+    @property
+    def _intakes(self) -> list[TaskIntake]:
+        """The task intakes of the parent and its ancestors."""
+        return [session.intake for session in self.parent.connection.lineage]
+
+    def _set_cause(self, task_id: str, by: EndedBy | None, inferred_by: Evidence | None = None) -> None:
+        for intake in self._intakes:
+            intake.set_cause(task_id, by, inferred_by)
+
+    def _set_path(self, task_id: str, path: str) -> None:
+        for intake in self._intakes:
+            intake.set_path(task_id, path)
 
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Answer a question of the child with the parent's handlers."""
-        own = replace(context, session_id=self._parent.session_id)
-        with running_client(self._parent):
-            return await self._parent.connection.handlers.answer_person(request, own)
+        own = replace(context, session_id=self.parent.session_id)
+        with running_client(self.parent):
+            return await self.parent.connection.handlers.answer_person(request, own)
 
     # The child's messages ----------------------------------------------------------------------------------------
 
@@ -282,23 +341,23 @@ class ChildRun:
         try:
             self._forward(message)
         except Exception:
-            logger.exception("a message of the child agent %s was not forwarded", self.assignment.agent_id)
+            logger.exception("a message of the child agent %s was not forwarded", self.agent_id)
 
     def _forward(self, message: object) -> None:
-        inject = self.node.inject_message
+        inject = self.parent.connection.inject
         match message:
             case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
                 inject(message)
             case AssistantMessage() | UserMessage() | PermissionDeniedMessage() if message.agent_id is not None:
                 inject(message)  # from a subagent of the child
             case AssistantMessage():
-                inject(self.assignment.attribute(message))
+                inject(self._attribute(message))
                 for call in message.tool_uses:
                     self._report_progress(call.name)
             case UserMessage():
-                inject(self.assignment.attribute(message))
+                inject(self._attribute(message))
             case PermissionDeniedMessage():
-                inject(message.replace(agent_id=self.assignment.task_id))
+                inject(message.replace(agent_id=self.task_id))
             case InitMessage():
                 self._report_transcript(message)
                 self._begin_conversation(message)
@@ -315,19 +374,20 @@ class ChildRun:
 
     def _begin_conversation(self, message: InitMessage) -> None:
         """Add the init message of a turn to the child's conversation, and after the first one the prompt."""
-        task_id = self.assignment.task_id
+        task_id = self.task_id
         # The parent's runs do not receive it: it would look like the start of a turn of theirs.
-        self.node.add_message(task_id, message.replace(agent_id=task_id))
-        if self._prompt is not None:
-            self.node.inject_message(self.assignment.attribute(self._prompt.replace(session_id=message.session_id)))
-            self._prompt = None
+        for intake in self._intakes:
+            intake.add_message(task_id, message.replace(agent_id=task_id))
+        if self._sent is not None:
+            self.parent.connection.inject(self._attribute(self._sent.replace(session_id=message.session_id)))
+            self._sent = None
 
     def _report_transcript(self, message: InitMessage) -> None:
         """Set the child's transcript as the output of its task, so that the task can be read and followed."""
-        config_dir = self._child.client.connection.intake.paths.config_dir
-        if self._options.persist_session and config_dir and message.cwd and message.session_id:
+        config_dir = self._client.connection.intake.paths.config_dir
+        if self.options.persist_session and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
-            self.node.set_path(self.assignment.task_id, str(folder / f"{message.session_id}.jsonl"))
+            self._set_path(self.task_id, str(folder / f"{message.session_id}.jsonl"))
 
     # The child's own tasks ---------------------------------------------------------------------------------------
 
@@ -335,23 +395,23 @@ class ChildRun:
         """Add a task of the child to the parent's tasks, below the child's own task."""
         # Drop the depth: the child's CLI counts it from the child's own session.
         started = message.replace(
-            parent_task_id=message.parent_task_id or self.assignment.task_id,
+            parent_task_id=message.parent_task_id or self.task_id,
             spawn_depth=None,
         )
-        task = self._child.client.tasks[message.task_id]
+        task = self._client.tasks[message.task_id]
         stop = lambda: self._stop(message.task_id)  # noqa: E731
-        self.node.adopt(started, stop, task.brief, task.author or None)
+        self._adopt(started, stop, task.brief, task.author or None)
         # A nested child reports the path itself.
         if message.task_type != CHILD_AGENT:
-            for path in self._child.client.connection.intake.paths_of(message.task_id)[:1]:
-                self.node.set_path(message.task_id, path)
+            for path in self._client.connection.intake.paths_of(message.task_id)[:1]:
+                self._set_path(message.task_id, path)
 
     async def _stop(self, task_id: str) -> None:
         try:
-            await self._child.client.tasks.stop(task_id)
+            await self._client.tasks.stop(task_id)
         except (ControlError, TaskError):
             # After the process has ended, so has the task.
-            if self._child.client.is_open:
+            if self._client.is_open:
                 raise
 
     def take_events(self, events: list[TaskEvent]) -> None:
@@ -361,8 +421,8 @@ class ChildRun:
                 continue
             if isinstance(event, TaskRevised) or event.message is None:
                 end = TaskFinished(event.task_id, event.at, outcome=event.outcome)
-                self.node.set_cause(event.task_id, end.outcome.ended_by, end.outcome.evidence)
-                self.node.inject_message(end.notification())
+                self._set_cause(event.task_id, end.outcome.ended_by, end.outcome.evidence)
+                self.parent.connection.inject(end.notification())
 
 
 async def _finish_quietly(run: Run) -> None:
@@ -373,22 +433,22 @@ async def _finish_quietly(run: Run) -> None:
 class _ChildClient(Client):
     """The client of a child, linked to its parent."""
 
-    def __init__(self, options: ClientOptions, run: ChildRun) -> None:
-        super().__init__(options)
-        self._run = run
+    def __init__(self, run: ChildRun) -> None:
+        super().__init__(run.options)
+        self.run = run
 
     def _make_connection(self, options: ClientOptions) -> Connection:
-        return _ChildConnection(options, self._run)
+        return _ChildConnection(options, self.run)
 
 
 class _ChildConnection(Connection):
     """The connection of a child, which also feeds its run."""
 
     def __init__(self, options: ClientOptions, run: ChildRun) -> None:
-        super().__init__(options, parent=run.node.client.connection)
+        super().__init__(options, parent=run.parent.connection)
         self._run = run
-        self.agent_id = run.assignment.task_id
-        if run.assignment.asks_parent:
+        self.agent_id = run.task_id
+        if run.asks_parent:
             self.handlers.ask_parent = run.answer
 
     def track(self, message: Any) -> None:
