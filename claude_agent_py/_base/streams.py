@@ -12,6 +12,7 @@ import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.event_loop import Waiters, clock, wait_in, wake
+from claude_agent_py._base.pauses import pauses
 
 T = TypeVar("T")
 
@@ -114,10 +115,10 @@ class Polling(AsyncIterator[T]):
 
     async def __anext__(self) -> T:
         await checkpoint()
-        pause, longest = self._pauses
-        while not self._items:
-            self._items.extend(await self._read())
+        for pause in pauses(*self._pauses):
             if not self._items:
-                await anyio.sleep(pause)
-                pause = min(pause * 1.5, longest)
+                self._items.extend(await self._read())
+            if self._items:
+                break
+            await anyio.sleep(pause)
         return self._items.popleft()

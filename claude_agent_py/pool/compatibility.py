@@ -79,7 +79,7 @@ class SessionRequest:
     """Whether only a process started with exactly these options can serve it."""
 
     @classmethod
-    def for_options(cls, options: ClientOptions, *, is_parked: bool = False) -> "SessionRequest":
+    def for_options(cls, options: ClientOptions) -> "SessionRequest":
         """Return the request for a session with these options, started now."""
         env = environment(options, os.environ)
         variables = sorted((name, value) for name, value in env.items() if name not in _NOT_COMPARED)
@@ -89,7 +89,6 @@ class SessionRequest:
             keys={name: build_key(options, name) for name in ClientOptions.model_fields},
             directory=os.path.abspath(options.cwd or os.curdir),
             environment=digest,
-            is_parked=is_parked,
         )
 
     @property

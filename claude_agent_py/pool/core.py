@@ -8,6 +8,7 @@ which process can serve which caller.
 import math
 import os
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, Literal
 
 import anyio
@@ -19,7 +20,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py._connection.current import current
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
-from claude_agent_py.pool.pooled_process import Phase, PooledProcess
+from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
 from claude_agent_py.transport.memory import tree_memory
 
@@ -102,7 +103,7 @@ class PoolCore:
         """Whether a caller waits for a process, has one reserved, or uses one."""
         if self._queue:
             return True
-        return any(process.phase is Phase.USED or process.is_reserved for process in self.processes)
+        return any(process.phase in (Phase.USED, Phase.RESERVED) for process in self.processes)
 
     @property
     def is_called_from_session(self) -> bool:
@@ -135,7 +136,7 @@ class PoolCore:
         """Return a snapshot of the pool."""
         is_limited = self._memory < math.inf
         return PoolStats(
-            spares=self._count(Phase.SPARE),
+            spares=self._count(*READY),
             starting=self._count(Phase.STARTING),
             used=self._count(Phase.USED),
             closing=self._count(Phase.CLOSING),
@@ -173,7 +174,6 @@ class PoolCore:
             self._counts["timeouts"] += 1
             stats = self.stats()
             raise PoolTimeoutError(timeout, used=stats.used, waiting=stats.waiting, starting=stats.starting)
-        waiter.process.is_reserved = False
         waiter.process.enter(Phase.USED)
         return waiter.process, is_warm
 
@@ -182,7 +182,8 @@ class PoolCore:
         if waiter in self._queue:
             self._queue.remove(waiter)
         if waiter.process is not None:
-            waiter.process.is_reserved = False
+            if waiter.process.phase is Phase.RESERVED:
+                waiter.process.phase = Phase.SPARE
             self._end_if_unclaimed(waiter.process)
         self.changed.set()
 
@@ -201,13 +202,13 @@ class PoolCore:
         """
         return sum(max(process.memory_bytes or 0, self._usual_bytes) for process in self.processes) - self._memory
 
-    def _count(self, phase: Phase) -> int:
-        """Return how many processes are in a phase."""
-        return sum(process.phase is phase for process in self.processes)
+    def _count(self, *phases: Phase) -> int:
+        """Return how many processes are in these phases."""
+        return sum(process.phase in phases for process in self.processes)
 
     def _spares(self) -> Iterator[PooledProcess]:
         """Yield the spares that are not reserved, oldest first."""
-        return (process for process in self.processes if process.is_free)
+        return (process for process in self.processes if process.phase is Phase.SPARE)
 
     def _find_spare(self, request: SessionRequest) -> PooledProcess | None:
         """Return the oldest spare that can serve the request, preferably without a claim or a change."""
@@ -220,16 +221,18 @@ class PoolCore:
 
     def _count_missing(self, target: SpareTarget, request: SessionRequest) -> int:
         """Return how many spares a target lacks; negative if it has too many."""
-        available = [
-            process
-            for process in self.processes
-            if process.phase in (Phase.STARTING, Phase.SPARE) and not process.is_reserved
-        ]
+        available = [process for process in self.processes if process.phase in (Phase.STARTING, Phase.SPARE)]
         return target.size - sum(_is_same(process.made_for, request) for process in available)
 
     def find_target(self, request: SessionRequest) -> SpareTarget | None:
         """Return the target whose spares are started for such a request."""
-        return next((target for target in self.targets if _is_same(request, target.build_request())), None)
+        return next((target for target, wanted in self._build_requests() if _is_same(request, wanted)), None)
+
+    def _build_requests(self) -> list[tuple[SpareTarget, SessionRequest]]:
+        """Return the targets with the requests to start spares for. Options that targets share are copied once."""
+        options = {id(target.options): target.options for target in self.targets}
+        requests = {key: SessionRequest.for_options(each) for key, each in options.items()}
+        return [(target, replace(requests[id(target.options)], is_parked=target.is_parked)) for target in self.targets]
 
     async def _measure(self) -> None:
         """Measure the memory of the processes."""
@@ -241,7 +244,7 @@ class PoolCore:
         measured = await tree_memory(pids.values())
         for process, pid in pids.items():
             process.memory_bytes = measured[pid]
-        spares = [measured[pid] for process, pid in pids.items() if process.phase is Phase.SPARE]
+        spares = [measured[pid] for process, pid in pids.items() if process.phase in READY]
         self._usual_bytes = max(spares, default=0) or self._usual_bytes
 
     # Scheduling --------------------------------------------------------------------------------------------------
@@ -253,8 +256,9 @@ class PoolCore:
         self._serve_queue()
         self._end_spares_over_limit()
         if not self._queue and not self.is_draining:
-            for target in self.targets:
-                self._refill(target)
+            targets = self._build_requests()
+            for target, request in targets:
+                self._refill(target, request, targets)
 
     def _end_spares_over_limit(self) -> None:
         """End spares until the memory limit is kept. One process may always stay."""
@@ -288,7 +292,7 @@ class PoolCore:
                 self._expire(oldest)
 
     def _reserve(self, process: PooledProcess, waiter: Waiter) -> None:
-        process.is_reserved = True
+        process.phase = Phase.RESERVED
         waiter.process = process
         self._queue.remove(waiter)
         waiter.served.set()
@@ -300,9 +304,10 @@ class PoolCore:
         self._counts["expired"] += 1
         process.end()
 
-    def _refill(self, target: SpareTarget) -> None:
+    def _refill(
+        self, target: SpareTarget, request: SessionRequest, targets: list[tuple[SpareTarget, SessionRequest]]
+    ) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
-        request = target.build_request()
         missing = self._count_missing(target, request)
         if 2 * missing <= target.size and anyio.current_time() < self._handed_out_at + FIRST_ANSWER:
             return
@@ -312,9 +317,10 @@ class PoolCore:
             if self._has_room:
                 self._start(request)
                 continue
-            useless = next((spare for spare in self._spares() if self.find_target(spare.made_for) is None), None)
-            if useless is not None:
-                self._expire(useless)
+            for spare in self._spares():
+                if not any(_is_same(spare.made_for, wanted) for _, wanted in targets):
+                    self._expire(spare)
+                    break
 
     def _start(self, request: SessionRequest) -> None:
         assert self._workers is not None  # noqa: S101 - the callers have checked it
@@ -338,7 +344,7 @@ class PoolCore:
                 loss = await process.watch(self._idle)
                 if loss is not None:
                     self._on_lost(process, loss)
-                elif process.is_free:
+                elif process.phase is Phase.SPARE:
                     # The spare is older than `idle`.
                     self._expire(process)
                     self.changed.set()
@@ -360,7 +366,7 @@ class PoolCore:
 
     def _end_if_unclaimed(self, process: PooledProcess) -> None:
         """End a spare that was started for one session if its caller is gone."""
-        if process.is_free and names_one_session(process.made_for.options):
+        if process.phase is Phase.SPARE and names_one_session(process.made_for.options):
             process.end()
 
     def _on_start_failed(self, process: PooledProcess, error: Exception) -> None:

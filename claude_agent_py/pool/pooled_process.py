@@ -38,8 +38,13 @@ class Phase(Enum):
 
     STARTING = "starting"
     SPARE = "spare"
+    RESERVED = "reserved"
+    """For a caller that has not received it yet."""
     USED = "used"
     CLOSING = "closing"
+
+
+READY: Final = (Phase.SPARE, Phase.RESERVED)
 
 
 class PooledProcess:
@@ -53,25 +58,14 @@ class PooledProcess:
         """When the phase began."""
         self.memory_bytes: int | None = None
         """The last measurement; None before the first."""
-        self.is_reserved = False
-        """Whether this spare is reserved for a caller that has not received it yet."""
         self.tasks_at_close: TasksAtClose = "stop"
         self.scope: anyio.CancelScope = anyio.CancelScope()
         """Cancelled to end the process."""
-        self._is_left = False
-        """Whether the process was left to finish its tasks."""
-        self._ends_tasks = False
-        """Whether a process that was left is aborted."""
 
     @property
     def pid(self) -> int | None:
         """The process id while the session is open, otherwise None."""
         return self.client.pid if self.client.is_open else None
-
-    @property
-    def is_free(self) -> bool:
-        """Whether it is a spare that is not reserved."""
-        return self.phase is Phase.SPARE and not self.is_reserved
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase."""
@@ -87,13 +81,13 @@ class PooledProcess:
 
     async def watch(self, idle: float | None) -> Exception | None:
         """Return the error of a lost spare, or None once it is older than `idle` or no longer a spare."""
-        while self.phase is Phase.SPARE:
+        while self.phase in READY:
             expires = math.inf if idle is None else self.since + idle
             session = self.client.connection
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
                 await session.stream_over.wait()
             error = await self._check_health() if session.is_open else session.error
-            if self.is_free and (error is not None or anyio.current_time() >= expires):
+            if self.phase is Phase.SPARE and (error is not None or anyio.current_time() >= expires):
                 return error
         return None
 
@@ -112,9 +106,6 @@ class PooledProcess:
             await self.client.close(tasks=self.tasks_at_close)
             # The process continues until its tasks have ended.
             if self.client.connection.state is State.LEFT:
-                self._is_left = True
-                if self._ends_tasks:
-                    self.client.abort()
                 await self.client.connection.shutdown.wait_closed()
         except Exception:
             # Unexpected, but the slot must become free.
@@ -122,8 +113,8 @@ class PooledProcess:
 
     def end_left_tasks(self) -> None:
         """End a process that was left to finish its tasks, without waiting."""
-        self._ends_tasks = True
-        if self._is_left:
+        self.tasks_at_close = "stop"
+        if self.client.connection.state is State.LEFT:
             self.client.abort()
 
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.pauses import nth_pause
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.pool.pooled_process import PooledProcess
@@ -85,14 +86,10 @@ class SpareTarget:
         self.not_before: float = -math.inf
         """When to start the next spare, on the clock of the event loop."""
 
-    def build_request(self) -> SessionRequest:
-        """Return the request to start a spare for."""
-        return SessionRequest.for_options(self.options, is_parked=self.is_parked)
-
     def note_failure(self) -> None:
         """Wait before the next start, longer after each failure."""
+        pause = nth_pause(FIRST_PAUSE, LONGEST_PAUSE, self.failures)
         self.failures += 1
-        pause = min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(self.failures - 1, 60))
         self.not_before = anyio.current_time() + pause * (0.75 + 0.5 * random.random())  # noqa: S311 - no secret
 
     def note_success(self) -> None:

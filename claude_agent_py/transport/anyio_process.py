@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 
 from claude_agent_py._base.event_loop import PipeWriter, in_trio, is_read_to_its_end, pipe_writer
+from claude_agent_py._base.pauses import pauses
 from claude_agent_py.transport.base import READ_BYTES
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ class AnyioProcess:
         if hasattr(process, "_exited") or in_trio():
             await process.wait()
             return
-        pause = LOOK_FIRST
-        while process.returncode is None:
+        for pause in pauses(LOOK_FIRST, LOOK_EVERY):
+            if process.returncode is not None:
+                return
             with anyio.move_on_after(pause):
                 await process.wait()
-            pause = min(2 * pause, LOOK_EVERY)
 
     async def receive(self) -> bytes:
         """Return the next bytes of stdout; `b""` at its end."""

@@ -12,6 +12,7 @@ import anyio
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
+from claude_agent_py._base.pauses import pauses
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.base import JSONObject
@@ -70,9 +71,9 @@ class MCPControls(Controls):
         """
         check_timeout(timeout)
         pending: list[str] = []
-        pause, listed_by = FIRST_PAUSE, monotonic() + LISTED_WITHIN
+        listed_by = monotonic() + LISTED_WITHIN
         with anyio.move_on_after(timeout):
-            while True:
+            for pause in pauses(FIRST_PAUSE, LONGEST_PAUSE):
                 servers = await self.status()
                 pending = [server.name for server in servers if server.status == "pending"]
                 if monotonic() < listed_by:  # the CLI lists servers in this process with a delay
@@ -80,7 +81,6 @@ class MCPControls(Controls):
                 if not pending:
                     return servers
                 await anyio.sleep(pause)
-                pause = min(2 * pause, LONGEST_PAUSE)
         raise MCPNotReadyError(pending, timeout or 0.0)
 
     async def reconnect(self, name: str, *, timeout: float | None = None) -> None:
