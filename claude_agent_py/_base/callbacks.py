@@ -17,7 +17,7 @@ import anyio
 from anyio import to_thread
 
 from claude_agent_py._base.cancellation import Cancellation
-from claude_agent_py._base.errors import HandlerError
+from claude_agent_py._base.errors import HandlerError, OptionsError
 from claude_agent_py._base.event_loop import PerLoop, in_event_loop, is_cancelled
 from claude_agent_py._base.log import logger
 
@@ -36,6 +36,9 @@ _threads: "PerLoop[WeakKeyDictionary[Callback, anyio.CapacityLimiter]]" = PerLoo
 _unlimited = PerLoop(lambda: anyio.CapacityLimiter(math.inf))
 
 
+GENERATOR: Final = "must not be a generator function: calling one does nothing"
+
+
 class DeadlineExpiredError(Exception):
     """A function did not finish in time. `__cause__` is the exception that it raised, if any."""
 
@@ -44,6 +47,9 @@ class Callback:
     """A user function, inspected once and called any number of times.
 
     Each has its own thread limit, so that a blocking listener or tool cannot delay a permission handler.
+
+    Raises:
+        OptionsError: It is a generator function, whose calls do nothing.
     """
 
     __slots__ = ("__weakref__", "_running", "call", "function", "name")
@@ -51,6 +57,8 @@ class Callback:
     def __init__(self, function: Callable[..., Any], *, name: str | None = None) -> None:
         self.function: Callable[..., Any] = function
         self.name: str = callback_name(function) if name is None else name
+        if is_generator_callable(function):
+            raise OptionsError(GENERATOR, option=self.name)
         self.call: Callable[..., Awaitable[Any]] = function if is_async_callable(function) else self._in_thread
         """Calls the function and passes on its exceptions."""
         self._running: dict[object, float] = {}

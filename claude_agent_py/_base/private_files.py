@@ -1,10 +1,14 @@
-"""Files that only this user can read, because they contain conversations."""
+"""Files and folders that only this user can read, because they contain conversations."""
 
 import errno
 import os
 import stat
 import sys
-from typing import TextIO
+from pathlib import Path
+from typing import Final, TextIO
+
+OTHERS: Final = 0o077
+"""The permissions of other users."""
 
 
 def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> TextIO:
@@ -36,5 +40,35 @@ def make_private(descriptor: int) -> None:
         return
     if status.st_uid != os.geteuid():
         raise PermissionError(errno.EACCES, f"the file belongs to another user ({status.st_uid})")
-    if status.st_mode & 0o077:
+    if status.st_mode & OTHERS:
         os.fchmod(descriptor, 0o600)
+
+
+def check_private(folder: Path, *, uid: int | None = None) -> None:
+    """Raise PermissionError unless only this user, or the user `uid`, can enter a folder. A link is not followed."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise PermissionError(f"{folder} is not a folder")
+    if os.name == "posix":
+        if status.st_uid not in (os.geteuid(), uid):
+            raise PermissionError(f"{folder} belongs to another user")
+        if status.st_mode & OTHERS:
+            mode = stat.S_IMODE(status.st_mode)
+            raise PermissionError(f"{folder} is open to other users (its mode is {mode:o}): chmod 700 it")
+
+
+def check_parent(folder: Path) -> None:
+    """Raise PermissionError if other users can replace what is in a folder. The sticky bit prevents that."""
+    status = folder.stat()
+    is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
+        raise PermissionError(f"other users can replace what is in {folder}")
+
+
+def find_uid(user: str | int | None) -> int | None:
+    """Return the id of a user of the system, who must exist; None for None, and on Windows."""
+    if user is None or sys.platform == "win32":
+        return None
+    import pwd
+
+    return pwd.getpwnam(user).pw_uid if isinstance(user, str) else user

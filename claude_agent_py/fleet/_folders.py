@@ -5,18 +5,16 @@ gets a new workspace, and no session removes the workspace of another one.
 """
 
 import os
-import stat
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from claude_agent_py._base.errors import FleetError
+from claude_agent_py._base.private_files import check_parent, check_private
 from claude_agent_py._launch.locate import user_folder
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import Directory, Workspace
 
 PRIVATE: Final = 0o700
-OTHERS: Final = 0o077
-"""The permissions of other users."""
 
 
 def open_folder(given: Path | None, fleet: str) -> Path:
@@ -31,13 +29,13 @@ def open_folder(given: Path | None, fleet: str) -> Path:
             own.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
             given = own.resolve() / "fleet"
             given.mkdir(mode=PRIVATE, exist_ok=True)
-            _check_private(given)
+            check_private(given)
             for parent in given.parents:
-                _check_parent(parent)
+                check_parent(parent)
         given.mkdir(parents=True, exist_ok=True)
         folder = given / fleet
         folder.mkdir(mode=PRIVATE, exist_ok=True)
-        _check_private(folder)
+        check_private(folder)
     except (OSError, RuntimeError) as error:
         raise FleetError(
             f"the folder for workspaces cannot be used: {error}; name another: worker(folder=...)"
@@ -59,7 +57,7 @@ class SessionFolder(NamedTuple):
             FleetError: Other users can change the folder, or the earlier workspace cannot be removed.
         """
         try:
-            _check_private(self.path.parent)
+            check_private(self.path.parent)
             if self._read_mark() == self.owner:
                 return
             if os.path.lexists(self.path):
@@ -91,23 +89,3 @@ class SessionFolder(NamedTuple):
 def needs_folder(agent: FleetAgent) -> bool:
     """Return whether the sessions of an agent have a folder on the machine."""
     return agent.workspace is not None and not isinstance(agent.workspace, Directory)
-
-
-def _check_private(folder: Path) -> None:
-    """Raise PermissionError unless only this user can enter a folder. A link is not followed."""
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode):
-        raise PermissionError(f"{folder} is not a folder")
-    if os.name == "posix":
-        if status.st_uid != os.geteuid():
-            raise PermissionError(f"{folder} belongs to another user")
-        if status.st_mode & OTHERS:
-            raise PermissionError(f"{folder} is open to other users (chmod 700)")
-
-
-def _check_parent(folder: Path) -> None:
-    """Raise PermissionError if other users can replace what is in a folder. The sticky bit prevents that."""
-    status = folder.stat()
-    is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
-    if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
-        raise PermissionError(f"other users can replace what is in {folder}")

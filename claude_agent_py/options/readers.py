@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from claude_agent_py._base.bounded_reading import read_json
-from claude_agent_py._base.callbacks import callback_name, takes_arguments
+from claude_agent_py._base.callbacks import GENERATOR, callback_name, is_generator_callable, takes_arguments
 from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.output_shape import OutputShape
@@ -120,6 +120,8 @@ def function_of(*arguments: str) -> Callable[[Any], Any]:
     def read(value: Any) -> Any:
         if not takes_arguments(function(value), len(arguments)):
             raise ValueError(f"{callback_name(value)} must take {expected}")
+        if is_generator_callable(value):
+            raise ValueError(GENERATOR)
         return value
 
     return read

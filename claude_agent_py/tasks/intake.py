@@ -76,7 +76,7 @@ class TaskIntake:
         """What waits for a task, by its id; None for what waits for any."""
         self._on_events = on_events
         self._wants_event = wants_event
-        self.watchers: list[Watcher] = []
+        self.watchers: dict[object, Watcher] = {}
         """Called on each change, even without an event."""
         self._is_orphaned = False
         """Whether the CLI has ended while adopted tasks are still running."""
@@ -233,7 +233,7 @@ class TaskIntake:
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
         for event in events:
             self.listeners.put(event)
-        for watcher in tuple(self.watchers):
+        for watcher in tuple(self.watchers.values()):
             try:
                 watcher(touched, events)
             except Exception:

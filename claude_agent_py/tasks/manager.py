@@ -9,7 +9,7 @@ import math
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
@@ -249,8 +249,13 @@ class TaskManager:
 
     def watch(self, watcher: Watcher) -> Callable[[], None]:
         """Call a function synchronously on each change, even without an event. Returns a function that removes it."""
-        self._intake.watchers.append(watcher)
-        return partial(self._intake.watchers.remove, watcher)
+        watchers, key = self._intake.watchers, object()  # watchers may be equal
+        watchers[key] = watcher
+
+        def remove() -> None:
+            watchers.pop(key, None)
+
+        return remove
 
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""

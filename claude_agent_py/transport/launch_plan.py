@@ -4,8 +4,6 @@ import contextlib
 import os
 import re
 import shutil
-import stat
-import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,9 +13,9 @@ from typing import Any, Final
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.locks import leftovers, lock, unlock
+from claude_agent_py._base.private_files import check_private, find_uid
 
 PRIVATE: Final = 0o700
-OTHERS: Final = 0o077
 
 CONFIG: Final = ".claude"
 """The config folder in a home."""
@@ -154,16 +152,24 @@ def make_home(home: Path, user: str | int | None) -> None:
     """Create a home and its config folder, which only this user, or the user of the CLI, can read.
 
     Raises:
-        OptionsError: The directory exists and other users can read it, or it cannot be created.
+        OptionsError: The directory exists and is a link, belongs to another user or can be read by others, or it cannot
+            be created.
     """
     try:
-        for directory in (home, home / CONFIG):
-            if not directory.is_dir():
-                directory.mkdir(mode=PRIVATE, parents=directory is home)
-                _give_to(user, directory)
-        _check_private(home)
+        _make_folder(home, user)
+        try:
+            check_private(home, uid=find_uid(user))
+        except PermissionError as error:
+            raise OptionsError(f"{error}, or name a directory that does not exist yet", option="home") from error
+        _make_folder(home / CONFIG, user)
     except OSError as error:
         raise OptionsError(f"cannot be created: {error}", option="home") from error
+
+
+def _make_folder(folder: Path, user: str | int | None) -> None:
+    if not folder.is_dir():
+        folder.mkdir(mode=PRIVATE, parents=True)
+        _give_to(user, folder)
 
 
 def _write_private(path: Path, text: str) -> None:
@@ -176,17 +182,6 @@ def _write_private(path: Path, text: str) -> None:
 def _give_to(user: str | int | None, path: Path) -> None:
     if user is not None:
         shutil.chown(path, user)
-
-
-def _check_private(home: Path) -> None:
-    """Refuse a directory that other users can enter: the CLI keeps transcripts there that all can read."""
-    mode = stat.S_IMODE(home.stat().st_mode)
-    if sys.platform != "win32" and mode & OTHERS:
-        raise OptionsError(
-            f"{home} is open to other users (its mode is {mode:o}): chmod 700 it, or name a directory that does not "
-            "exist yet",
-            option="home",
-        )
 
 
 def _remove(scratch: Path, paths: tuple[Path, ...], owner: int) -> None:

@@ -296,6 +296,26 @@ def test_a_home_that_others_can_read_leaves_no_files(tmp_path: Path) -> None:
     assert not scratch.exists()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
+def test_a_home_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "private").mkdir(mode=0o700)
+    (tmp_path / "home").symlink_to(tmp_path / "private")
+    plan = LaunchPlan(argv=["claude"], env={}, home=tmp_path / "home")
+    with pytest.raises(OptionsError, match=r"home: .* is not a folder"):
+        plan.prepare()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_home_of_another_user_is_refused_unless_it_is_the_clis(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    os.chown(home, 12345, 12345)
+    with pytest.raises(OptionsError, match="belongs to another user"):
+        LaunchPlan(argv=["claude"], env={}, home=home).prepare()
+    LaunchPlan(argv=["claude"], env={}, home=home, user=12345).prepare()
+    assert (home / ".claude").stat().st_uid == 12345
+
+
 def test_files_of_a_forgotten_plan_are_removed(tmp_path: Path) -> None:
     made = plan_launch(ClientOptions(settings={"a": 1}), cli=Path("claude"), scratch=tmp_path / "scratch")
     made.prepare()

@@ -4,7 +4,7 @@ import dataclasses
 import re
 import uuid
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -46,6 +46,10 @@ def refused(**given: Any) -> OptionsError:
     with pytest.raises(OptionsError) as caught:
         ClientOptions(**given)
     return caught.value
+
+
+def generate(line: str) -> Iterator[str]:
+    yield line
 
 
 @pytest.mark.parametrize(
@@ -105,6 +109,7 @@ def test_what_is_said_to_use_instead_exists() -> None:
         ({"can_use_tool": lambda: 1}, "<lambda> must take two arguments: (request, context)"),
         ({"on_question": lambda questions: 1}, "<lambda> must take two arguments: (request, context)"),
         ({"on_stderr": 5}, "on_stderr: must be a function, not int"),
+        ({"on_stderr": generate}, "on_stderr: must not be a generator function"),
         ({"on_stderr": lambda: 1}, "<lambda> must take one argument: (line)"),
         ({"on_task_notification": lambda: 1}, "<lambda> must take one argument: (notification)"),
         ({"on_task_event": lambda event, more: 1}, "<lambda> must take one argument: (event)"),

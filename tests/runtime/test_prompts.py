@@ -19,6 +19,13 @@ async def stream() -> AsyncIterator[str]:
     yield "one"
 
 
+def nested(levels: int) -> Any:
+    value: Any = {}
+    for _ in range(levels):
+        value = {"in": value}
+    return value
+
+
 @pytest.mark.parametrize("prompt", ["hi", " hi\n", "\N{GRINNING FACE}", "/clear"])
 def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
     message = prompt_message(prompt, verbatim=False)
@@ -121,6 +128,9 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         (UserMessage(message=UserContent(role="user", content="x"), should_query=cast(Any, "no")), "shouldQuery"),
         (UserMessage(message=UserContent(role="user", content="x"), tool_use_result=object()), "is not JSON"),
         (AssistantMessage(message=AssistantContent(role="assistant", content=[])), "not AssistantMessage"),
+        ([{"type": "new", "value": object()}], "block 0 is not JSON"),
+        ([{"type": "text", "text": "hi", "new": b"bytes"}], "block 0 is not JSON"),
+        ([{"type": "new", "value": nested(100_000)}], "block 0 is nested too deeply"),
         (["hi"], "block 0 must be a content block, not str"),
         ([TextBlock(text="hi"), None], "block 1 must be a content block, not NoneType"),
         ([UserMessage(message=UserContent(role="user", content="hi"))], "must be a content block, not UserMessage"),

@@ -1,6 +1,7 @@
 """Event streams and listeners: slow ones, raising ones, and the end of the session."""
 
 import threading
+from collections.abc import AsyncIterator
 from typing import Any, Literal, assert_type, get_args, get_origin, get_overloads, get_type_hints
 
 import anyio
@@ -292,3 +293,11 @@ async def test_waiting_for_a_listener_does_not_hold_up_tracking() -> None:
                 manager.track(message(frames.task_started(f"a{number}")))
             assert len(manager) == 1000
             workers.cancel_scope.cancel()
+
+
+def test_a_generator_function_is_no_listener() -> None:
+    async def generate(event: TaskEvent) -> AsyncIterator[TaskEvent]:
+        yield event
+
+    with pytest.raises(OptionsError, match="must not be a generator function"):
+        TaskManager().on(generate)

@@ -175,6 +175,29 @@ def test_a_watcher_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) ->
     assert "watcher" in caplog.text
 
 
+def test_of_equal_watchers_the_right_one_is_removed() -> None:
+    class Watcher:
+        def __init__(self) -> None:
+            self.calls = 0
+
+        def __call__(self, touched: set[str], events: list[Any]) -> None:
+            self.calls += 1
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Watcher)
+
+        __hash__ = None  # type: ignore[assignment]
+
+    manager = TaskManager()
+    first, second = Watcher(), Watcher()
+    manager.watch(first)
+    remove = manager.watch(second)
+    remove()
+    remove()
+    tracking(manager, frames.task_started("a1"))
+    assert (first.calls, second.calls) == (1, 0)
+
+
 def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     seen: list[Any] = []

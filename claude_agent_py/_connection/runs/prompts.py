@@ -15,7 +15,8 @@ from typing_extensions import TypeIs
 from claude_agent_py._base.callbacks import is_not_the_functions
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
-from claude_agent_py.wire.base import WireModel, dump, keep_source
+from claude_agent_py.wire.base import JSONObject, WireModel, dump, keep_source
+from claude_agent_py.wire.codec import encode_json
 from claude_agent_py.wire.fitting import Misfit, check, fit
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -127,19 +128,30 @@ def _whole_message(prompt: object) -> UserMessage | None:
 
 def _check_block(index: int, block: object) -> Any:
     if isinstance(block, Mapping):
-        data = dict(block)
-        [known], _ = _must_fit(f"block {index}", fit, list[ContentBlock], [data], skip=1)
-        return known if dump(known) == data else UnknownBlock(raw=data)  # which keeps fields that the model lacks
+        return _must_fit(f"block {index}", _read_block, dict(block), skip=1)
     if not isinstance(block, Block | UnknownBlock):
         raise OptionsError(f"block {index} must be a content block, not {type(block).__name__}", option="prompt")
     _must_fit(f"block {index} ({type(block).__name__})", check, block)
     return block
 
 
+def _read_block(data: JSONObject) -> object:
+    known: Any
+    [known], _ = fit(list[ContentBlock], [data])
+    if dump(known) == data:
+        return known
+    encode_json(data)  # refuses what is not JSON in fields that the model lacks
+    return UnknownBlock(raw=data)  # which keeps them
+
+
 def _must_fit(what: str, convert: Callable[..., Value], *arguments: object, skip: int = 0) -> Value:
-    """Return the result of `fit` or `check`. Raises OptionsError for a misfit, without the first steps of its place."""
+    """Return the converted value. Raises OptionsError for a misfit, without the first steps of its place."""
     try:
         return convert(*arguments)
     except Misfit as error:
-        problem = OptionsError(f"{what} is invalid: {Misfit(error.place[skip:], error.what)}", option="prompt")
-    raise problem  # outside of `except`: the context would show the values
+        problem = f"{what} is invalid: {Misfit(error.place[skip:], error.what)}"
+    except RecursionError:
+        problem = f"{what} is nested too deeply"
+    except (TypeError, ValueError) as error:
+        problem = f"{what} is not JSON: {error}"
+    raise OptionsError(problem, option="prompt")  # outside of `except`: the context would show the values

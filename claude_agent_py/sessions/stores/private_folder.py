@@ -24,6 +24,7 @@ from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.private_files import find_uid
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
@@ -113,12 +114,8 @@ def change_owner(folder: PrivateFolder, user: str | int) -> None:
 
 def _resolve_uid(user: str | int | None) -> int | None:
     """Return the id of a user, or None for the user of this process."""
-    if user is None or sys.platform == "win32":
-        return None
-    import pwd
-
-    uid = pwd.getpwnam(user).pw_uid if isinstance(user, str) else user
-    return None if uid == os.getuid() else uid
+    uid = find_uid(user)
+    return None if uid is None or uid == os.getuid() else uid
 
 
 def _copy_user_configuration(env: Mapping[str, str], target: Path, uid: int | None) -> None:
