@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py import _connection  # loads on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -116,9 +117,7 @@ class Client(SessionControls, Generic[Output]):
         return self._connection
 
     def _make_connection(self, options: ClientOptions[Output]) -> Connection:
-        from claude_agent_py._connection.connection import Connection
-
-        return Connection(options)
+        return _connection.Connection(options)
 
     def __repr__(self) -> str:
         connection = self._connection
@@ -164,8 +163,6 @@ class Client(SessionControls, Generic[Output]):
             launched = await launch(options, self._transport, on_stderr=self._on_stderr_line, config_dir=config_dir)
             try:
                 await load_parts(options)
-                from claude_agent_py._connection.startup import open_session
-
                 connection = self.connection
                 self._check_not_closed()
                 if store_sync is not None:
@@ -174,7 +171,7 @@ class Client(SessionControls, Generic[Output]):
             except BaseException:
                 await launched.discard()
                 raise
-            await open_session(connection, launched)
+            await _connection.open_session(connection, launched)
         except BaseException:
             if store_sync is not None:
                 await store_sync.end()
@@ -183,9 +180,7 @@ class Client(SessionControls, Generic[Output]):
     async def _prepare_store(self, options: ClientOptions[Output]) -> StoreSync | None:
         if options.session_store is None:
             return None
-        from claude_agent_py._connection.store_sync import StoreSync
-
-        store_sync = StoreSync(options)
+        store_sync = _connection.StoreSync(options)
         await store_sync.prepare(has_transport=self._transport is not None)
         return store_sync
 
@@ -225,8 +220,6 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
         """
-        from claude_agent_py._connection.left_on_disk import options_to_go_on
-
         old = self.connection
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
@@ -239,7 +232,7 @@ class Client(SessionControls, Generic[Output]):
         try:
             mode = old.facts.permission_mode or old.options.permission_mode
             now = old.changes.apply_to(self._options, mode)
-            options = await options_to_go_on(now, old.facts.session_id, config_dir)
+            options = await _connection.options_to_go_on(now, old.facts.session_id, config_dir)
             await old.shutdown.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
@@ -342,14 +335,10 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
-        from claude_agent_py._connection.runs.prompts import check_run_arguments, prepare_prompt
-        from claude_agent_py._connection.runs.run import Run
-        from claude_agent_py._connection.runs.run_state import RunState
-
-        check_run_arguments(until, timeout)
-        state = RunState(self._options.limits.mailbox_bytes, until, timeout)
-        self.connection.start_run(state, prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
-        return Run(self, state)
+        _connection.check_run_arguments(until, timeout)
+        state = _connection.RunState(self._options.limits.mailbox_bytes, until, timeout)
+        self.connection.start_run(state, _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        return _connection.Run(self, state)
 
     @property
     def resumed_run(self) -> Run[Output] | None:
@@ -359,10 +348,8 @@ class Client(SessionControls, Generic[Output]):
         `reopen` if the turn belongs to a run of this client, which then continues. Its result names the original prompt
         and covers only this process.
         """
-        from claude_agent_py._connection.runs.run import Run
-
         run = self.connection.resumption.run
-        return None if run is None else Run(self, run)
+        return None if run is None else _connection.Run(self, run)
 
     async def spawn(
         self,
@@ -413,9 +400,7 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
             LocalProtocolError: While iterating: another coroutine is using the same iterator.
         """
-        from claude_agent_py._connection.session_messages import SessionMessages
-
-        return SessionMessages(self, self.connection)
+        return _connection.SessionMessages(self, self.connection)
 
     def events(self) -> AsyncIterator[SessionEvent]:
         """Iterate over everything that happens in the session from now on, in order, for a user interface for example.
@@ -428,9 +413,7 @@ class Client(SessionControls, Generic[Output]):
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        from claude_agent_py._connection.session_messages import SessionMessages
-
-        return SessionMessages(self, self.connection, events=True)
+        return _connection.SessionMessages(self, self.connection, events=True)
 
     def journal(self) -> FactStream:
         """Iterate over the facts of the session from now on, after those that started what is open now.
@@ -480,9 +463,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def agents(self) -> Sequence[Subagent]:
         """The subagents and child agents of the session so far, each with its definition and its task."""
-        from claude_agent_py._connection.runs.subagents import find_subagents
-
-        return find_subagents(self.tasks, self.connection.agents)
+        return _connection.find_subagents(self.tasks, self.connection.agents)
 
     @property
     def task_list(self) -> TaskList:
@@ -561,16 +542,12 @@ class Client(SessionControls, Generic[Output]):
     @property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
-        from claude_agent_py._connection.controls.mcp import MCPControls
-
-        return MCPControls(self.connection, self.connection.handlers.mcp)
+        return _connection.MCPControls(self.connection, self.connection.handlers.mcp)
 
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        from claude_agent_py._connection.controls.usage import UsageControls
-
-        return UsageControls(self.connection, self._options.max_budget_usd)
+        return _connection.UsageControls(self.connection, self._options.max_budget_usd)
 
     @property
     def hooks(self) -> LiveHooks:

@@ -527,14 +527,6 @@ class Connection(Session):
         if was_in_turn and not self.router.turn_runs:
             self.post("interrupt")
 
-    def waits_for_idle(self, run: RunState) -> bool:
-        """Return whether a run has its answers and only waits for the session to become idle."""
-        return self.router.waits_for_idle(run)
-
-    def queued_prompts(self, run: RunState) -> tuple[str, ...]:
-        """Return the prompts of a run that the CLI has not reported as started."""
-        return self.router.queued_prompts(run)
-
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),

@@ -29,13 +29,11 @@ class Launched(NamedTuple):
     """The path of the program; None if it is not on this machine, or unknown."""
     follows_plan: bool
     """Whether it was started from the plan; not with a ready-made transport."""
-    owner: int
-    """The id of the process that started it."""
 
     @property
     def is_forked(self) -> bool:
         """Whether `os.fork` has copied it into another process."""
-        return self.owner != os.getpid()
+        return self.plan.owner != os.getpid()
 
     async def discard(self) -> None:
         """Kill it; shielded from cancellation."""
@@ -148,7 +146,6 @@ async def launch(
         transport or _spawn(options, plan, config_dir),
         cli_path=cli if is_here else None,
         follows_plan=transport is None,
-        owner=os.getpid(),
     )
     transport = launched.transport
     if transport.on_stderr is None:

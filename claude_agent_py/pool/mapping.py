@@ -10,6 +10,7 @@ from typing import Any, Generic, Self
 import anyio
 from anyio.lowlevel import checkpoint
 
+from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py._journal.open_runs import Until
@@ -18,7 +19,6 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
 from claude_agent_py.pool.pool import Pool
-from claude_agent_py.pool.targets import check_count
 from claude_agent_py.retrying import RetryPolicy
 
 

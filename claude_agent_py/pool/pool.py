@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Generic, Self, TypeVar, overload
 
 import anyio
 
+from claude_agent_py._base.checks import check_count, check_seconds
 from claude_agent_py._base.errors import (
     CLIExitError,
     ConnectionClosedError,
@@ -24,7 +25,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
 from claude_agent_py.pool.pooled_process import PooledProcess
-from claude_agent_py.pool.targets import PoolStats, SpareTarget, check_count, check_seconds, read_memory_limit
+from claude_agent_py.pool.targets import PoolStats, SpareTarget, read_memory_limit
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager

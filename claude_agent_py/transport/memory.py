@@ -2,7 +2,6 @@
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Collection
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.proc import contents
-from claude_agent_py.transport.processes import PS_TIMEOUT, descendants
+from claude_agent_py.transport.processes import descendants, run_ps
 
 UNITS: Final[dict[str, int]] = {"": 1, "b": 1, **{f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}}
 """Bytes by unit, in lower case."""
@@ -56,14 +55,7 @@ def _in_proc(pids: Collection[int]) -> dict[int, int]:
 
 def _in_ps(pids: Collection[int]) -> dict[int, int]:
     """Return the memory of each process, from `ps`, which counts in KiB."""
-    command = ["ps", "-p", ",".join(map(str, pids)), "-o", "pid=", "-o", "rss="]
-    env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C"}
-    try:
-        told = subprocess.run(command, env=env, capture_output=True, timeout=PS_TIMEOUT, check=False).stdout
-    except (OSError, subprocess.SubprocessError):
-        return {}
-    rows = [line.split() for line in told.decode(errors="replace").splitlines()]
-    return {int(row[0]): int(row[1]) * 1024 for row in rows if len(row) == 2}
+    return {pid: int(kib) * 1024 for pid, (kib,) in run_ps(pids, "rss").items()}
 
 
 _resident: Callable[[Collection[int]], dict[int, int]] = _in_proc if sys.platform == "linux" else _in_ps

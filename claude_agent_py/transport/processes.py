@@ -82,15 +82,20 @@ def in_proc(pids: Collection[int] | None = None) -> Table:
 
 def in_ps(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, with `ps`. Empty if it is missing."""
+    return {pid: (int(row[0]), row[1].strip()) for pid, row in run_ps(pids, "ppid", "lstart").items()}
+
+
+def run_ps(pids: Collection[int] | None, *columns: str) -> dict[int, list[str]]:
+    """Return the columns that `ps` shows of these processes, or of all; only the last one may have spaces."""
     env = {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}
     which = ["-A"] if pids is None else ["-p", ",".join(map(str, pids))]
-    argv = ["ps", *which, "-o", "pid=", "-o", "ppid=", "-o", "lstart="]
+    argv = ["ps", *which, *(part for name in ("pid", *columns) for part in ("-o", f"{name}="))]
     try:
-        output = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout
-    except (OSError, subprocess.SubprocessError):  # `ps` also fails if none of the processes exists
+        output = subprocess.run(argv, env=env, capture_output=True, timeout=PS_TIMEOUT, check=False).stdout
+    except (OSError, subprocess.SubprocessError):
         return {}
-    rows = [line.split(maxsplit=2) for line in output.decode(errors="replace").splitlines()]
-    return {int(row[0]): (int(row[1]), row[2].strip()) for row in rows if len(row) == 3}
+    rows = [line.split(maxsplit=len(columns)) for line in output.decode(errors="replace").splitlines()]
+    return {int(row[0]): row[1:] for row in rows if len(row) == len(columns) + 1}
 
 
 def _unknown(pids: Collection[int] | None = None) -> Table:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
+from claude_agent_py import _connection, control  # load on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 
@@ -46,23 +46,17 @@ class SessionControls(Controls):
     @property
     def settings(self) -> SettingsControls:
         """The settings, plugins, skills and output styles of the session."""
-        from claude_agent_py._connection.controls.settings import SettingsControls
-
-        return SettingsControls(self._port)
+        return _connection.SettingsControls(self._port)
 
     @property
     def files(self) -> FileControls:
         """Files and directories as the CLI sees them, and restoring files (`rewind`)."""
-        from claude_agent_py._connection.controls.files import FileControls
-
-        return FileControls(self._port)
+        return _connection.FileControls(self._port)
 
     @property
     def conversation(self) -> ConversationControls:
         """The title, transcript and plan of the conversation, and the queued prompts."""
-        from claude_agent_py._connection.controls.conversation import ConversationControls
-
-        return ConversationControls(self._port)
+        return _connection.ConversationControls(self._port)
 
     async def interrupt(self, *, cancel_queued: bool = False) -> InterruptReceipt:
         """Interrupt the running turn, if any. Its result follows and reports the interruption.
@@ -71,12 +65,10 @@ class SessionControls(Controls):
         prompts run next and are listed in `still_queued` (those sent with a uuid), unless `cancel_queued` drops them.
         `Run.interrupt` interrupts a single run.
         """
-        from claude_agent_py._connection.runs.run import InterruptReceipt
-
         reply = await self._ask(
             control.InterruptRequest, control.InterruptReply, **omit_unset(cancel_queued=cancel_queued)
         )
-        return InterruptReceipt(
+        return _connection.InterruptReceipt(
             outcome="too_late" if reply.turn == "idle" else "interrupted",
             still_queued=tuple(reply.still_queued),
             cancelled=tuple(reply.cancelled or ()),

@@ -17,6 +17,7 @@ from typing import IO, Any, ClassVar, Final, TypeAlias, overload
 
 from claude_agent_py._base.errors import BacklogError
 from claude_agent_py._base.log import logger
+from claude_agent_py.wire.codec import decode
 
 BLOCK_BYTES: Final = 64 * 1024
 """How many bytes of lines share a block."""
@@ -197,8 +198,6 @@ class MessageLog(Sequence[Any]):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def _get(self, position: int) -> object:
-        from claude_agent_py.wire.codec import decode  # loads while the CLI starts
-
         start, lines = self._lines
         if not 0 <= position - start < len(lines):
             start, lines = self._lines = self._read_block(position)

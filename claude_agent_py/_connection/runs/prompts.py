@@ -13,6 +13,7 @@ import anyio
 from typing_extensions import TypeIs
 
 from claude_agent_py._base.callbacks import is_not_the_functions
+from claude_agent_py._base.checks import check_seconds
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
 from claude_agent_py.wire.base import JSONObject, WireModel, dump, keep_source
@@ -33,7 +34,7 @@ Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
 """The prompt of `query`: one prompt, or an async iterable of prompts."""
 
 
-def check_run_arguments(until: object, timeout: Any) -> None:
+def check_run_arguments(until: object, timeout: object) -> None:
     """Check the arguments `until` and `timeout` of `query` and `run`.
 
     Raises:
@@ -41,9 +42,7 @@ def check_run_arguments(until: object, timeout: Any) -> None:
     """
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
-    is_number = isinstance(timeout, int | float) and not isinstance(timeout, bool)
-    if timeout is not None and not (is_number and timeout > 0):
-        raise OptionsError(f"must be a positive number of seconds, or None, not {timeout!r}", option="timeout")
+    check_seconds(timeout, "timeout")
 
 
 def is_stream(prompt: object) -> TypeIs[AsyncIterable[Any]]:

@@ -216,14 +216,14 @@ class Run(Generic[Output]):
             if stop_tasks:
                 await connection.stop_tasks(state.tasks)
             return InterruptReceipt(outcome="too_late")
-        queued = connection.queued_prompts(state)
+        queued = connection.router.queued_prompts(state)
         dequeued = tuple([prompt for prompt in queued if await _dequeue(connection, prompt)])
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         state.was_interrupted = True
         assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
-        if connection.waits_for_idle(state):
+        if connection.router.waits_for_idle(state):
             connection.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
         if stop_tasks:
             await connection.stop_tasks(state.tasks)
