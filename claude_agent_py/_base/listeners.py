@@ -10,12 +10,11 @@ from sys import getsizeof
 from time import monotonic
 from typing import Any, Final
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.callbacks import Callback, Report
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 
 WAITING_BYTES: Final = 64 * 1024 * 1024
 """How many bytes of items may wait for a listener before the oldest are dropped."""
@@ -46,7 +45,7 @@ class ListenerQueue:
         self._waiting_bytes = 0
         self._piece: deque[object] = deque()
         """The items that the thread of a plain listener is working on."""
-        self._changed = anyio.Event()
+        self._changed = RepeatingEvent()
         self._has_ended = False
         self.over: LazyEvent = LazyEvent()
         """Set when `deliver` has ended."""
@@ -87,7 +86,6 @@ class ListenerQueue:
                         slice_ends = monotonic() + SLICE
                 self._warn()
                 if not self._has_ended:
-                    self._changed = anyio.Event()
                     await self._changed.wait()
         finally:
             self.over.set()

@@ -24,7 +24,7 @@ from claude_agent_py.options.client_options import ClientOptions, options_or_def
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
-from claude_agent_py.pool.pooled_process import PooledProcess
+from claude_agent_py.pool.pooled_process import PooledProcess, PooledRun
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, read_memory_limit
 
 if TYPE_CHECKING:
@@ -222,8 +222,6 @@ class Pool(Generic[Output]):
         Raises:
             OptionsError: The prompt is empty, or an argument has the wrong type.
         """
-        from claude_agent_py.pool.pooled_process import PooledRun
-
         return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 
     @overload
