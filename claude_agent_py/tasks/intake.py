@@ -161,10 +161,10 @@ class TaskIntake:
         record.brief = brief
         record.launched_by = author
 
-    def recall(self, record: Record, parent_id: str | None) -> None:
+    def recall(self, record: Record) -> None:
         """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known."""
         if record.id not in self.ledger.records:
-            self.ledger.add_earlier(record, parent_id)
+            self.ledger.add_earlier(record)
             if record.output_file:
                 self.paths.record_output(record.id, record.output_file)
 

@@ -158,7 +158,7 @@ class Reconciler:
             return
         runs = [record.run for record in records]
         paths = [self._paths.list_candidates(record) for record in records]
-        findings = await _read(lambda: [_inspect(*each) for each in zip(records, paths, strict=True)])
+        findings = await _read(lambda: [inspect_files(*each) for each in zip(records, paths, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
             # Skip a task that ended or started again while its files were read.
@@ -234,11 +234,11 @@ def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:
         return None
 
 
-def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
+def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
     from claude_agent_py.tasks.files.transcript import inspect_transcript
 
-    inspect = inspect_transcript if record.is_agent else inspect_shell
+    inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
         return next((finding for finding in map(inspect, paths) if finding is not None), None)
     except Exception:
@@ -246,7 +246,7 @@ def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
         return None
 
 
-def inspect_shell(path: str) -> Finding | None:
+def _inspect_shell(path: str) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
     from claude_agent_py.tasks.files.output_file import read_marker
 

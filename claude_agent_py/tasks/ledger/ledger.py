@@ -89,9 +89,15 @@ class Ledger:
         for record in records.values():
             self._update_sets(record)
 
-    def add_earlier(self, record: Record, parent_id: str | None) -> None:
-        """Add a task that an earlier process of the session ran. Causes no events."""
-        record.children += self._orphans_by_parent.pop(record.id, [])
+    def add_earlier(self, record: Record) -> None:
+        """Move a task of another ledger here, which an earlier process of the session ran. Causes no events."""
+        for run in record.runs:
+            run.is_earlier = run.is_announced = True
+            run.notification = None
+            run.started_at = run.started_at or run.ended_at or 0.0
+        parent_id, record.parent_id = record.parent_id, None
+        record.is_confirmed = True
+        record.children = self._orphans_by_parent.pop(record.id, [])
         self.records[record.id] = record
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
