@@ -70,13 +70,13 @@ from claude_agent_py._journal.events import (
 )
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE, RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.state import State, Step
+from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.tasks.intake import TRACKED
-from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -85,7 +85,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
-    from claude_agent_py.tasks.events import TaskEvent
+    from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.transport.base import Transport
 
 END_SESSION: Final = "end_session"

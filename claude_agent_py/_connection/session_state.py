@@ -11,9 +11,9 @@ from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake
 
 if TYPE_CHECKING:
+    from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.observe.observer import LiveJournal
-    from claude_agent_py.tasks.events import TaskEvent
 
 
 class SessionState:

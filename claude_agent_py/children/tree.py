@@ -9,10 +9,10 @@ from typing import Any
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.client import Client
 from claude_agent_py.tasks import Evidence, TaskIntake
-from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 

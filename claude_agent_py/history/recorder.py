@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
-from claude_agent_py.tasks.events import (
+from claude_agent_py._journal.tasks.events import (
     TaskAnswered,
     TaskAsked,
     TaskBackgrounded,
@@ -28,9 +27,10 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
+from claude_agent_py._journal.tasks.outcome import TaskOutcome, differ
+from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage

@@ -21,6 +21,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.shared_sqlite import IN_MEMORY, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py._base.thread_locks import ThreadLock
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
 from claude_agent_py.history.writers import (
@@ -38,7 +39,6 @@ from claude_agent_py.history.writers import (
     read_record,
     read_session_id,
 )
-from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
 

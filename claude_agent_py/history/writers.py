@@ -22,9 +22,9 @@ from msgspec import convert
 
 from claude_agent_py._base.bounded_reading import read_json, without_surrogates
 from claude_agent_py._base.locks import lock_file
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)

@@ -14,14 +14,14 @@ import msgspec
 
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py._base.errors import SessionError
+from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome
+from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, take_snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.tasks.ledger import signals
-from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome
 from claude_agent_py.tasks.reconcile import inspect_files
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage

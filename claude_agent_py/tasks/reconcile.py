@@ -16,12 +16,12 @@ import anyio
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.spending import Counted
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -217,21 +217,16 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
+    from claude_agent_py.tasks.files.transcript import count_transcript
+
     for path in paths:
-        counted = _count_transcript(path, begins)
-        if counted is not None:
-            return counted
-    return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins)) if paths else None
-
-
-def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:
-    try:
-        return count_transcript(path, begins)
-    except OSError:
-        return None
-    except Exception:
-        logger.exception("Cannot count the transcript %s", path)
-        return None
+        try:
+            return count_transcript(path, begins)
+        except OSError:
+            continue
+        except Exception:
+            logger.exception("Cannot count the transcript %s", path)
+    return Counted(by_run=[Counted() for _ in begins]) if paths else None
 
 
 def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:

@@ -10,6 +10,7 @@ from typing import Final
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.proc import contents
+from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
@@ -21,7 +22,6 @@ from claude_agent_py.sessions.stored_tasks import StoredLedger, StoredTask
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
 from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
-from claude_agent_py.tasks.ledger.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.conversation import AssistantMessage

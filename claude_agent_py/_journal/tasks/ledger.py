@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from claude_agent_py.tasks.events import (
+from claude_agent_py._journal.tasks.announcements import OpenCalls
+from claude_agent_py._journal.tasks.events import (
     TaskBackgrounded,
     TaskChanged,
     TaskEvent,
@@ -24,11 +25,10 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py.tasks.ledger.announcements import OpenCalls
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
+from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.spending import Counted, Prices, subtract_counts
+from claude_agent_py._journal.tasks.state import Evidence, Signal, move, signal_for
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -493,10 +493,10 @@ def _set_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: C
     """Set the exact counts of the runs, and return those that tell whether the transcript contains the end of `run`."""
     if run not in dated:
         others = (other.spent.by_model for other in record.runs if other is not run)
-        run.spent.set_exact(subtract_counts(found.by_model, others))
+        run.spent.set_exact(subtract_counts(found.spent.by_model, others))
         return found
     for each, its_counts in zip(dated, found.by_run, strict=True):
-        each.spent.set_exact(its_counts.by_model)
+        each.spent.set_exact(its_counts.spent.by_model)
     return found.by_run[dated.index(run)]
 
 

@@ -9,12 +9,12 @@ epoch. See also `_journal/turns.py`, which does the same for turns.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
-from claude_agent_py.tasks.ledger.announcements import Announcement, find_announcements
-from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_for
-from claude_agent_py.tasks.outcome import EndedBy, parse_exit_code
+from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
+from claude_agent_py._journal.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import EndedBy, parse_exit_code
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,

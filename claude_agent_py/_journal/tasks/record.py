@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
-from claude_agent_py.tasks.ledger.spending import Prices, Spending
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.spending import Prices, Spending
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
