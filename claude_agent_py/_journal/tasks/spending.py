@@ -71,14 +71,14 @@ class Prices:
 
     def cost_of(self, spent: Mapping[str, Counts]) -> float | None:
         """Return the cost of tokens by model, in US dollars, or None if a price is unknown."""
-        cost = 0.0
+        cost = None
         for model, counts in spent.items():
             price = self.given.get(model) or self._implied.get(model)
             if price is not None:
-                cost += price.cost_of(counts)
+                cost = (cost or 0.0) + price.cost_of(counts)
             elif any(counts):
                 return None
-        return cost if spent else None
+        return cost
 
 
 class Spending(Struct, gc=False):
