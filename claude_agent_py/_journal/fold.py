@@ -1,7 +1,8 @@
 """`Journal`: the pure fold from the frames of a session to its facts.
 
-It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A fact has the time of
-its own message (messages of the user and the model have one), otherwise the time of arrival passed to `feed`.
+It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A `Ledger` folds the
+messages about tasks, and its events become facts. A fact has the time of its own message (messages of the user and the
+model have one), otherwise the time of arrival passed to `feed`.
 
 Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
 
@@ -9,7 +10,10 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **A turn without an answer** leaves nothing in a transcript, so that its id is given again to the next turn.
 * **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
   session if the stop reason of its last message is final or something went wrong.
-* **A resumed subagent** has a run for each time in the pipe, and one in a transcript.
+* **A resumed subagent** has a run for each time in the pipe, and one in a transcript. A run without a prompt of its own
+  has the prompt of the run before it.
+* **The usage of a task** never decreases, even if the CLI reports less than before.
+* **A shell in the foreground** is a part of its call, unless it moves to the background.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 """
 
