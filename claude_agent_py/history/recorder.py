@@ -257,7 +257,7 @@ def _build_step(event: TaskEvent, task: Task) -> TaskRecord | None:
         case TaskBackgrounded():
             return _build(RecordKind.BACKGROUNDED, event, task)
         case TaskProgressed():
-            details = {"activity": event.activity, "tool": event.last_tool_name}
+            details: JSONObject = {"activity": event.activity, "tool": event.last_tool_name}
             return _build(RecordKind.PROGRESSED, event, task, details)
         case TaskAsked(asked=asked):
             details = {"question": asked.question, "asks": asked.kind, "interaction": asked.interaction_id}
