@@ -12,8 +12,8 @@ from pathlib import Path
 
 from generated_parts import main
 
-from claude_agent_py.tasks.ledger import state
-from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Transition
+from claude_agent_py._journal.tasks import state
+from claude_agent_py._journal.tasks.state import TRANSITIONS, Evidence, Transition
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PAGE = Path(__file__).with_name("background-tasks.md")

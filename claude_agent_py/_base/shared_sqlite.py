@@ -3,9 +3,12 @@
 import os
 import sqlite3
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
 from typing import Final, TypeAlias, TypeVar
+
+from claude_agent_py._base.thread_locks import ThreadLock
 
 T = TypeVar("T")
 
@@ -58,6 +61,43 @@ def transact(connection: sqlite3.Connection, work: Callable[[sqlite3.Cursor], T]
     """
     with connection, closing(connection.cursor()) as cursor:
         return work(cursor)
+
+
+class SharedConnection:
+    """A connection for all threads, one at a time, opened on first use and closed with its last reference.
+
+    A forked process opens one of its own: it may neither use nor close that of the original.
+    """
+
+    def __init__(self, open_file: Callable[[], sqlite3.Connection]) -> None:
+        self._open = open_file
+        self._lock = ThreadLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
+
+    def transact(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        """Run `work` in a transaction and return its result."""
+        with self._lock:
+            if self._connection is None or self._owner != os.getpid():
+                self._connection = self._open()
+                self._owner = os.getpid()
+                weakref.finalize(self, _close, self._connection, self._owner)
+            return transact(self._connection, work)
+
+    def close(self, last: Callable[[sqlite3.Cursor], object] = lambda cursor: None) -> None:
+        """Run a last transaction and close the connection, if it is open. Later transactions reopen it."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None and self._owner == os.getpid():
+                try:
+                    transact(connection, last)
+                finally:
+                    connection.close()
+
+
+def _close(connection: sqlite3.Connection, owner: int) -> None:
+    if owner == os.getpid():
+        connection.close()
 
 
 def _opened(

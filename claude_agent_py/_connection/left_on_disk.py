@@ -12,9 +12,8 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
-from claude_agent_py.sessions.stored_tasks import end_left_behind, load_tasks
+from claude_agent_py.sessions.stored_tasks import read_ledger
 from claude_agent_py.tasks import TaskIntake
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
@@ -33,30 +32,12 @@ class LeftOnDisk:
     def __init__(self, session_id: str, config_dir: Path) -> None:
         session = self._session = get_session(session_id, config_dir=config_dir)
         # The process that runs now has not launched any of them.
-        self.tasks = end_left_behind(load_tasks(session.snapshot, session.id, session.subagents))
+        self.ledger = read_ledger(session.snapshot, session.id, session.subagents, is_over=True)
 
     def recall_tasks(self, intake: TaskIntake) -> None:
         """Add the tasks to the resumed session."""
-        for task in self.tasks:
-            outcome, agent = task.outcome, task.subagent
-            if outcome is None:
-                continue
-            run = TaskRun.of_earlier_process(outcome)
-            run.prompt = task.prompt
-            run.tool_use_id = task.tool_use_id
-            run.spent.exact = dict(task.spent)
-            record = Record(
-                id=outcome.task_id,
-                type=task.type,
-                description=outcome.description,
-                subagent_type=agent.agent_type if agent else None,
-                spawn_depth=agent.spawn_depth if agent else None,
-                is_confirmed=True,
-                output_file=outcome.output_file,
-                transcript_path=agent.path if agent else None,
-                runs=[run],
-            )
-            intake.recall(record, task.parent_id)
+        for task in self.ledger.tasks:
+            intake.recall(self.ledger.records[task.id])
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
         """Return the prompts with these uuids that are on disk, by uuid."""

@@ -45,10 +45,10 @@ from claude_agent_py.transport import Transport
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
+    from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.observe.observer import LiveJournal
-    from claude_agent_py.tasks.events import TaskEvent
 
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""

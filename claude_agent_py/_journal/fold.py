@@ -1,7 +1,8 @@
 """`Journal`: the pure fold from the frames of a session to its facts.
 
-It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A fact has the time of
-its own message (messages of the user and the model have one), otherwise the time of arrival passed to `feed`.
+It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A `Ledger` folds the
+messages about tasks, and its events become facts. A fact has the time of its own message (messages of the user and the
+model have one), otherwise the time of arrival passed to `feed`.
 
 Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
 
@@ -9,7 +10,10 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **A turn without an answer** leaves nothing in a transcript, so that its id is given again to the next turn.
 * **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
   session if the stop reason of its last message is final or something went wrong.
-* **A resumed subagent** has a run for each time in the pipe, and one in a transcript.
+* **A resumed subagent** has a run for each time in the pipe, and one in a transcript. A run without a prompt of its own
+  has the prompt of the run before it.
+* **The usage of a task** never decreases, even if the CLI reports less than before.
+* **A shell in the foreground** is a part of its call, unless it moves to the background.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 """
 
@@ -46,6 +50,9 @@ from claude_agent_py._journal.facts import (
     TurnStatus,
 )
 from claude_agent_py._journal.requests import HookRun, describe, read_reply
+from claude_agent_py._journal.tasks import events, signals
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
@@ -66,7 +73,7 @@ from claude_agent_py.wire.messages.system import (
     SessionStateChangedMessage,
 )
 from claude_agent_py.wire.messages.tasks import (
-    AGENT_TYPES,
+    TaskMessage,
     TaskNotificationMessage,
     TaskProgressMessage,
     TaskStartedMessage,
@@ -140,9 +147,8 @@ class Journal:
         self._running: set[str] = set()
         self._denials: dict[str, PermissionDecision] = {}
         self._tasks: dict[str, TaskStarted] = {}
-        self._foreground: dict[str, TaskStartedMessage] = {}
-        """Foreground shells. They are part of their call unless they move to the background."""
-        self._task_runs: dict[str, int] = {}
+        self._ledger = Ledger()
+        self._ledger.wants = _ON_TASK.__contains__
         self._task_of_run: dict[str, str] = {}
         self._requests: dict[str, RequestOpened] = {}
 
@@ -394,62 +400,66 @@ class Journal:
 
     # Tasks
 
-    def _on_task_started(self, message: TaskStartedMessage) -> None:
-        call = message.tool_use_id
-        self._mark_running(call)
-        if message.ambient or message.task_id in self._tasks:
-            return
-        if message.task_type not in AGENT_TYPES and message.is_backgrounded is False:
-            self._foreground[message.task_id] = message
-            return
-        run = self._task_runs[message.task_id] = self._task_runs.get(message.task_id, 0) + 1
-        launcher = self._calls.get(call or "")
-        task = self._tasks[message.task_id] = self._add(
+    def _on_task(self, message: TaskMessage) -> None:
+        """Fold a message about a task. The ledger knows what it changes."""
+        if isinstance(message, TaskStartedMessage):
+            self._mark_running(message.tool_use_id)
+        now = self._at or 0.0
+        signals.HANDLERS[type(message)](self._ledger, message, now)
+        for event in self._ledger.take_changes(now)[1]:
+            record = self._ledger.records[event.task_id]
+            if not record.is_ambient:
+                _ON_TASK[type(event)](self, event, record)
+
+    def _start_task(self, event: events.TaskEvent, record: Record) -> None:
+        run = record.run
+        if record.is_backgrounded is False and not record.is_agent:
+            return  # a shell is a part of its call unless it moves to the background
+        launcher = self._calls.get(run.tool_use_id or "")
+        number = len(record.runs)
+        task = self._tasks[record.id] = self._add(
             TaskStarted,
             self._at,
-            id=message.task_id if run == 1 else f"{message.task_id}#{run}",
-            agent=message.parent_task_id or (launcher.agent if launcher is not None else MAIN),
-            task=message.task_id,
-            type=message.task_type,
-            name=message.subagent_type or message.workflow_name or "",
-            call=call,
-            description=message.description,
-            prompt=message.prompt,
-            is_backgrounded=message.is_backgrounded is not False,
+            id=record.id if number == 1 else f"{record.id}#{number}",
+            agent=record.parent_id or (launcher.agent if launcher is not None else MAIN),
+            task=record.id,
+            type=record.type,
+            name=record.subagent_type or record.workflow_name or "",
+            call=run.tool_use_id,
+            description=record.description,
+            prompt=run.prompt,
+            is_backgrounded=record.is_backgrounded is not False,
         )
-        if message.run_id is not None:
-            self._task_of_run[message.run_id] = task.id
+        if run.run_id is not None:
+            self._task_of_run[run.run_id] = task.id
 
-    def _on_task_progress(self, message: TaskProgressMessage) -> None:
-        task = self._tasks.get(message.task_id)
+    def _on_task_progress(self, event: events.TaskProgressed, record: Record) -> None:
+        names = ("summary", "last_tool_name", "usage")
+        fields = {name: getattr(event, name) for name in names}
+        self._add_of(record, TaskProgressed, self._at, description=event.activity, **fields)
+
+    def _on_task_backgrounded(self, event: events.TaskBackgrounded, record: Record) -> None:
+        if record.id in self._tasks:
+            self._add_of(record, TaskBackgrounded, self._at)
+        else:
+            self._start_task(event, record)
+
+    def _on_task_status(self, event: events.TaskStatusChanged, record: Record) -> None:
+        run = record.run
+        if event.new.is_terminal and run.notification is None:
+            error = run.failure_reason or ""
+            self._add_of(record, TaskEnded, _check_time(run.ended_at) or self._at, status=event.new, error=error)
+
+    def _on_task_finished(self, event: events.TaskFinished, record: Record) -> None:
+        if event.message is not None:
+            end = {"is_reported": True, "summary": event.message.summary, "usage": event.message.usage}
+            self._add_of(record, TaskEnded, self._at, status=event.outcome.status, **end)
+        self._tasks.pop(record.id, None)
+
+    def _add_of(self, record: Record, kind: type[Kind], at: float | None, **fields: Any) -> None:
+        task = self._tasks.get(record.id)
         if task is not None:
-            names = ("description", "summary", "last_tool_name", "usage")
-            self._add_of(task, TaskProgressed, self._at, **{name: getattr(message, name) for name in names})
-
-    def _on_task_updated(self, message: TaskUpdatedMessage) -> None:
-        patch = message.patch
-        shell = self._foreground.get(message.task_id)
-        task = self._tasks.get(message.task_id)
-        if patch.is_backgrounded and shell is not None and task is None:
-            self._on_task_started(shell.replace(is_backgrounded=True))
-            task = self._tasks.get(message.task_id)
-        elif patch.is_backgrounded and task is not None:
-            self._add_of(task, TaskBackgrounded, self._at)
-        status = patch.task_status
-        if task is not None and status is not None and status.is_terminal:
-            at = _check_time(patch.end_time / 1000 if patch.end_time else None) or self._at
-            self._add_of(task, TaskEnded, at, status=status, error=patch.error or "")
-
-    def _on_task_notification(self, message: TaskNotificationMessage) -> None:
-        self._foreground.pop(message.task_id, None)
-        status = message.task_status
-        task = self._tasks.pop(message.task_id, None)
-        if task is not None and status is not None:
-            end = {"status": status, "is_reported": True, "summary": message.summary, "usage": message.usage}
-            self._add_of(task, TaskEnded, self._at, **end)
-
-    def _add_of(self, task: TaskStarted, kind: type[Kind], at: float | None, **fields: Any) -> None:
-        self._add(kind, at, id=task.id, agent=task.agent, task=task.task, **fields)
+            self._add(kind, at, id=task.id, agent=task.agent, task=task.task, **fields)
 
     # Requests
 
@@ -516,10 +526,10 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     StreamEventMessage: Journal._on_stream_event,
     ToolProgressMessage: Journal._on_tool_progress,
     PermissionDeniedMessage: Journal._on_permission_denied,
-    TaskStartedMessage: Journal._on_task_started,
-    TaskProgressMessage: Journal._on_task_progress,
-    TaskUpdatedMessage: Journal._on_task_updated,
-    TaskNotificationMessage: Journal._on_task_notification,
+    TaskStartedMessage: Journal._on_task,
+    TaskProgressMessage: Journal._on_task,
+    TaskUpdatedMessage: Journal._on_task,
+    TaskNotificationMessage: Journal._on_task,
     ControlRequest: Journal._on_request,
     ControlCancelRequest: Journal._on_cancel,
     HookRun: Journal._on_hook_run,
@@ -532,6 +542,15 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlResponse: Journal._on_reply,
 }
 """What it does with what was sent to the CLI."""
+_ON_TASK: Final[Mapping[type[events.TaskEvent], Callable[[Journal, Any, Record], None]]] = {
+    events.TaskStarted: Journal._start_task,
+    events.TaskReopened: Journal._start_task,
+    events.TaskProgressed: Journal._on_task_progress,
+    events.TaskBackgrounded: Journal._on_task_backgrounded,
+    events.TaskStatusChanged: Journal._on_task_status,
+    events.TaskFinished: Journal._on_task_finished,
+}
+"""What it does with the events of the ledger."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
 
 

@@ -25,6 +25,7 @@ from claude_agent_py._connection.current import running_client
 from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import RunTimeoutError
 from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.children.assignment import (
     SUMMARY_CHARS,
     TASK_STATUS,
@@ -41,7 +42,6 @@ from claude_agent_py.permissions.prompts import WireRequest
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskProgressed, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
-from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage

@@ -30,6 +30,7 @@ from claude_agent_py._connection.runs.result import (
     RunResult,
 )
 from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._journal.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.client import Client
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._archives import pack_workspace, unpack_workspace
@@ -50,7 +51,6 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import Inbox
 from claude_agent_py.sessions.stores.edits import push
 from claude_agent_py.sessions.stores.protocol import SessionStore, implements
-from claude_agent_py.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage

@@ -14,8 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
-from claude_agent_py.tasks.events import (
+from claude_agent_py._journal.tasks.events import (
     TaskAnswered,
     TaskAsked,
     TaskBackgrounded,
@@ -28,9 +27,10 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
+from claude_agent_py._journal.tasks.outcome import differ
+from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.outcome import TaskOutcome, differ
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
@@ -156,10 +156,15 @@ class Recorder:
         new = [task for task in tasks.values() if task.id not in self._known]
         drafts = [_build_created(task, first_events.get(task.id)) for task in new]
         for event in events:
-            drafts += _build_records(event, tasks[event.task_id], is_asked=event.task_id in asking)
+            # The status change that accompanies a question is the same step.
+            if not (event.task_id in asking and _begins_to_wait(event)):
+                drafts += filter(None, [_build_step(event, tasks[event.task_id])])
         drafted = {draft.task_id for draft in drafts}
-        other = [task for task in tasks.values() if task.id not in drafted]
-        return drafts + [_build_changed(task, first_events.get(task.id)) for task in other]
+        for task in tasks.values():
+            if task.id not in drafted:
+                event = first_events.get(task.id) or TaskEvent(task.id, steady_time(), author=_find_actor(task))
+                drafts.append(_build(RecordKind.CHANGED, event, task))
+        return drafts
 
     def _add(self, draft: TaskRecord, task: Task | None) -> None:
         """Add a record. The last record of a task also contains its other changes: then `task` is given."""
@@ -191,6 +196,10 @@ def _is_step(event: TaskEvent) -> bool:
     return not isinstance(event, TaskOutputAvailable)
 
 
+def _begins_to_wait(event: TaskEvent) -> bool:
+    return isinstance(event, TaskStatusChanged) and event.new is TaskStatus.AWAITING_USER
+
+
 def _sort_tasks(manager: TaskManager, ids: set[str]) -> list[Task]:
     """Return tasks in the order of the task manager."""
     if len(ids) < 2:
@@ -210,125 +219,90 @@ def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, object]
 # Records of events
 
 
-def _build_record(
-    kind: RecordKind,
-    task: Task,
-    at: float,
-    author: str,
-    *,
-    run_id: str | None = None,
-    outcome: TaskOutcome | None = None,
-    details: JSONObject | None = None,
+def _build(
+    kind: RecordKind, event: TaskEvent, task: Task, details: JSONObject | None = None, *, author: str | None = None
 ) -> TaskRecord:
     return TaskRecord(
         session_id="",
         task_id=task.id,
         kind=kind,
-        at=at,
-        run_id=run_id or task.run_id,
-        author=author,
+        at=event.at,
+        run_id=event.run_id or task.run_id,
+        author=event.author if author is None else author,
         parent_task_id=task.parent_id,
-        summary=outcome.summary if outcome else "",
-        failure_reason=outcome.failure_reason if outcome else None,
         details=details or {},
     )
 
 
 def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
-    run_id = event.run_id if event else task.run_id
-    at = event.at if event else task.started_at
     details: JSONObject = {"type": task.type, "agent": task.subagent_type, "description": task.description}
     if task.prompt is not None:
         details["prompt"] = task.prompt
     if task.brief:
         details["brief"] = _to_json(task.brief)
-    return _build_record(RecordKind.CREATED, task, at, task.author, run_id=run_id, details=details)
+    return _build(RecordKind.CREATED, event or TaskEvent(task.id, task.started_at), task, details, author=task.author)
 
 
-def _build_changed(task: Task, event: TaskEvent | None) -> TaskRecord:
-    if event is None:
-        return _build_record(RecordKind.CHANGED, task, steady_time(), _find_actor(task))
-    return _build_record(RecordKind.CHANGED, task, event.at, event.author)
-
-
-def _build_records(event: TaskEvent, task: Task, *, is_asked: bool) -> Iterator[TaskRecord]:
-    """Yield the record of an event, if the event is a step."""
-    kind = _classify(event, task)
-    if kind is None:
-        return
-    # The status change that accompanies a question is the same step.
-    if kind is RecordKind.AWAITING_USER and is_asked and not isinstance(event, TaskAsked):
-        return
-    outcome = event.outcome if isinstance(event, TaskFinished | TaskRevised) else None
-    at = event.at
-    if outcome is not None and outcome.ended_at is not None:
-        at = outcome.ended_at
-    details = _build_details(event, outcome)
-    author = _find_actor(task) if kind is RecordKind.STARTED else event.author
-    yield _build_record(kind, task, at, author, run_id=event.run_id, outcome=outcome, details=details)
-
-
-def _classify(event: TaskEvent, task: Task) -> RecordKind | None:
+def _build_step(event: TaskEvent, task: Task) -> TaskRecord | None:
+    """Return the record of an event, or None if the event is no step."""
     match event:
         case TaskStarted():
             # The process of a child agent starts later, which changes its status.
-            return None if task.type == CHILD_AGENT else RecordKind.STARTED
-        case TaskReopened():
-            return RecordKind.RESUMED
-        case TaskBackgrounded():
-            return RecordKind.BACKGROUNDED
-        case TaskProgressed():
-            return RecordKind.PROGRESSED
-        case TaskAsked():
-            return RecordKind.AWAITING_USER
-        case TaskAnswered():
-            return RecordKind.ANSWERED
-        # Only the counts changed.
-        case TaskRevised() if not differ(event.old, event.outcome):
-            return None
-        case TaskFinished() | TaskRevised():
-            return _END_OF[event.outcome.status]
+            is_later = task.type == CHILD_AGENT
+            return None if is_later else _build(RecordKind.STARTED, event, task, author=_find_actor(task))
         case TaskStatusChanged():
-            return next((kind for old, new, kind in _CHANGES if event.new is new and old in (None, event.old)), None)
-        case _:
-            return None
-
-
-_CHANGES: Final = (
-    (TaskStatus.PENDING, TaskStatus.RUNNING, RecordKind.STARTED),
-    (None, TaskStatus.AWAITING_USER, RecordKind.AWAITING_USER),
-    (None, TaskStatus.PAUSED, RecordKind.PAUSED),
-    (None, TaskStatus.RUNNING, RecordKind.RESUMED),
-)
-"""The status changes that are steps: old (None means any), new, step. The first match counts."""
-
-
-def _build_details(event: TaskEvent, outcome: TaskOutcome | None) -> JSONObject:
-    if outcome is not None:
-        details: JSONObject = {
-            "evidence": outcome.evidence.value,
-            "usage": outcome.usage.raw if outcome.usage else None,
-            "exit_code": outcome.exit_code,
-            "output_file": outcome.output_file,
-            "by": outcome.ended_by.value if outcome.ended_by else None,
-        }
-        return {name: value for name, value in details.items() if value is not None}
-    match event:
-        case TaskAsked(asked=asked):
-            return {"question": asked.question, "asks": asked.kind, "interaction": asked.interaction_id}
-        case TaskAnswered(answered=answered):
-            return {
-                "answer": _to_json(answered.answer),
-                "by": answered.by,
-                "origin": answered.origin,
-                "interaction": answered.interaction_id,
-            }
+            return _build_status_change(event, task)
+        case TaskReopened():
+            return _build(RecordKind.RESUMED, event, task, {} if event.prompt is None else {"prompt": event.prompt})
+        case TaskBackgrounded():
+            return _build(RecordKind.BACKGROUNDED, event, task)
         case TaskProgressed():
-            return {"activity": event.activity, "tool": event.last_tool_name}
-        case TaskReopened(prompt=prompt) if prompt is not None:
-            return {"prompt": prompt}
-        case _:
-            return {}
+            details: JSONObject = {"activity": event.activity, "tool": event.last_tool_name}
+            return _build(RecordKind.PROGRESSED, event, task, details)
+        case TaskAsked(asked=asked):
+            details = {"question": asked.question, "asks": asked.kind, "interaction": asked.interaction_id}
+            return _build(RecordKind.AWAITING_USER, event, task, details)
+        case TaskAnswered(answered=answered):
+            details = {"answer": _to_json(answered.answer), "by": answered.by, "origin": answered.origin}
+            return _build(RecordKind.ANSWERED, event, task, {**details, "interaction": answered.interaction_id})
+        case TaskRevised() if not differ(event.old, event.outcome):
+            return None  # only the counts changed
+        case TaskFinished() | TaskRevised():
+            return _build_end(event, task)
+    return None
+
+
+def _build_status_change(event: TaskStatusChanged, task: Task) -> TaskRecord | None:
+    if (event.old, event.new) == (TaskStatus.PENDING, TaskStatus.RUNNING):
+        return _build(RecordKind.STARTED, event, task, author=_find_actor(task))
+    kind = _STEP_TO.get(event.new)
+    return None if kind is None else _build(kind, event, task)
+
+
+_STEP_TO: Final = {
+    TaskStatus.AWAITING_USER: RecordKind.AWAITING_USER,
+    TaskStatus.PAUSED: RecordKind.PAUSED,
+    TaskStatus.RUNNING: RecordKind.RESUMED,
+}
+"""The steps that change the status, by the new status."""
+
+
+def _build_end(event: TaskFinished | TaskRevised, task: Task) -> TaskRecord:
+    outcome = event.outcome
+    details: JSONObject = {
+        "evidence": outcome.evidence.value,
+        "usage": outcome.usage.raw if outcome.usage else None,
+        "exit_code": outcome.exit_code,
+        "output_file": outcome.output_file,
+        "by": outcome.ended_by.value if outcome.ended_by else None,
+    }
+    known = {name: value for name, value in details.items() if value is not None}
+    return replace(
+        _build(_END_OF[outcome.status], event, task, known),
+        at=event.at if outcome.ended_at is None else outcome.ended_at,
+        summary=outcome.summary,
+        failure_reason=outcome.failure_reason,
+    )
 
 
 def _find_actor(task: Task) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import Forest, build_label, walk
 from claude_agent_py.wire.fitting import fit

@@ -12,15 +12,16 @@ import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, Self, TypeVar
 
 import anyio
 
 from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.shared_sqlite import IN_MEMORY, open_shared, transact
+from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared
 from claude_agent_py._base.streams import Polling
-from claude_agent_py._base.thread_locks import ThreadLock
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.history.recorder import Recorder
 from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
 from claude_agent_py.history.writers import (
@@ -38,7 +39,6 @@ from claude_agent_py.history.writers import (
     read_record,
     read_session_id,
 )
-from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -62,16 +62,16 @@ class TaskHistory:
         """Create a history.
 
         Args:
-            path: The SQLite file. A missing file is created; `:memory:` keeps everything in memory.
+            path: The SQLite file. A missing file is created; `:memory:` keeps everything in the memory of this process.
         """
         self._path = os.fspath(path)
-        self._connection: sqlite3.Connection | None = None
         self.skipped_rows: int = 0
         """The number of rows skipped so far. Each row is counted once."""
         self._skipped: set[int] = set()
-        self._lock = ThreadLock()
         self._writers = Writers(None if self._path == IN_MEMORY else self._path)
+        self._file = SharedConnection(partial(_open, self._path))
         self._recorders: list[Recorder] = []
+        self._process = os.getpid()
 
     async def open(self) -> Self:
         """Open the file. Idempotent. Other methods open it on first use."""
@@ -123,6 +123,7 @@ class TaskHistory:
             session_id: The session's id, or a function that returns it once it is known. A task keeps the id that it
                 was first recorded with.
         """
+        self._leave_to_original()
         for recorder in self._recorders:
             if recorder.is_for(manager, session_id):
                 break
@@ -147,10 +148,18 @@ class TaskHistory:
 
     async def _flush(self, *, is_last: bool = False) -> None:
         """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
+        self._leave_to_original()
         waiting = [(each, each.session_id) for each in self._recorders if each.waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
         if ready:
             await run_file_work(self._store_all, ready)
+
+    def _leave_to_original(self) -> None:
+        """In a forked process, leave the records of the sessions and the lock to the original."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            self._recorders = []
+            self._writers.forget()
 
     def _store_all(self, ready: list[tuple[Recorder, str]]) -> None:
         self._run_locked(self._writers.end_dead_writers)
@@ -336,26 +345,21 @@ class TaskHistory:
         return await run_file_work(self._run_locked, work)
 
     def _run_locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        with self._lock, _convert_errors(self._path):
-            if self._connection is None:
-                self._connection = open_shared(self._path, SCHEMA, version=VERSION)
-                self._connection.text_factory = _decode_text
-            return transact(self._connection, work)
+        with _convert_errors(self._path):
+            return self._file.transact(work)
 
     def _close(self) -> None:
         """Close the file. The lock of this process remains while recorded tasks are running."""
-        with self._lock:
-            connection = self._connection
-            self._connection = None
-            try:
-                if connection is None or self._recorders:
-                    return
-                transact(connection, self._writers.leave)
-            except sqlite3.Error:
-                logger.warning("the history %s was not closed cleanly", self._path, exc_info=True)
-            finally:
-                if connection is not None:
-                    connection.close()
+        try:
+            self._file.close(self._writers.leave if not self._recorders else lambda cursor: None)
+        except sqlite3.Error:
+            logger.warning("the history %s was not closed cleanly", self._path, exc_info=True)
+
+
+def _open(path: str) -> sqlite3.Connection:
+    connection = open_shared(path, SCHEMA, version=VERSION)
+    connection.text_factory = _decode_text
+    return connection
 
 
 def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | FinishedTask, session_id: str) -> bool:

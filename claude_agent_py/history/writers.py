@@ -22,9 +22,9 @@ from msgspec import convert
 
 from claude_agent_py._base.bounded_reading import read_json, without_surrogates
 from claude_agent_py._base.locks import lock_file
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.history.records import FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
@@ -225,6 +225,12 @@ class Writers:
         self.own: str | None = None
         """The name of this process; None if the process does not record or cannot lock a file."""
 
+    def forget(self) -> None:
+        """Forget the name and the lock, which belong to the process that this one was forked from."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self.own = self._descriptor = None
+
     def join(self, cursor: sqlite3.Cursor) -> None:
         """Register this process as a writer of the history. Idempotent."""
         if self.own is not None or self._path is None:
@@ -252,6 +258,7 @@ class Writers:
             cursor.execute("DELETE FROM writers WHERE writer = ?", (own,))
         finally:
             release_lock_file(self._lock_path(own), self._descriptor)
+            self._descriptor = None
 
     def end_dead_writers(self, cursor: sqlite3.Cursor) -> None:
         """End the tasks of processes that died. Leaves this to another reader if the file is read-only."""

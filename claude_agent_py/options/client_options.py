@@ -29,6 +29,7 @@ from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermission
 
 if TYPE_CHECKING:
     from claude_agent_py._base.errors import StoreError
+    from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentLike
     from claude_agent_py.agents.guide import DelegationGuide
     from claude_agent_py.hooks.handler_types import HooksByEvent
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.sessions.stores.protocol import SessionStore
-    from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener
     from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage

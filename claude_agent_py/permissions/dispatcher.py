@@ -14,6 +14,7 @@ from msgspec.structs import force_setattr
 from claude_agent_py._base.callbacks import Callback, make_handler_error
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.event_loop import call_later, in_event_loop
+from claude_agent_py._journal.tasks.events import Answered, Asked
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
     Inbox,
@@ -23,7 +24,6 @@ from claude_agent_py.permissions.interactions import (
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
 from claude_agent_py.permissions.requests import PermissionContext
-from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.tasks.handler_context import extend
 from claude_agent_py.wire.base import JSONObject
 

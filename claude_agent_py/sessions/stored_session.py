@@ -19,7 +19,7 @@ from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
-from claude_agent_py.sessions.stored_tasks import StoredTask, end_left_behind, load_tasks
+from claude_agent_py.sessions.stored_tasks import StoredTask, read_ledger
 from claude_agent_py.sessions.transcript import (
     StoredSubagent,
     Transcript,
@@ -174,9 +174,8 @@ class StoredSession:
     @cached_property
     def tasks(self) -> Sequence[StoredTask]:
         """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
-        is_running = self.process is not None
-        tasks = load_tasks(self.snapshot, self.id, self.subagents)
-        return tasks if is_running else end_left_behind(tasks)
+        is_over = self.process is None
+        return read_ledger(self.snapshot, self.id, self.subagents, is_over=is_over).tasks
 
     @cached_property
     def usage(self) -> SessionUsage:

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
         TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError,
     )
-    from claude_agent_py.history import (
-        FinishedTask as FinishedTask,
-        RecordedTask as RecordedTask,
-        RecordedTree as RecordedTree,
-        RecordKind as RecordKind,
-        TaskHistory as TaskHistory,
-        TaskRecord as TaskRecord,
-    )
-    from claude_agent_py.tasks.events import (
+    from claude_agent_py._journal.tasks.events import (
         Answered as Answered,
         Asked as Asked,
         TaskAnswered as TaskAnswered,
@@ -39,15 +31,23 @@ if TYPE_CHECKING:
         TaskStarted as TaskStarted,
         TaskStatusChanged as TaskStatusChanged,
     )
+    from claude_agent_py._journal.tasks.ledger import Grace as Grace
+    from claude_agent_py._journal.tasks.outcome import EndedBy as EndedBy, TaskOutcome as TaskOutcome
+    from claude_agent_py._journal.tasks.spending import ModelPrice as ModelPrice
+    from claude_agent_py._journal.tasks.state import Evidence as Evidence
+    from claude_agent_py.history import (
+        FinishedTask as FinishedTask,
+        RecordedTask as RecordedTask,
+        RecordedTree as RecordedTree,
+        RecordKind as RecordKind,
+        TaskHistory as TaskHistory,
+        TaskRecord as TaskRecord,
+    )
     from claude_agent_py.tasks.files.output_reader import TaskOutput as TaskOutput
     from claude_agent_py.tasks.intake import TaskIntake as TaskIntake
-    from claude_agent_py.tasks.ledger.ledger import Grace as Grace
-    from claude_agent_py.tasks.ledger.spending import ModelPrice as ModelPrice
-    from claude_agent_py.tasks.ledger.state import Evidence as Evidence
     from claude_agent_py.tasks.listeners import TaskListener as TaskListener
     from claude_agent_py.tasks.manager import TaskManager as TaskManager
     from claude_agent_py.tasks.messages import MessageGap as MessageGap
-    from claude_agent_py.tasks.outcome import EndedBy as EndedBy, TaskOutcome as TaskOutcome
     from claude_agent_py.tasks.task import Task as Task, TaskNode as TaskNode, TaskTree as TaskTree
     from claude_agent_py.todo import (
         TaskList as TaskList,
@@ -59,19 +59,19 @@ else:
     _NAMES = {
         "claude_agent_py._base.errors": "TaskError TaskNotFoundError TaskOutputError TaskTimeoutError",
         "claude_agent_py.history": "FinishedTask RecordedTask RecordedTree RecordKind TaskHistory TaskRecord",
-        "claude_agent_py.tasks.events": """
+        "claude_agent_py._journal.tasks.events": """
             Answered Asked TaskAnswered TaskAsked TaskBackgrounded TaskChanged TaskEvent TaskFinished
             TaskOutputAvailable TaskProgressed TaskReopened TaskRevised TaskStarted TaskStatusChanged
         """,
         "claude_agent_py.tasks.files.output_reader": "TaskOutput",
         "claude_agent_py.tasks.intake": "TaskIntake",
-        "claude_agent_py.tasks.ledger.ledger": "Grace",
-        "claude_agent_py.tasks.ledger.spending": "ModelPrice",
-        "claude_agent_py.tasks.ledger.state": "Evidence",
+        "claude_agent_py._journal.tasks.ledger": "Grace",
+        "claude_agent_py._journal.tasks.spending": "ModelPrice",
+        "claude_agent_py._journal.tasks.state": "Evidence",
         "claude_agent_py.tasks.listeners": "TaskListener",
         "claude_agent_py.tasks.manager": "TaskManager",
         "claude_agent_py.tasks.messages": "MessageGap",
-        "claude_agent_py.tasks.outcome": "EndedBy TaskOutcome",
+        "claude_agent_py._journal.tasks.outcome": "EndedBy TaskOutcome",
         "claude_agent_py.tasks.task": "Task TaskNode TaskTree",
         "claude_agent_py.todo": "TaskList TaskListChange TaskListItem",
         "claude_agent_py.wire.messages.tasks": "TaskStatus TaskUsage",

@@ -12,15 +12,15 @@ from typing import Any, Final
 
 from claude_agent_py._base.errors import TaskError
 from claude_agent_py._base.streams import RepeatingEvent
-from claude_agent_py.tasks.events import Answered, Asked, TaskEvent
+from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.events import Answered, Asked, TaskEvent
+from claude_agent_py._journal.tasks.ledger import Grace, Ledger
+from claude_agent_py._journal.tasks.outcome import EndedBy
+from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger import signals
-from claude_agent_py.tasks.ledger.ledger import Grace, Ledger
-from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.listeners import Listeners
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessage, SubagentMessages
-from claude_agent_py.tasks.outcome import EndedBy
 from claude_agent_py.tasks.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -161,10 +161,10 @@ class TaskIntake:
         record.brief = brief
         record.launched_by = author
 
-    def recall(self, record: Record, parent_id: str | None) -> None:
+    def recall(self, record: Record) -> None:
         """Add a task that an earlier process of the session ran, without events. Does nothing if the task is known."""
         if record.id not in self.ledger.records:
-            self.ledger.add_earlier(record, parent_id)
+            self.ledger.add_earlier(record)
             if record.output_file:
                 self.paths.record_output(record.id, record.output_file)
 

@@ -10,7 +10,7 @@ from claude_agent_py._base.callbacks import Report, is_same_function, log_failur
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.listeners import ListenerQueue
 from claude_agent_py._base.streams import Stream
-from claude_agent_py.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
+from claude_agent_py._journal.tasks.events import EVENT_TYPES, TaskEvent, TaskFinished, TaskProgressed
 
 ItemT = TypeVar("ItemT")
 TaskListener: TypeAlias = Callable[[ItemT], object]

@@ -17,15 +17,15 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._journal.ports import ControlPort
-from claude_agent_py.tasks.events import TaskEvent, TaskFinished
+from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished
+from claude_agent_py._journal.tasks.ledger import Grace
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
+from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.spending import ModelPrice
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
-from claude_agent_py.tasks.ledger.ledger import Grace
-from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.spending import ModelPrice
 from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
-from claude_agent_py.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
 

@@ -16,12 +16,12 @@ import anyio
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.spending import Counted
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.paths import Paths
-from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counted, count_transcript
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class Reconciler:
             return
         runs = [record.run for record in records]
         paths = [self._paths.list_candidates(record) for record in records]
-        findings = await _read(lambda: [_inspect(*each) for each in zip(records, paths, strict=True)])
+        findings = await _read(lambda: [inspect_files(*each) for each in zip(records, paths, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
             # Skip a task that ended or started again while its files were read.
@@ -217,28 +217,23 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
+    from claude_agent_py.tasks.files.transcript import count_transcript
+
     for path in paths:
-        counted = _count_transcript(path, begins)
-        if counted is not None:
-            return counted
-    return Counted({}, 0, by_run=[Counted({}, 0)] * len(begins)) if paths else None
+        try:
+            return count_transcript(path, begins)
+        except OSError:
+            continue
+        except Exception:
+            logger.exception("Cannot count the transcript %s", path)
+    return Counted(by_run=[Counted() for _ in begins]) if paths else None
 
 
-def _count_transcript(path: str, begins: Sequence[float]) -> Counted | None:
-    try:
-        return count_transcript(path, begins)
-    except OSError:
-        return None
-    except Exception:
-        logger.exception("Cannot count the transcript %s", path)
-        return None
-
-
-def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
+def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
     from claude_agent_py.tasks.files.transcript import inspect_transcript
 
-    inspect = inspect_transcript if record.is_agent else inspect_shell
+    inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
         return next((finding for finding in map(inspect, paths) if finding is not None), None)
     except Exception:
@@ -246,7 +241,7 @@ def _inspect(record: Record, paths: Sequence[str]) -> Finding | None:
         return None
 
 
-def inspect_shell(path: str) -> Finding | None:
+def _inspect_shell(path: str) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
     from claude_agent_py.tasks.files.output_file import read_marker
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from claude_agent_py._base.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.intake import TaskIntake
-from claude_agent_py.tasks.ledger.record import Record
-from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py.tasks.tree import Forest, add_usage, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 

@@ -24,7 +24,7 @@ from claude_agent_py.cli._dashboard.model import DashboardModel
 from claude_agent_py.cli._dashboard.termination import terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree
 from claude_agent_py.sessions import get_session
-from claude_agent_py.sessions.stored_tasks import Launches
+from claude_agent_py.sessions.stored_tasks import StoredLedger
 from claude_agent_py.transport.processes import ProcessID, descendants, process_table
 
 LATER = float("inf")
@@ -32,7 +32,7 @@ PATIENCE = 60.0
 
 
 def tail_of(stored: Stored) -> TranscriptTailer:
-    return TranscriptTailer(str(stored.path), Launches())
+    return TranscriptTailer(str(stored.path), StoredLedger())
 
 
 def tokens(tail: TranscriptTailer) -> float:

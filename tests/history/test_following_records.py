@@ -12,7 +12,7 @@ from typing import IO, Any
 import anyio
 import pytest
 from folding import tracking
-from forks import Program
+from forks import Program, run_program
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError
@@ -218,3 +218,50 @@ async def test_a_session_that_goes_on_in_another_process_is_that_one_s(tmp_path:
             (task,) = await history.rebuild("s1")
     assert kinds == ["created", "started", "cancelled", "changed", "started"]
     assert (task.status, task.run_id, task.prompt) == (TaskStatus.RUNNING, "1-a1", "Look again.")
+
+
+FORK = """
+import os, sys
+import anyio
+from claude_agent_py import TaskManager
+from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.testing import frames
+from claude_agent_py.wire import decode
+import json
+
+def tell(manager, frame):
+    manager.track(decode(json.dumps(frame).encode()))
+
+manager, history = TaskManager(), TaskHistory(sys.argv[1])
+
+async def begin():
+    history.attach(manager, "s1")
+    tell(manager, frames.task_started("a1"))
+    await history.flush()
+    tell(manager, frames.task_progress("a1"))
+
+async def read():
+    async with history:
+        print(len(await history.records("s1")), flush=True)
+
+async def end():
+    tell(manager, frames.task_notification("a1"))
+    await history.flush()
+    async with TaskHistory(sys.argv[1]) as other:
+        print([record.kind.value for record in await other.records("s1")], flush=True)
+    await history.close()
+
+anyio.run(begin)
+child = os.fork()
+if child == 0:
+    anyio.run(read)
+    os._exit(0)
+os.waitpid(child, 0)
+anyio.run(end)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+async def test_a_forked_process_reads_the_history_and_leaves_the_tasks_to_the_original(tmp_path: Path) -> None:
+    done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", FORK, str(tmp_path / "history.db")])
+    assert done.stdout.splitlines() == ["2", "['created', 'started', 'progressed', 'completed']"], done.stderr

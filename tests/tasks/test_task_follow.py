@@ -13,9 +13,9 @@ from hypothesis import given, strategies as st
 from claude_agent_py import TaskManager
 from claude_agent_py._base import bounded_reading
 from claude_agent_py._base.bounded_reading import Lines
+from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files.follow import CHUNK_BYTES, AgentDecoder, Follow, Piece, ShellDecoder, Tail
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio

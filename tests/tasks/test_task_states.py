@@ -2,7 +2,7 @@
 
 import pytest
 
-from claude_agent_py.tasks.ledger.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_for
+from claude_agent_py._journal.tasks.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_for
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 TERMINAL = [status for status in TaskStatus if status.is_terminal]

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from folding import Desk, kinds, level, message
 
+from claude_agent_py._journal.tasks.announcements import Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks import Evidence
-from claude_agent_py.tasks.ledger.announcements import Announcement, OpenCalls, find_announcements
 from claude_agent_py.testing import frames
 
 ASYNC_AGENT = {

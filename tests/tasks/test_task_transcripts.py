@@ -10,13 +10,13 @@ import pytest
 from folding import child, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager
+from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.spending import Counted
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
-from claude_agent_py.tasks.ledger.spending import Counted
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.reconcile import _count_each
 from claude_agent_py.testing import frames
 from claude_agent_py.wire.messages.content import UnknownBlock
@@ -56,7 +56,7 @@ def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch,
     assert _count_each(paths, [[]] * 9) == [None] * 9
     assert looked == [str(missing)]
     found = _count_each([[str(there / "agent-1.jsonl")], [], [f"{there}/\0"]], [[1.0, 2.0], [], []])
-    assert found == [Counted({}, 0, by_run=[Counted({}, 0)] * 2), None, None]
+    assert found == [Counted(by_run=[Counted(), Counted()]), None, None]
 
 
 # Reading

@@ -4,8 +4,8 @@ from typing import TypeAlias
 
 from claude_agent_py._connection.failures import HandlerFailed
 from claude_agent_py._journal.requests import HookRun
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
-from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 

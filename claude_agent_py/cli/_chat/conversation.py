@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli._chat.approvals import build_diff, shorten
 from claude_agent_py.cli.live_tree import MARKS
@@ -14,7 +15,6 @@ from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage

@@ -10,6 +10,7 @@ from typing import Final
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.proc import contents
+from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
@@ -17,11 +18,10 @@ from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, RunningSession, running_sessions
 from claude_agent_py.sessions.stored_session import CostNote, read_cost, read_last_cost
-from claude_agent_py.sessions.stored_tasks import Launches, LaunchReader, StoredTask
+from claude_agent_py.sessions.stored_tasks import StoredLedger, StoredTask
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
 from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
-from claude_agent_py.tasks.ledger.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.conversation import AssistantMessage
@@ -36,15 +36,15 @@ class TranscriptTailer:
 
     Args:
         path: The transcript.
-        launches: The tasks found in the transcripts of the session. This transcript adds its own.
+        ledger: The tasks found in the transcripts of the session. This transcript adds its own.
         agent_id: The id of the subagent; None for the main agent.
     """
 
-    def __init__(self, path: str, launches: Launches, agent_id: str | None = None) -> None:
+    def __init__(self, path: str, ledger: StoredLedger, agent_id: str | None = None) -> None:
         self.path = path
         self.is_partial = False
         """Whether the last read stopped before the end of the file."""
-        self._launches = launches
+        self._ledger = ledger
         self._agent_id = agent_id
         self._tail = Tail()
         self._reset()
@@ -55,7 +55,6 @@ class TranscriptTailer:
         self._lines = Lines()
         self._spending = Spending()
         self._calls: dict[str, str] = {}
-        self._reader = LaunchReader(self._launches, self._agent_id)
 
     @property
     def by_model(self) -> dict[str, Counts]:
@@ -88,15 +87,15 @@ class TranscriptTailer:
         return has_new
 
     def _read_line(self, line: bytes) -> None:
-        self._launches.record_ends(line)
         if (cost := read_cost(line)) is not None:
             self.cost = cost
         elif _is_message(line):
             with contextlib.suppress(ValueError):
                 self._read_message(read_message(line)[0])
+        self._ledger.read_notifications(line)
 
     def _read_message(self, message: TranscriptMessage) -> None:
-        self._reader.read(message)
+        self._ledger.read(message, self._agent_id)
         if isinstance(message, AssistantMessage):
             self._spending.add_message(message)
             for call in message.tool_uses:
@@ -183,7 +182,7 @@ class _SessionReader:
         self._prices = prices
         self._path = ""
         self._title = ""
-        self._launches = Launches()
+        self._ledger = StoredLedger()
         self._tailers: dict[str, TranscriptTailer] = {}
         """By agent id, which is empty for the main agent."""
         self._agents: dict[str, StoredSubagent] = {}
@@ -195,7 +194,7 @@ class _SessionReader:
         try:
             if not self._path:
                 self._path = find_session(self._session_id, None, self._config_dir)
-                self._tailers[""] = TranscriptTailer(self._path, self._launches)
+                self._tailers[""] = TranscriptTailer(self._path, self._ledger)
         except (SessionError, ValueError):
             # The CLI has not written a transcript yet.
             return
@@ -216,11 +215,11 @@ class _SessionReader:
             if path not in self._agents:
                 agent = read_subagent(path, self._session_id)
                 self._agents[path] = agent
-                self._tailers[agent.agent_id] = TranscriptTailer(path, self._launches, agent.agent_id)
+                self._tailers[agent.agent_id] = TranscriptTailer(path, self._ledger, agent.agent_id)
         for agent in self._agents.values():
             self._tailers[agent.agent_id].read_new(deadline)
-        tasks = self._launches.build_tasks(list(self._agents.values()), {})
-        self._tasks = [task for task in tasks if not task.status.is_terminal]
+        self._ledger.add_agents(self._agents.values())
+        self._tasks = self._ledger.running
 
     def row(self, running: RunningSession, entry: tuple[int, str] | None) -> Row:
         """Return the row of the session. `entry` contains the parent and the start of its process."""

@@ -6,8 +6,8 @@ later, and on a busy machine more than half a second.
 
 from typing import Final
 
+from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 from claude_agent_py.wire.timestamps import seconds

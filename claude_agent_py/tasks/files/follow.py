@@ -15,11 +15,11 @@ from msgspec import Struct
 
 from claude_agent_py._base.bounded_reading import Lines, open_regular
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.tasks.files.completion import ENTRY_DELAY, TranscriptEnd
 from claude_agent_py.tasks.files.output_file import partial_marker_length, split_marker
 from claude_agent_py.tasks.files.output_reader import output_error
 from claude_agent_py.tasks.files.transcript import parse_entry
-from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 CHUNK_BYTES: Final = 64 * 1024

@@ -13,11 +13,11 @@ from msgspec import Struct
 from claude_agent_py._base.errors import ControlError, TaskOutputError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.tasks.files.completion import TranscriptEnd
 from claude_agent_py.tasks.files.output_file import ShellText, cut_text, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
-from claude_agent_py.tasks.ledger.record import Record
 from claude_agent_py.tasks.messages import SubagentMessages
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 
-from claude_agent_py.tasks.ledger.record import Record
+from claude_agent_py._journal.tasks.record import Record
 
 _NOT_IN_SLUG = r"[^A-Za-z0-9]"
 _BEYOND_UTF16 = "[\U00010000-\U0010ffff]"

@@ -9,19 +9,22 @@ failed agent is an API error message, and each entry has one content block.
 """
 
 import os
-from collections.abc import Iterator
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_bytes, read_json, read_lines
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.spending import Counted
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
 from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.wire.timestamps import seconds
 
 MOST_NOTES_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 256 * 1024
@@ -192,6 +195,21 @@ def read_notes(transcript: str) -> Notes | None:
         return fit(Notes, read_json(data), may_drop=lambda place: True)[0]
     except (OSError, ValueError):
         return None
+
+
+def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
+    """Add up a transcript. Raises OSError if it cannot be read.
+
+    Args:
+        path: The transcript.
+        begins: The starts of the latest runs of the task, by the CLI's clock, in order.
+    """
+    counted = Counted(by_run=[Counted() for _ in begins])
+    for line in read_lines(path):
+        message = parse_entry(line) if b'"usage"' in line else None
+        if isinstance(message, AssistantMessage) and message.usage is not None:
+            counted.add(message, bisect_right(begins, seconds(message.timestamp) or 0.0) - 1)
+    return counted
 
 
 def last_messages(path: str) -> list[TranscriptMessage]:

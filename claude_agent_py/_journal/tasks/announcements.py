@@ -36,6 +36,8 @@ class Announcement(NamedTuple):
     report: str = ""
     """The report of a completed agent."""
     usage: TaskUsage | None = None
+    caller: str | None = None
+    """The subagent that made the call; None for the main agent, or if unknown."""
 
 
 class Call(Struct, frozen=True, gc=False):
@@ -44,6 +46,8 @@ class Call(Struct, frozen=True, gc=False):
     name: str
     agent_id: str | None
     """The subagent that made the call; None for the main agent."""
+    description: str = ""
+    """The description of the task, or the command of a shell, that the call launches."""
 
 
 class OpenCalls:
@@ -57,9 +61,13 @@ class OpenCalls:
     def add(self, message: AssistantMessage) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
+            if block.name not in TASK_TOOLS:
+                self._calls[block.id] = Call(block.name, message.agent_id)
+                continue
             if block.name == "TaskStop":
                 self._stops[block.id] = _get_text(block.input, "task_id")
-            self._calls[block.id] = Call(block.name, message.agent_id)
+            description = _get_text(block.input, "description") or _get_text(block.input, "command")
+            self._calls[block.id] = Call(block.name, message.agent_id, description)
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 
@@ -90,18 +98,20 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
         if call is not None and call.name not in TASK_TOOLS:
             continue
         if isinstance(message.tool_use_result, dict):
-            yield from _read_structured(message.tool_use_result, block.tool_use_id)
+            yield from _read_structured(message.tool_use_result, block.tool_use_id, call)
         text = block.text
         path = re.search(_OUTPUT_PATH, text) if _WRITING_TO in text else None
         if path is not None:
             yield Announcement("writes", path["id"], block.tool_use_id, output_file=path["path"])
 
 
-def _read_structured(result: JSONObject, tool_use_id: str) -> Iterable[Announcement]:
+def _read_structured(result: JSONObject, tool_use_id: str, call: Call | None) -> Iterable[Announcement]:
     for key, reader in _READERS:
         if key in result and isinstance(result[key], str):
-            announcement = reader(result, tool_use_id)
-            return [] if announcement is None else [announcement]
+            found = reader(result, tool_use_id)
+            if found is not None and call is not None:
+                found = found._replace(description=found.description or call.description, caller=call.agent_id)
+            return [] if found is None else [found]
     return []
 
 

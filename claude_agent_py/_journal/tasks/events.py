@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from claude_agent_py.tasks.outcome import TaskOutcome
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
 

@@ -5,7 +5,7 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from claude_agent_py.tasks.ledger.state import Evidence
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 _EXIT_CODE = r"\bexit(?:ed with)? code (-?\d{1,10})\b"

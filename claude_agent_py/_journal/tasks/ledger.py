@@ -13,7 +13,8 @@ from typing import Final
 
 from msgspec import Struct
 
-from claude_agent_py.tasks.events import (
+from claude_agent_py._journal.tasks.announcements import OpenCalls
+from claude_agent_py._journal.tasks.events import (
     TaskBackgrounded,
     TaskChanged,
     TaskEvent,
@@ -24,11 +25,10 @@ from claude_agent_py.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py.tasks.ledger.announcements import OpenCalls
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.spending import Counted, Prices, subtract_counts
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, move, signal_for
-from claude_agent_py.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
+from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.spending import Counted, Prices, subtract_counts
+from claude_agent_py._journal.tasks.state import Evidence, Signal, move, signal_for
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _INFERRED_STATUS: Final = {
@@ -89,9 +89,15 @@ class Ledger:
         for record in records.values():
             self._update_sets(record)
 
-    def add_earlier(self, record: Record, parent_id: str | None) -> None:
-        """Add a task that an earlier process of the session ran. Causes no events."""
-        record.children += self._orphans_by_parent.pop(record.id, [])
+    def add_earlier(self, record: Record) -> None:
+        """Move a task of another ledger here, which an earlier process of the session ran. Causes no events."""
+        for run in record.runs:
+            run.is_earlier = run.is_announced = True
+            run.notification = None
+            run.started_at = run.started_at or run.ended_at or 0.0
+        parent_id, record.parent_id = record.parent_id, None
+        record.is_confirmed = True
+        record.children = self._orphans_by_parent.pop(record.id, [])
         self.records[record.id] = record
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
@@ -487,10 +493,10 @@ def _set_counts(record: Record, run: TaskRun, dated: Sequence[TaskRun], found: C
     """Set the exact counts of the runs, and return those that tell whether the transcript contains the end of `run`."""
     if run not in dated:
         others = (other.spent.by_model for other in record.runs if other is not run)
-        run.spent.set_exact(subtract_counts(found.by_model, others))
+        run.spent.set_exact(subtract_counts(found.spent.by_model, others))
         return found
     for each, its_counts in zip(dated, found.by_run, strict=True):
-        each.spent.set_exact(its_counts.by_model)
+        each.spent.set_exact(its_counts.spent.by_model)
     return found.by_run[dated.index(run)]
 
 

@@ -9,12 +9,12 @@ epoch. See also `_journal/turns.py`, which does the same for turns.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
-from claude_agent_py.tasks.ledger.announcements import Announcement, find_announcements
-from claude_agent_py.tasks.ledger.ledger import Ledger
-from claude_agent_py.tasks.ledger.record import Record, TaskRun
-from claude_agent_py.tasks.ledger.state import Evidence, Signal, signal_for
-from claude_agent_py.tasks.outcome import EndedBy, parse_exit_code
+from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
+from claude_agent_py._journal.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import EndedBy, parse_exit_code
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
@@ -27,6 +27,8 @@ from claude_agent_py.wire.messages.tasks import (
 )
 
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
+_WITH_PROCESS: Final = "the previous session ended"
+"""The CLI's (2.1.328) text for a task that was running when its process ended."""
 
 HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
 """Hooks about a task. Other hooks may list tasks in `background_tasks`."""
@@ -259,6 +261,8 @@ def _on_launch(ledger: Ledger, announcement: Announcement, now: float) -> None:
     record = ledger.ensure_record(announcement.task_id, now)
     record.type = record.type or announcement.type
     record.description = record.description or announcement.description
+    if announcement.word != "resumed":
+        ledger.set_parent(record, announcement.caller)
     run = _find_launched_run(ledger, record, announcement, now)
     run.prompt = run.prompt or announcement.prompt
     if announcement.word == "completed":
@@ -418,6 +422,8 @@ def _apply_report(record: Record, run: TaskRun, message: TaskNotificationMessage
         run.exit_code = code
     if not message.is_success:
         run.failure_reason = run.failure_reason or summary or message.reason
+        if _WITH_PROCESS in message.summary:
+            run.ended_by = run.ended_by or EndedBy.PROCESS
 
 
 def _is_repetition(run: TaskRun, message: TaskStartedMessage) -> bool:

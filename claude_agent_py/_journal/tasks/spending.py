@@ -1,23 +1,18 @@
 """The usage of a run of a task: tokens summed over its messages, and their cost.
 
 An API message arrives as several frames with the same id, and counts once. Its usage on the wire was taken at the start
-of the answer, so it lacks the output tokens. The transcript contains them and is counted when a run has ended
-(`count_transcript`); until then, the sum is a lower bound.
+of the answer, so it lacks the output tokens. The transcript contains them and is counted when a run has ended; until
+then, the sum is a lower bound.
 """
 
-from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from claude_agent_py._base.bounded_reading import read_json, read_lines
-from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage
-from claude_agent_py.wire.timestamps import seconds
 
 Counts: TypeAlias = tuple[float, float, float, float, float]
 """Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""
@@ -76,13 +71,14 @@ class Prices:
 
     def cost_of(self, spent: Mapping[str, Counts]) -> float | None:
         """Return the cost of tokens by model, in US dollars, or None if a price is unknown."""
-        cost = 0.0
+        cost = None
         for model, counts in spent.items():
             price = self.given.get(model) or self._implied.get(model)
-            if price is None:
+            if price is not None:
+                cost = (cost or 0.0) + price.cost_of(counts)
+            elif any(counts):
                 return None
-            cost += price.cost_of(counts)
-        return cost if spent else None
+        return cost
 
 
 class Spending(Struct, gc=False):
@@ -99,11 +95,11 @@ class Spending(Struct, gc=False):
     _messages: dict[str, tuple[str, float, float, float, float, float]] = field(default_factory=dict)
     """The model and the counts of each message; the sum of the older ones by model."""
 
-    def add_message(self, message: AssistantMessage) -> None:
-        """Count a message, or a further frame of one."""
+    def add_message(self, message: AssistantMessage) -> Counts:
+        """Count a message, or a further frame of one, and return the counts of the message."""
         usage = message.message.usage
         if usage is None:
-            return
+            return _NO_COUNTS
         key = message.message.id or message.uuid
         model = message.message.model or ""
         by_duration = usage.cache_creation
@@ -122,6 +118,7 @@ class Spending(Struct, gc=False):
             oldest = self._messages.pop(next(iter(self._messages)))
             older = self._messages.pop(oldest[0], ("", *_NO_COUNTS))
             self._messages[oldest[0]] = (oldest[0], *add_counts(older[1:], oldest[1:]))
+        return counts
 
     def add_report(self, usage: TaskUsage | None) -> None:
         """Add figures that the CLI reports."""
@@ -181,75 +178,23 @@ def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
     )
 
 
-class Counted(Struct, frozen=True):
-    """The totals of a transcript, over all runs of the task."""
+class Counted(Struct):
+    """The answers in a transcript, over all runs of the task."""
 
-    by_model: Mapping[str, Counts]
-    last_tokens: float
+    spent: Spending = field(default_factory=Spending)
+    by_run: Sequence["Counted"] = ()
+    """The same for each of the runs that were counted separately."""
+    last_tokens: float = 0
     """The tokens of the latest request."""
     is_complete: bool = False
     """Whether the latest answer ends a run: it calls no tool."""
-    by_run: Sequence["Counted"] = ()
-    """The same for each run in `begins`."""
 
-
-class _Answer(Struct):
-    """The usage of one API message, which may span several entries of a transcript."""
-
-    model: str
-    run: int
-    """The index of its run in `begins`; -1 if it is earlier than all of them."""
-    counts: Counts = _NO_COUNTS
-    stop_reason: str | None = None
-
-
-def count_transcript(path: str, begins: Sequence[float] = ()) -> Counted:
-    """Add up a transcript. Blocks; raises OSError if it cannot be read.
-
-    Args:
-        path: The transcript.
-        begins: The starts of the latest runs of the task, by the CLI's clock, in order.
-    """
-    answers: dict[str, _Answer] = {}
-    for entry, message in _read_answers(path):
-        key = str(message.get("id") or entry.get("uuid"))
-        answer = answers.pop(key, None)
-        if answer is None:
-            answer = _Answer(str(message.get("model") or ""), bisect_right(begins, _read_time(entry)) - 1)
-        answers[key] = answer  # the latest is the last
-        answer.counts = max_counts(answer.counts, _read_counts(message["usage"]))
-        answer.stop_reason = message.get("stop_reason")
-    runs = [_sum_up([answer for answer in answers.values() if answer.run == run]) for run in range(len(begins))]
-    return replace(_sum_up([*answers.values()]), by_run=runs)
-
-
-def _read_answers(path: str) -> Iterator[tuple[JSONObject, JSONObject]]:
-    """Yield the entries of a transcript that are answers with a usage, each with its message."""
-    for line in read_lines(path):
-        if b'"usage"' not in line:
-            continue
-        try:
-            entry = read_json(line)
-        except ValueError:
-            continue
-        match entry:
-            case {"type": "assistant", "message": {"usage": dict()} as message}:
-                yield entry, message
-
-
-def _sum_up(answers: Sequence[_Answer]) -> Counted:
-    found: dict[str, Counts] = {}
-    for answer in answers:
-        if any(answer.counts):
-            found[answer.model] = add_counts(found.get(answer.model, _NO_COUNTS), answer.counts)
-    if not answers:
-        return Counted(found, 0)
-    return Counted(found, sum(answers[-1].counts), answers[-1].stop_reason not in (None, "tool_use"))
-
-
-def _read_time(entry: Mapping[str, object]) -> float:
-    """Return the time of an entry, in seconds since the epoch; 0 if it has none."""
-    return seconds(entry.get("timestamp")) or 0.0
+    def add(self, message: AssistantMessage, run: int = -1) -> None:
+        """Count an entry of the transcript, and of the run with this index unless it is negative."""
+        self.last_tokens = sum(self.spent.add_message(message))
+        self.is_complete = message.message.stop_reason not in (None, "tool_use")
+        if run >= 0:
+            self.by_run[run].add(message)
 
 
 def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
@@ -277,25 +222,8 @@ def add_counts(one: Counts, other: Counts) -> Counts:
     return a + v, b + w, c + x, d + y, e + z
 
 
-def _read_counts(usage: Mapping[str, object]) -> Counts:
-    by_duration = usage.get("cache_creation")
-    return _to_counts(
-        _read_number(usage, "input_tokens"),
-        _read_number(usage, "output_tokens"),
-        _read_number(usage, "cache_creation_input_tokens"),
-        _read_number(by_duration, "ephemeral_1h_input_tokens") if isinstance(by_duration, dict) else 0,
-        _read_number(usage, "cache_read_input_tokens"),
-    )
-
-
 def _to_counts(
     input_tokens: float, output_tokens: float, cache_written: float, written_1h: float, cache_read: float
 ) -> Counts:
     written_1h = min(written_1h, cache_written)
     return input_tokens, output_tokens, cache_written - written_1h, written_1h, cache_read
-
-
-def _read_number(values: Mapping[str, object], name: str) -> float:
-    """Return a count, or 0 for anything else: any program may have written the file."""
-    value = values.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**12 else 0

@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from msgspec import Struct, field
 
-from claude_agent_py.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
-from claude_agent_py.tasks.ledger.spending import Prices, Spending
-from claude_agent_py.tasks.ledger.state import Evidence
-from claude_agent_py.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.spending import Prices, Spending
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
@@ -59,27 +59,6 @@ class TaskRun(Struct, eq=False, gc=False):
     suspicion: Evidence | None = None
     """The evidence that the run may have ended without a report."""
 
-    @classmethod
-    def of_earlier_process(cls, outcome: TaskOutcome) -> "TaskRun":
-        """Return a run that another process ran, with its end."""
-        run = cls(
-            started_at=outcome.started_at or outcome.ended_at or 0.0,
-            is_earlier=True,
-            status=outcome.status,
-            evidence=outcome.evidence,
-            ended_at=outcome.ended_at,
-            summary=outcome.summary,
-            failure_reason=outcome.failure_reason,
-            ended_by=outcome.ended_by,
-            output_file=outcome.output_file,
-            exit_code=outcome.exit_code,
-            is_report=outcome.is_report,
-            is_announced=True,
-            outcome=outcome,
-        )
-        run.spent.add_report(outcome.usage)
-        return run
-
     @property
     def is_live(self) -> bool:
         """Whether the run has no final outcome yet."""
@@ -103,7 +82,7 @@ class TaskRun(Struct, eq=False, gc=False):
 
     def correct_start(self) -> None:
         """Correct a start that is later than the end: in a replay, starts use our clock and ends the CLI's."""
-        if self.ended_at is None or self.ended_at >= self.started_at:
+        if not self.ended_at or self.ended_at >= self.started_at:
             return
         begun = self.begin_time or 0.0
         used = self.spent.reported.duration_ms / 1000 if self.spent.reported else 0.0
