@@ -102,31 +102,11 @@ else:
             ToolResultBlock ToolSearchToolResultBlock ToolUseBlock UnknownBlock WebFetchToolResultBlock WebSearchResult
             WebSearchToolResultBlock text_of
         """,
-        "claude_agent_py.wire.messages.conversation": """
-            AssistantError StopReason ResultSubtype TerminalReason StartupFailureReason UserContent PermissionDecision
-            ToolResultMeta UserMessage AssistantContent ToolUseMeta AssistantMessage InvalidConfigFile ResultMessage
-            CommandLifecycleMessage SubagentRetry ToolProgressMessage
-        """,
-        "claude_agent_py.wire.messages.occasional": """
-            CommandsChangedMessage WorkerShuttingDownMessage SessionWritesLostMessage MirrorKey MirrorErrorMessage
-            ModelRefusalFallbackMessage ControlRequestProgressMessage NotificationMessage LocalCommandOutputMessage
-            HookStartedMessage HookProgressMessage HookResponseMessage ElicitationCompleteMessage PersistedFile
-            FailedFile FilesPersistedMessage RecalledMemory MemoryRecallMessage PluginInstallMessage
-            ToolUseSummaryMessage AuthStatusMessage PromptSuggestionMessage ConversationResetMessage ActiveGoal
-            ActiveGoalMessage RateLimitMessage TranscriptMirrorMessage
-        """,
+        "claude_agent_py.wire.messages.conversation": "*",
+        "claude_agent_py.wire.messages.occasional": "*",
         "claude_agent_py.wire.messages.origin": "MessageOrigin OriginKind",
-        "claude_agent_py.wire.messages.stream": """
-            TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta UnknownDelta Delta
-            MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent ContentBlockStopEvent MessageDelta
-            MessageDeltaEvent MessageStopEvent PingEvent StreamErrorEvent UnknownStreamEvent StreamEvent AbandonedBlocks
-            StreamEventMessage
-        """,
-        "claude_agent_py.wire.messages.system": """
-            InitMessage StatusMessage SessionStateChangedMessage PreservedSegment PreservedMessages CompactMetadata
-            CompactBoundaryMessage NoResponse APIRetryMessage ThinkingTokensMessage ModelRefusalNoFallbackMessage
-            PromptSubmitOutcome InformationalMessage PermissionDeniedMessage
-        """,
+        "claude_agent_py.wire.messages.stream": "*",
+        "claude_agent_py.wire.messages.system": "*",
         "claude_agent_py.wire.messages.tasks": """
             BackgroundTask BackgroundTasksChangedMessage HandbackReport ResourceLink TaskMessage TaskNotificationMessage
             TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
@@ -138,4 +118,4 @@ else:
         """,
         "claude_agent_py.wire.unknown": "MalformedFrame UnknownMessage",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)
