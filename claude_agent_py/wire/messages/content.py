@@ -11,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, UnknownModel, WireModel
+from claude_agent_py.wire.tools.registry import typed_input
 
 # Parts of blocks -------------------------------------------------------------------------------------------------
 
@@ -122,8 +123,6 @@ class ToolUseBlock(Block):
 
     def typed_input(self) -> WireModel | JSONObject:
         """Return the input as a built-in tool's input model, or as a dict if no model matches it."""
-        from claude_agent_py.wire.tools.registry import typed_input  # imported lazily: loads about a hundred models
-
         return typed_input(self.name, self.input)
 
 

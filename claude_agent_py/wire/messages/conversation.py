@@ -23,6 +23,7 @@ from claude_agent_py.wire.messages.usage import (
     Usage,
     UsageReport,
 )
+from claude_agent_py.wire.tools.registry import typed_output
 
 AssistantError: TypeAlias = Open[
     Literal[
@@ -224,8 +225,6 @@ class UserMessage(MessageModel):
 
         Error texts do not match a model.
         """
-        from claude_agent_py.wire.tools.registry import typed_output  # imported lazily: loads about a hundred models
-
         return typed_output(tool_name, self.tool_use_result)
 
 
