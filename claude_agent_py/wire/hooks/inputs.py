@@ -193,14 +193,16 @@ class SetupInput(HookInput, tag="Setup"):
     trigger: Open[Literal["init", "maintenance"]]
 
 
-class StopInput(HookInput, tag="Stop"):
-    """The main agent is about to stop."""
-
+class _StopInput(HookInput):
     stop_hook_active: bool = False
     """Whether a hook has already blocked this stop. Most hooks should not block it again."""
     last_assistant_message: str | None = None
     background_tasks: list[BackgroundTaskSummary] | None = None
     session_crons: list[SessionCronSummary] | None = None
+
+
+class StopInput(_StopInput, tag="Stop"):
+    """The main agent is about to stop."""
 
 
 class StopFailureInput(HookInput, tag="StopFailure"):
@@ -218,18 +220,13 @@ class SubagentStartInput(HookInput, tag="SubagentStart"):
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
 
 
-class SubagentStopInput(HookInput, tag="SubagentStop"):
+class SubagentStopInput(_StopInput, tag="SubagentStop"):
     """A subagent is about to stop. `agent_id` is its task id."""
 
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
     """Empty for the CLI's internal agents, for example during compaction."""
     agent_transcript_path: str = ""
-    stop_hook_active: bool = False
-    """Whether a hook has already blocked this stop."""
-    last_assistant_message: str | None = None
-    background_tasks: list[BackgroundTaskSummary] | None = None
-    session_crons: list[SessionCronSummary] | None = None
 
 
 class PreCompactInput(HookInput, tag="PreCompact"):

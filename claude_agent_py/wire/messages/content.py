@@ -112,13 +112,18 @@ class RedactedThinkingBlock(Block):
     data: str
 
 
-class ToolUseBlock(Block):
-    """A call of a tool by the model."""
+class AnyToolUse(Block):
+    """Base of the calls of tools."""
 
-    type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
     name: str
     input: JSONObject = field(default_factory=dict)
+
+
+class ToolUseBlock(AnyToolUse):
+    """A call of a tool by the model."""
+
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
     caller: JSONObject | None = None
 
     def typed_input(self) -> WireModel | JSONObject:
@@ -217,13 +222,10 @@ class FallbackBlock(Block):
 # Tools that the API runs -----------------------------------------------------------------------------------------
 
 
-class ServerToolUseBlock(Block):
+class ServerToolUseBlock(AnyToolUse):
     """A call of a tool that the API runs itself (web search, code execution, ...)."""
 
     type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
-    id: str
-    name: str
-    input: JSONObject = field(default_factory=dict)
     caller: JSONObject | None = None
 
 
@@ -283,14 +285,11 @@ class AdvisorToolResultBlock(ServerToolResult):
     content: JSONObject
 
 
-class MCPToolUseBlock(Block):
+class MCPToolUseBlock(AnyToolUse):
     """A call of an MCP tool that the API runs itself."""
 
     type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
-    id: str
-    name: str
     server_name: str = ""
-    input: JSONObject = field(default_factory=dict)
 
 
 class MCPToolResultBlock(AnyToolResult):

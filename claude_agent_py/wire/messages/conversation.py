@@ -6,10 +6,10 @@ answer several prompts, listed in `prompt_uuids`.
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import AnswerModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.usage import (
@@ -332,11 +332,7 @@ class AssistantMessage(AnswerModel):
     @property
     def rate_limit_info(self) -> RateLimitInfo | None:
         """The rate limit that was hit, if `error` is due to one and the CLI reports it."""
-        info = (self.api_error_params or {}).get("rate_limit_info")
-        try:
-            return msgspec.convert(info, RateLimitInfo)
-        except msgspec.ValidationError:
-            return None
+        return read(RateLimitInfo, (self.api_error_params or {}).get("rate_limit_info"))
 
 
 # Results ---------------------------------------------------------------------------------------------------------

@@ -8,9 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
-from claude_agent_py.wire.base import FrameModel, JSONObject, WireModel, keep_source
+from claude_agent_py.wire.base import JSONObject, WireModel
+from claude_agent_py.wire.fitting import read
 
 _TOOLS: Mapping[str, str] = {
     "agent": "Agent ListAgents ReportFindings SendMessage Skill Workflow",
@@ -111,12 +110,5 @@ def _fit(tool: str, suffix: str, data: Any) -> Any:
         return data
     models = importlib.import_module(f"{__package__}.{_MODULE_OF[name]}")
     model = getattr(models, _STEMS.get(name, name) + suffix, None)
-    if model is None:
-        return data
-    try:
-        value = msgspec.convert(data, model)
-    except (msgspec.ValidationError, RecursionError):
-        return data
-    if isinstance(value, FrameModel):
-        keep_source(value, "_source", data)
-    return value
+    value = None if model is None else read(model, data)
+    return data if value is None else value
