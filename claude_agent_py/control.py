@@ -13,17 +13,7 @@ if TYPE_CHECKING:
         MCPNotReadyError as MCPNotReadyError,
     )
     from claude_agent_py.wire.control.asks import *
-    from claude_agent_py.wire.control.frames import (
-        ControlCancelRequest as ControlCancelRequest,
-        ControlFailure as ControlFailure,
-        ControlFrame as ControlFrame,
-        ControlRequest as ControlRequest,
-        ControlResponse as ControlResponse,
-        ControlSuccess as ControlSuccess,
-        KeepAlive as KeepAlive,
-        RequestFromCLI as RequestFromCLI,
-        UnknownControlRequest as UnknownControlRequest,
-    )
+    from claude_agent_py.wire.control.frames import *
     from claude_agent_py.wire.control.initialize import InitializeReply as InitializeReply
     from claude_agent_py.wire.control.replies import *
     from claude_agent_py.wire.control.requests import *
@@ -48,10 +38,7 @@ else:
             ConnectionClosedError ControlError ControlRejectedError ControlTimeoutError MCPNotReadyError
         """,
         "claude_agent_py.wire.control.asks": "*",
-        "claude_agent_py.wire.control.frames": """
-            ControlCancelRequest ControlFailure ControlFrame ControlRequest ControlResponse ControlSuccess KeepAlive
-            RequestFromCLI UnknownControlRequest
-        """,
+        "claude_agent_py.wire.control.frames": "*",
         "claude_agent_py.wire.control.initialize": "InitializeReply",
         "claude_agent_py.wire.control.replies": "*",
         "claude_agent_py.wire.control.requests": "*",
