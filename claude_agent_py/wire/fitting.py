@@ -93,8 +93,8 @@ def fit(
 @overload
 def read(model: type[Model], value: object) -> Model | None: ...
 @overload
-def read(model: Any, value: object) -> Any: ...
-def read(model: Any, value: object) -> Any:
+def read(model: object, value: object) -> Any: ...
+def read(model: object, value: object) -> Any:
     """Convert a JSON value to a model, or return None if it does not match. A `FrameModel` keeps the value as `raw`."""
     try:
         found, _ = fit(model, value)
