@@ -9,6 +9,7 @@ the host, with async handlers that return at once, and prints the times as JSON.
 import json
 import sys
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final, TypeAlias
@@ -17,7 +18,7 @@ import anyio
 
 from benchmarks import asking_cli
 from benchmarks.bare import bare_session
-from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, percentile, ratio, show, stand_in
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, in_turns, percentile, ratio, show, stand_in
 
 PROMPT: Final = "Go on."
 KINDS: Final = ("hook", "permission", "tool")
@@ -130,13 +131,10 @@ def run(hosts: Sequence[str], kinds: Sequence[str], asks: int, rounds: int, *, i
     rows: list[tuple[object, ...]] = []
     with stand_in(Path(asking_cli.__file__)) as folder:
         for kind in kinds:
-            found: dict[str, list[list[float]]] = {host: [] for host in hosts}
-            for _ in range(rounds):
-                for host, samples in found.items():
-                    env = {"ASK": kind, "ASKS": str(asks)}
-                    times = host_worker("callbacks", host, kind, str(folder / "cli"), env=env, is_fresh=is_fresh)
-                    assert len(times) == asks
-                    samples.append(times)
+            ask = partial(host_worker, "callbacks", env={"ASK": kind, "ASKS": str(asks)}, is_fresh=is_fresh)
+            measurements = {host: partial(ask, host, kind, str(folder / "cli")) for host in hosts}
+            found = in_turns(measurements, rounds, warms_up=False)
+            assert all(len(times) == asks for samples in found.values() for times in samples)
             rows += _rows(kind, found)
     columns = ("asked", "host", "us median", "us p99", "ms first", "ratio of median", "of p99", "of first")
     show(f"{asks} questions one after another ({rounds} rounds), from question to answer", columns, rows)

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from statistics import median
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar
 
 OURS: Final = "claude_agent_py"
 OFFICIAL: Final = "claude_agent_sdk"
@@ -25,6 +25,7 @@ FLOOR: Final = "bare asyncio"
 """No SDK: the host in `bare.py`."""
 ROOT: Final = Path(__file__).parent.parent
 
+Sample = TypeVar("Sample")
 Samples: TypeAlias = dict[str, list[float]]
 
 
@@ -43,10 +44,12 @@ def hosts() -> list[str]:
     return [*contestants(), FLOOR]
 
 
-def in_turns(measurements: Mapping[str, Callable[[], float]], rounds: int) -> Samples:
+def in_turns(
+    measurements: Mapping[str, Callable[[], Sample]], rounds: int, *, warms_up: bool = True
+) -> dict[str, list[Sample]]:
     """Take each measurement once per round. With several rounds, an additional first one warms up files and caches."""
-    samples: Samples = {name: [] for name in measurements}
-    warm_up = rounds > 1
+    samples: dict[str, list[Sample]] = {name: [] for name in measurements}
+    warm_up = warms_up and rounds > 1
     for number in range(rounds + warm_up):
         for name, measure in measurements.items():
             sample = measure()

@@ -4,13 +4,14 @@ Messages come in a burst, as fast as the pipe allows, or one per millisecond, wh
 """
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 from benchmarks import conversations, replaying_cli
-from benchmarks.measuring import OFFICIAL, has_official, host_worker, show, stand_in
+from benchmarks.measuring import OFFICIAL, has_official, host_worker, in_turns, show, stand_in
 from benchmarks.reading import READERS
 
 PACE = 0.001
@@ -39,12 +40,9 @@ class Replay(NamedTuple):
         with stand_in(Path(replaying_cli.__file__)) as folder:
             for kind in self.kinds:
                 size = conversations.write(folder / "turn.jsonl", kind, self.messages)
-                found: dict[str, list[Any]] = {name: [] for name in self.readers}
-                for _ in range(self.rounds):
-                    for name, samples in found.items():
-                        arguments = (name, str(folder / "cli"), how)
-                        samples.append(host_worker("reading", *arguments, env=env, is_fresh=self.is_fresh))
-                yield f"{kind}, {size:.0f} bytes", found
+                read = partial(host_worker, "reading", env=env, is_fresh=self.is_fresh)
+                measurements = {name: partial(read, name, str(folder / "cli"), how) for name in self.readers}
+                yield f"{kind}, {size:.0f} bytes", in_turns(measurements, self.rounds, warms_up=False)
 
 
 def middle(samples: list[Any], field: str) -> float:

@@ -14,11 +14,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, memory_mib, ratio, show, stand_in
+from benchmarks.measuring import FLOOR, OFFICIAL, OURS, host_worker, in_turns, memory_mib, ratio, show, stand_in
 from benchmarks.reading import Read, at_once, floor, official_response, our_run
 
 HOSTS: Final[dict[str, Callable[[str], AbstractAsyncContextManager[Read]]]] = {
@@ -61,7 +62,7 @@ async def session(host: str, cli: str, barrier: asyncio.Barrier) -> int:
     return messages
 
 
-async def measure(host: str, cli: str, sessions: int) -> dict[str, float]:
+async def measure_steps(host: str, cli: str, sessions: int) -> dict[str, float]:
     async with HOSTS[host](cli):
         pass
     gc.collect()
@@ -98,12 +99,10 @@ def run(hosts: Sequence[str], counts: Sequence[int], messages: int, rounds: int,
         (folder / "prompt").write_text(f"{PROMPT}\n", encoding="utf-8")
         write(folder / "turn.jsonl", "mixed", messages)
         for sessions in counts:
-            found: dict[str, list[Any]] = {host: [] for host in hosts}
-            for _ in range(rounds):
-                for host, samples in found.items():
-                    arguments = (host, str(folder / "cli"), str(sessions))
-                    samples.append(host_worker("sessions", *arguments, env={}, is_fresh=is_fresh))
-                    assert samples[-1]["messages"] == messages
+            measure = partial(host_worker, "sessions", env={}, is_fresh=is_fresh)
+            measurements = {host: partial(measure, host, str(folder / "cli"), str(sessions)) for host in hosts}
+            found = in_turns(measurements, rounds, warms_up=False)
+            assert {sample["messages"] for samples in found.values() for sample in samples} == {messages}
             rows += _rows(sessions, messages, found)
     columns = ("sessions", "host", *(title for title, *_ in FIELDS), "ratios")
     show(f"Sessions at once, {messages} messages each ({rounds} rounds)", columns, rows)
@@ -130,7 +129,7 @@ def _rows(sessions: int, messages: int, found: dict[str, list[Any]]) -> list[tup
 
 
 def work(host: str, cli: str, sessions: str) -> dict[str, float]:
-    return asyncio.run(measure(host, cli, int(sessions)))
+    return asyncio.run(measure_steps(host, cli, int(sessions)))
 
 
 if __name__ == "__main__":

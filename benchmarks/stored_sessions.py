@@ -14,11 +14,12 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from benchmarks.measuring import OFFICIAL, OURS, host_worker, memory_mib, ratio, show
+from benchmarks.measuring import OFFICIAL, OURS, host_worker, in_turns, memory_mib, ratio, show
 
 SESSION_BYTES: Final = 100_000
 """The size of a listed session."""
@@ -161,13 +162,10 @@ FIELDS: Final = (
 
 
 def _measure(title: str, hosts: Sequence[str], config: Path, session_id: str, rounds: int, is_fresh: bool) -> None:
-    found: dict[str, list[dict[str, float]]] = {host: [] for host in hosts}
-    for _ in range(rounds):
-        for host, samples in found.items():
-            env = {"CLAUDE_CONFIG_DIR": os.fspath(config)}
-            samples.append(
-                host_worker("stored_sessions", host, *filter(None, [session_id]), env=env, is_fresh=is_fresh)
-            )
+    env = {"CLAUDE_CONFIG_DIR": os.fspath(config)}
+    measure = partial(host_worker, "stored_sessions", env=env, is_fresh=is_fresh)
+    measurements = {host: partial(measure, host, *filter(None, [session_id])) for host in hosts}
+    found = in_turns(measurements, rounds, warms_up=False)
     counts = {sample["count"] for samples in found.values() for sample in samples}
     assert len(counts) == 1, f"the hosts found different numbers: {counts}"
     costs = {

@@ -189,4 +189,4 @@ else:
         """,
         "claude_agent_py.transport": "Transport",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -143,4 +143,4 @@ else:
         "claude_agent_py.formatting.encoders": "EncodingError",
         "claude_agent_py.wire.control.forms": "FormError",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

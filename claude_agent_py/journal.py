@@ -56,4 +56,4 @@ else:
         "claude_agent_py.observe.observer": "FactStream",
         "claude_agent_py.observe.sources": "read_recording",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

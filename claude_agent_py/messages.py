@@ -18,38 +18,7 @@ if TYPE_CHECKING:
         SystemMessage as SystemMessage,
         TopLevelMessage as TopLevelMessage,
     )
-    from claude_agent_py.wire.messages.content import (
-        AdvisorToolResultBlock as AdvisorToolResultBlock,
-        BashCodeExecutionToolResultBlock as BashCodeExecutionToolResultBlock,
-        Citation as Citation,
-        CodeExecutionToolResultBlock as CodeExecutionToolResultBlock,
-        CompactionBlock as CompactionBlock,
-        ContainerUploadBlock as ContainerUploadBlock,
-        ContentBlock as ContentBlock,
-        DocumentBlock as DocumentBlock,
-        FallbackBlock as FallbackBlock,
-        ImageBlock as ImageBlock,
-        MCPToolListingBlock as MCPToolListingBlock,
-        MCPToolResultBlock as MCPToolResultBlock,
-        MCPToolUseBlock as MCPToolUseBlock,
-        MediaSource as MediaSource,
-        RedactedThinkingBlock as RedactedThinkingBlock,
-        SearchResultBlock as SearchResultBlock,
-        ServerToolError as ServerToolError,
-        ServerToolUseBlock as ServerToolUseBlock,
-        TextBlock as TextBlock,
-        TextEditorCodeExecutionToolResultBlock as TextEditorCodeExecutionToolResultBlock,
-        ThinkingBlock as ThinkingBlock,
-        ToolReferenceBlock as ToolReferenceBlock,
-        ToolResultBlock as ToolResultBlock,
-        ToolSearchToolResultBlock as ToolSearchToolResultBlock,
-        ToolUseBlock as ToolUseBlock,
-        UnknownBlock as UnknownBlock,
-        WebFetchToolResultBlock as WebFetchToolResultBlock,
-        WebSearchResult as WebSearchResult,
-        WebSearchToolResultBlock as WebSearchToolResultBlock,
-        text_of as text_of,
-    )
+    from claude_agent_py.wire.messages.content import *
     from claude_agent_py.wire.messages.conversation import *
     from claude_agent_py.wire.messages.occasional import *
     from claude_agent_py.wire.messages.origin import MessageOrigin as MessageOrigin, OriginKind as OriginKind
@@ -94,39 +63,12 @@ else:
         "claude_agent_py._connection.runs.prompts": "Prompt PromptContent",
         "claude_agent_py.formatting.api_messages": "to_api_messages",
         "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",
-        "claude_agent_py.wire.messages.content": """
-            AdvisorToolResultBlock BashCodeExecutionToolResultBlock Citation CodeExecutionToolResultBlock
-            CompactionBlock ContainerUploadBlock ContentBlock DocumentBlock FallbackBlock ImageBlock MCPToolListingBlock
-            MCPToolResultBlock MCPToolUseBlock MediaSource RedactedThinkingBlock SearchResultBlock ServerToolError
-            ServerToolUseBlock TextBlock TextEditorCodeExecutionToolResultBlock ThinkingBlock ToolReferenceBlock
-            ToolResultBlock ToolSearchToolResultBlock ToolUseBlock UnknownBlock WebFetchToolResultBlock WebSearchResult
-            WebSearchToolResultBlock text_of
-        """,
-        "claude_agent_py.wire.messages.conversation": """
-            AssistantError StopReason ResultSubtype TerminalReason StartupFailureReason UserContent PermissionDecision
-            ToolResultMeta UserMessage AssistantContent ToolUseMeta AssistantMessage InvalidConfigFile ResultMessage
-            CommandLifecycleMessage SubagentRetry ToolProgressMessage
-        """,
-        "claude_agent_py.wire.messages.occasional": """
-            CommandsChangedMessage WorkerShuttingDownMessage SessionWritesLostMessage MirrorKey MirrorErrorMessage
-            ModelRefusalFallbackMessage ControlRequestProgressMessage NotificationMessage LocalCommandOutputMessage
-            HookStartedMessage HookProgressMessage HookResponseMessage ElicitationCompleteMessage PersistedFile
-            FailedFile FilesPersistedMessage RecalledMemory MemoryRecallMessage PluginInstallMessage
-            ToolUseSummaryMessage AuthStatusMessage PromptSuggestionMessage ConversationResetMessage ActiveGoal
-            ActiveGoalMessage RateLimitMessage TranscriptMirrorMessage
-        """,
+        "claude_agent_py.wire.messages.content": "*",
+        "claude_agent_py.wire.messages.conversation": "*",
+        "claude_agent_py.wire.messages.occasional": "*",
         "claude_agent_py.wire.messages.origin": "MessageOrigin OriginKind",
-        "claude_agent_py.wire.messages.stream": """
-            TextDelta InputJSONDelta ThinkingDelta SignatureDelta CitationsDelta CompactionDelta UnknownDelta Delta
-            MessageStartEvent ContentBlockStartEvent ContentBlockDeltaEvent ContentBlockStopEvent MessageDelta
-            MessageDeltaEvent MessageStopEvent PingEvent StreamErrorEvent UnknownStreamEvent StreamEvent AbandonedBlocks
-            StreamEventMessage
-        """,
-        "claude_agent_py.wire.messages.system": """
-            InitMessage StatusMessage SessionStateChangedMessage PreservedSegment PreservedMessages CompactMetadata
-            CompactBoundaryMessage NoResponse APIRetryMessage ThinkingTokensMessage ModelRefusalNoFallbackMessage
-            PromptSubmitOutcome InformationalMessage PermissionDeniedMessage
-        """,
+        "claude_agent_py.wire.messages.stream": "*",
+        "claude_agent_py.wire.messages.system": "*",
         "claude_agent_py.wire.messages.tasks": """
             BackgroundTask BackgroundTasksChangedMessage HandbackReport ResourceLink TaskMessage TaskNotificationMessage
             TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
@@ -138,4 +80,4 @@ else:
         """,
         "claude_agent_py.wire.unknown": "MalformedFrame UnknownMessage",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -1,15 +1,14 @@
 """Write the tables of `docs/hooks.md` from the events and models themselves.
 
-python docs/generate.py           rewrites the text between the marks
-python docs/generate.py --check   exits with 1 if that would change something
+python docs/generate_hooks.py           rewrites the text between the marks
+python docs/generate_hooks.py --check   exits with 1 if that would change something
 """
 
-import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from generated_parts import main
+from generated_parts import first_paragraph, main, table
 from pydantic import BaseModel
 
 from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, HookOutput
@@ -26,10 +25,6 @@ BLOCKS = {
 }
 
 
-def first_paragraph(model: type[Any]) -> str:
-    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
-
-
 def own_fields(model: type[Any], base: type[Any]) -> str:
     common = set(_fields(base)) - {"agent_id", "agent_type"}
     names = [name for name in _fields(model) if name not in common and name in _declared(model, base)]
@@ -44,13 +39,6 @@ def _declared(model: type[Any], base: type[Any]) -> set[str]:
     """Return the fields that a model or its bases below `base` declare."""
     between = [one for one in model.__mro__ if issubclass(one, base) and one is not base]
     return {name for one in between for name in vars(one).get("__annotations__", {})}
-
-
-def table(head: str, rows: Iterable[tuple[str, ...]]) -> str:
-    columns = head.split("|")
-    lines = [f"| {' | '.join(columns)} |", f"|{'---|' * len(columns)}"]
-    lines += [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join(lines) + "\n"
 
 
 def events() -> str:

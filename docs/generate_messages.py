@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
-from generated_parts import main
+from generated_parts import first_paragraph, main, table
 
 from claude_agent_py.wire import frames
 from claude_agent_py.wire.base import UnknownModel, WireModel
@@ -53,11 +53,6 @@ def wire_name(model: type[WireModel]) -> str:
     return "`" + "/".join(tags) + "`"
 
 
-def first_paragraph(model: type[WireModel]) -> str:
-    text = inspect.cleandoc(model.__doc__ or "")
-    return " ".join(text.partition("\n\n")[0].split())
-
-
 def field_names(model: type[WireModel]) -> str:
     """Return the properties and methods of a model (in italics), then its fields."""
     offers = [f"*`{name}`*" for name in members(model)]
@@ -79,17 +74,13 @@ def members(model: type[WireModel]) -> Iterator[str]:
                     yield f"{name}()"
 
 
-def row(model: type[WireModel]) -> str:
-    return f"| `{model.__name__}` | {wire_name(model)} | {first_paragraph(model)} | {field_names(model)} |\n"
-
-
-def table(models: Iterable[type[WireModel]]) -> str:
-    head = "| class | on the wire | meaning | *members* and fields |\n|---|---|---|---|\n"
-    return head + "".join(row(model) for model in models)
+def row(model: type[WireModel]) -> tuple[str, ...]:
+    return f"`{model.__name__}`", wire_name(model), first_paragraph(model), field_names(model)
 
 
 def parts() -> dict[str, str]:
-    return {name: f"\n{table(models)}\n" for name, models in tables().items()}
+    head = "class|on the wire|meaning|*members* and fields"
+    return {name: f"\n{table(head, map(row, models))}\n" for name, models in tables().items()}
 
 
 if __name__ == "__main__":

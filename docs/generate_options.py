@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from generated_parts import main
+from generated_parts import main, table
 
 from claude_agent_py._launch.table import TABLE, Row
 from claude_agent_py.options import client_options as options, values as option_values
@@ -137,10 +137,6 @@ def goes_to(option: str) -> str:
     return ", ".join(dict.fromkeys(place(row) for row in own))
 
 
-def cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def value(option: Option) -> str:
     """Return a default in readable units."""
     return option.default.replace(" * MEBIBYTE", " MiB").replace(" * 1024", " KiB")
@@ -148,27 +144,18 @@ def value(option: Option) -> str:
 
 def options_tables() -> str:
     """Return a table for each section of the options."""
-    parts = []
-    section = None
+    sections: dict[str, list[tuple[str, ...]]] = {}
     for option in read(options, "ClientOptions"):
-        if option.section != section:
-            section = option.section
-            parts.append(
-                f"\n### {section}\n\n| option | type | default | meaning | passed as |\n|---|---|---|---|---|\n"
-            )
-        parts.append(
-            f"| `{option.name}` | {cell(option.type)} | `{value(option)}` | {cell(option.text)} "
-            f"| {cell(goes_to(option.name))} |\n"
-        )
-    return "".join(parts) + "\n"
+        cells = f"`{option.name}`", option.type, f"`{value(option)}`", option.text, goes_to(option.name)
+        sections.setdefault(option.section, []).append(cells)
+    head = "option|type|default|meaning|passed as"
+    return "".join(f"\n### {section}\n\n{table(head, rows)}" for section, rows in sections.items()) + "\n"
 
 
 def values_table(class_name: str) -> str:
     """Return the table of a value object."""
-    rows = [
-        f"| `{option.name}` | `{value(option)}` | {cell(option.text)} |\n" for option in read(option_values, class_name)
-    ]
-    return "\n| field | default | meaning |\n|---|---|---|\n" + "".join(rows) + "\n"
+    rows = [(f"`{option.name}`", f"`{value(option)}`", option.text) for option in read(option_values, class_name)]
+    return f"\n{table('field|default|meaning', rows)}\n"
 
 
 def parts() -> dict[str, str]:

@@ -1,14 +1,13 @@
-"""Write the tables of states in `docs/architecture.md` from `protocol/state.py`.
+"""Write the tables of states in `docs/architecture.md` from `_journal/state.py`.
 
 python docs/generate_states.py           rewrites the text between the marks
 python docs/generate_states.py --check   exits with 1 if that would change something
 """
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
-from generated_parts import main
+from generated_parts import main, table
 
 from claude_agent_py._journal import state
 from claude_agent_py._journal.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step
@@ -22,22 +21,13 @@ def meanings() -> dict[State, str]:
     return {each: found[each.name] for each in State}
 
 
-def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
-    columns = list(head)
-    lines = [columns, ["---"] * len(columns), *rows]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
-
-
 def tables() -> str:
     means = [
         (f"`{each.name}`", text, _yes(each in CAN_SEND), _yes(each in CLI_READS)) for each, text in meanings().items()
     ]
     steps = [(f"`{each.name}`", *(_target(each, step) for step in Step)) for each in State]
-    return (
-        table(("state", "meaning", "sends", "answers"), means)
-        + "\n"
-        + table(("state", *(f"`{step.name}`" for step in Step)), steps)
-    )
+    names = "|".join(f"`{step.name}`" for step in Step)
+    return table("state|meaning|sends|answers", means) + "\n" + table(f"state|{names}", steps)
 
 
 def _yes(value: bool) -> str:

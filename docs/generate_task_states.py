@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable
 from pathlib import Path
 
-from generated_parts import main
+from generated_parts import main, table
 
 from claude_agent_py._journal.tasks import state
 from claude_agent_py._journal.tasks.state import TRANSITIONS, Evidence, Transition
@@ -65,8 +65,8 @@ def evidence() -> str:
     """Return the table of evidence, the best first."""
     texts = docstrings(Evidence)
     rows = sorted(Evidence, key=lambda one: -one.rank)
-    cells = [f"| `{one.value}` | {'yes' if one.is_certain else 'no'} | {texts[one.name]} |\n" for one in rows]
-    return "\n| `outcome.evidence` | reported by the CLI | meaning |\n|---|---|---|\n" + "".join(cells) + "\n"
+    cells = [(f"`{one.value}`", "yes" if one.is_certain else "no", texts[one.name]) for one in rows]
+    return f"\n{table('`outcome.evidence`|reported by the CLI|meaning', cells)}\n"
 
 
 def docstrings(enum: type[Evidence]) -> dict[str, str]:

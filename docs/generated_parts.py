@@ -1,7 +1,8 @@
-"""What the `generate_*.py` programs share: to write the parts of a page that stand between marks, or to check them."""
+"""What the `generate_*.py` programs share: tables, and writing or checking the parts of a page between marks."""
 
+import inspect
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 BEGIN, END = "<!-- generated: {} -->\n", "<!-- end -->\n"
@@ -16,6 +17,18 @@ def main(page: Path, parts: Callable[[], Mapping[str, str]]) -> None:
         page.write_text(new, encoding="utf-8")
     elif new != old:
         sys.exit(f"docs/{page.name} is not up to date; run `python docs/{program}`")
+
+
+def table(head: str, rows: Iterable[Iterable[str]]) -> str:
+    """Return a table. `head` names the columns: `event|when|note`."""
+    lines = [" | ".join(text.replace("|", "\\|") for text in cells) for cells in (head.split("|"), *rows)]
+    lines = [f"| {line} |\n" for line in lines]
+    return "".join([lines[0], f"|{'---|' * len(head.split('|'))}\n", *lines[1:]])
+
+
+def first_paragraph(model: type) -> str:
+    """Return the first paragraph of a docstring in one line."""
+    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
 
 
 def _replaced(name: str, text: str, parts: Mapping[str, str]) -> str:

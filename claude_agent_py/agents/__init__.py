@@ -29,4 +29,4 @@ else:
         "claude_agent_py.agents.guide": "DelegationGuide agent_table shorten_report",
         "claude_agent_py.agents.presets": "Explore Plan Shell GeneralPurpose PRESETS",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -42,4 +42,4 @@ else:
         "claude_agent_py.fleet.worker": "Worker",
         "claude_agent_py.fleet.workspaces": "Archive Copy Directory GitWorktree Workspace",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -61,4 +61,4 @@ else:
         "claude_agent_py.formatting.xml": "XMLFormat",
         "claude_agent_py.formatting.yaml_format": "YAMLFormat",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

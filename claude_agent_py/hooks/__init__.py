@@ -37,23 +37,7 @@ else:
         "claude_agent_py.hooks.matcher": "HookMatcher OnFailure",
         "claude_agent_py.hooks.registry": "Hooks HookWarning",
         "claude_agent_py.wire.hooks.events": "HOOK_EVENT_FACTS HOOK_EVENTS HookEvent HookEventFacts",
-        "claude_agent_py.wire.hooks.inputs": """
-            HookEffort BackgroundTaskSummary SessionCronSummary HookInput UnknownHookInput PreToolUseInput
-            PostToolUseInput PostToolUseFailureInput PostToolBatchToolCall PostToolBatchInput PermissionRequestInput
-            PermissionDeniedInput NotificationInput UserPromptSubmitInput UserPromptExpansionInput SessionStartInput
-            SessionEndInput SetupInput StopInput StopFailureInput SubagentStartInput SubagentStopInput PreCompactInput
-            PostCompactInput PreModelSwitchInput PostModelSwitchInput TeammateIdleInput TaskCreatedInput
-            TaskCompletedInput ElicitationInput ElicitationResultInput ConfigChangeInput InstructionsLoadedInput
-            WorktreeCreateInput WorktreeRemoveInput CwdChangedInput FileChangedInput DirectoryAddedInput
-            MessageDisplayInput
-        """,
-        "claude_agent_py.wire.hooks.outputs": """
-            HookOutput AsyncHookOutput PreToolUseOutput PostToolUseOutput PostToolUseFailureOutput PostToolBatchOutput
-            NotificationOutput UserPromptSubmitOutput UserPromptExpansionOutput SessionStartOutput SetupOutput
-            StopOutput SubagentStartOutput SubagentStopOutput PreCompactOutput PreModelSwitchOutput
-            PostModelSwitchOutput PermissionRequestOutput PermissionDeniedOutput TeammateIdleOutput TaskCreatedOutput
-            TaskCompletedOutput ElicitationOutput ElicitationResultOutput ConfigChangeOutput WorktreeCreateOutput
-            CwdChangedOutput FileChangedOutput MessageDisplayOutput ToolInputValue
-        """,
+        "claude_agent_py.wire.hooks.inputs": "*",
+        "claude_agent_py.wire.hooks.outputs": "* ToolInputValue",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

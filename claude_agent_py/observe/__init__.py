@@ -29,4 +29,4 @@ else:
         "claude_agent_py.observe.telemetry": "Telemetry instrument uninstrument",
         "claude_agent_py.observe.timeline": "Timeline",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

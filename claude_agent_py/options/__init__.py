@@ -46,4 +46,4 @@ else:
         "claude_agent_py.wire.settings.mcp_servers": "MCPHTTPServer MCPSSEServer MCPStdioServer MCPToolPolicy",
         "claude_agent_py.wire.settings.sandbox": "SandboxSettings",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -73,4 +73,4 @@ else:
             ReplaceRules SetMode UnknownPermissionUpdate
         """,
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -24,7 +24,7 @@ from claude_agent_py.wire.control.asks import (
     ElicitationRequest,
     UserDialogRequest,
 )
-from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.tools.planning import ExitPlanModeInput
 
 
@@ -74,10 +74,7 @@ class Plan:
 
 def read_plan(request: CanUseToolRequest) -> Plan:
     """Return the plan in a call."""
-    try:
-        data = fit(ExitPlanModeInput, request.input)[0]
-    except Misfit:
-        data = ExitPlanModeInput()
+    data = read(ExitPlanModeInput, request.input) or ExitPlanModeInput()
     return Plan(text=data.plan or "", file_path=data.plan_file_path, tool_use_id=request.tool_use_id)
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from claude_agent_py.permissions.decisions import Allow, Deny, build_reply, describe
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import CanUseToolRequest
-from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.tools.questions import AskUserQuestionInput, Question, QuestionOption
 
 ASK_USER_QUESTION = "AskUserQuestion"
@@ -41,10 +41,8 @@ AnswerToQuestions: TypeAlias = Answers | Mapping[str, Chosen] | Sequence[Chosen 
 
 def read_questions(request: CanUseToolRequest) -> tuple[Question, ...]:
     """Return the questions of a call; empty if its input is invalid."""
-    try:
-        return tuple(fit(AskUserQuestionInput, request.input)[0].questions)
-    except Misfit:
-        return ()
+    asked = read(AskUserQuestionInput, request.input)
+    return () if asked is None else tuple(asked.questions)
 
 
 def read_answers(request: CanUseToolRequest, value: Any) -> JSONObject:

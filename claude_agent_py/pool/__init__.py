@@ -19,4 +19,4 @@ else:
         "claude_agent_py.pool.targets": "PoolStats",
         "claude_agent_py.retrying": "RetryPolicy",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

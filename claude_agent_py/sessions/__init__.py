@@ -128,4 +128,4 @@ else:
         "claude_agent_py.sessions.transcript": "StoredSubagent Transcript",
         "claude_agent_py.tasks.files.transcript": "TranscriptMessage",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

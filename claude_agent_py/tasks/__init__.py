@@ -76,4 +76,4 @@ else:
         "claude_agent_py.todo": "TaskList TaskListChange TaskListItem",
         "claude_agent_py.wire.messages.tasks": "TaskStatus TaskUsage",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -83,4 +83,4 @@ else:
         "claude_agent_py.testing.store_contract": "check_session_store",
         "claude_agent_py.testing.text_formats": "check_text_format",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

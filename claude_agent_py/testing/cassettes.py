@@ -20,7 +20,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.redaction import find_secrets
 from claude_agent_py._launch.environment import secrets_of
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
-from claude_agent_py.testing.script import Answer, Block, Failure, RawBlock, Reply, Text, Thinking, ToolCall, Usage
+from claude_agent_py.testing.script import Answer, Failure, RawBlock, Reply, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
 from claude_agent_py.testing.scrubbing import (
     Places,
@@ -163,22 +163,10 @@ def build_answer(answer: Mapping[str, Any]) -> Answer:
     usage = message.get("usage") or {}
     counts = {name: int(usage.get(name) or 0) for name in Usage.__dataclass_fields__}
     return Reply(
-        [_build_block(block) for block in message["content"]],
+        [RawBlock(block) for block in message["content"]],
         stop_reason=message.get("stop_reason"),
         usage=Usage(**counts),
     )
-
-
-def _build_block(block: Mapping[str, Any]) -> Block:
-    match block.get("type"):
-        case "text" if not block.get("citations"):
-            return Text(block["text"])
-        case "thinking":
-            return Thinking(block["thinking"], block.get("signature", ""))
-        case "tool_use":
-            return ToolCall(block["name"], block.get("input") or {}, block["id"])
-        case _:
-            return RawBlock(block)
 
 
 CassetteMode: TypeAlias = Literal["none", "once", "all"]

@@ -72,25 +72,25 @@ def _build_envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
 
 def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
     start = _encode_block(block, new_id)
-    kind = field = content = ""
-    match block:
-        case Text():
-            kind, field, content = "text_delta", "text", block.text
+    kind = field = content = signature = ""
+    match start:
+        case {"type": "text", "text": str(content)}:
+            kind, field = "text_delta", "text"
             start["text"] = ""
-        case Thinking():
-            kind, field, content = "thinking_delta", "thinking", block.thinking
+        case {"type": "thinking", "thinking": str(content), "signature": str(signature)}:
+            kind, field = "thinking_delta", "thinking"
             start |= {"thinking": "", "signature": ""}
-        case ToolCall():
-            kind, field, content = "input_json_delta", "partial_json", json.dumps(start["input"])
+        case {"type": "tool_use", "input": given}:
+            kind, field, content = "input_json_delta", "partial_json", json.dumps(given)
             start["input"] = {}
     yield Step({"type": "content_block_start", "index": index, "content_block": start})
     size = chunk_chars or len(content) or 1
     for at in range(0, len(content), size):
         part = content[at : at + size]
         yield Step({"type": "content_block_delta", "index": index, "delta": {"type": kind, field: part}}, len(part))
-    if isinstance(block, Thinking):
-        signature = {"type": "signature_delta", "signature": block.signature}
-        yield Step({"type": "content_block_delta", "index": index, "delta": signature})
+    if signature:
+        delta = {"type": "signature_delta", "signature": signature}
+        yield Step({"type": "content_block_delta", "index": index, "delta": delta})
     yield Step({"type": "content_block_stop", "index": index})
 
 

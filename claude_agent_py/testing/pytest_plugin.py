@@ -6,7 +6,7 @@ pytest imports this module in every run, so it imports nothing of the package. T
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -150,7 +150,7 @@ def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
 @pytest.fixture
 def scripted_model(_claude_stage: "Stage") -> "MakeScriptedModel":
     """Start a scripted model for the real CLI, given its script."""
-    return _claude_stage.scripted_model
+    return cast("MakeScriptedModel", _claude_stage.scripted_model)
 
 
 @pytest.fixture

@@ -80,7 +80,7 @@ class RecordedRequest:
     def tool_results(self) -> list[JSONObject]:
         """The `tool_result` blocks of the last user message that has any, in order."""
         for message in reversed(self.messages):
-            found = [block for block in _get_blocks(message) if block.get("type") == "tool_result"]
+            found = [block for block in _get_blocks(message.get("content")) if block.get("type") == "tool_result"]
             if found:
                 return found
         return []
@@ -88,7 +88,7 @@ class RecordedRequest:
     def tool_result(self, tool_use_id: str) -> JSONObject | None:
         """Return the result of a tool call anywhere in the conversation, or None."""
         for message in self.messages:
-            for block in _get_blocks(message):
+            for block in _get_blocks(message.get("content")):
                 if block.get("type") == "tool_result" and block.get("tool_use_id") == tool_use_id:
                     return block
         return None
@@ -134,17 +134,15 @@ class RecordedRequest:
         return len(spoken), self.last_user_text
 
 
-def _get_texts(content: object) -> list[str]:
+def _get_blocks(content: object) -> list[JSONObject]:
+    """Return content as blocks; a text is one block."""
     if isinstance(content, str):
-        return [content]
-    if not isinstance(content, list):
-        return []
-    return [str(block.get("text", "")) for block in content if isinstance(block, dict) and block.get("type") == "text"]
-
-
-def _get_blocks(message: Mapping[str, object]) -> list[JSONObject]:
-    content = message.get("content")
+        return [{"type": "text", "text": content}]
     return [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+
+
+def _get_texts(content: object) -> list[str]:
+    return [str(block.get("text", "")) for block in _get_blocks(content) if block.get("type") == "text"]
 
 
 def _get_spoken_texts(message: Mapping[str, object]) -> list[str]:
@@ -153,7 +151,7 @@ def _get_spoken_texts(message: Mapping[str, object]) -> list[str]:
 
 def _iterate_texts(message: Mapping[str, object]) -> Iterator[str]:
     yield from _get_texts(message.get("content"))
-    for block in _get_blocks(message):
+    for block in _get_blocks(message.get("content")):
         yield from _get_texts(block.get("content"))
 
 
@@ -190,9 +188,8 @@ def extract_lines(request: RecordedRequest) -> tuple[list[str], list[str]]:
 
 def _extract_message_lines(message: Mapping[str, Any]) -> Iterator[str]:
     role = message.get("role")
-    content = message.get("content")
     if role in ("user", "assistant"):
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content or []:
+        for block in _get_blocks(message.get("content")):
             yield from _extract_block_lines(str(role), block)
 
 
@@ -218,7 +215,7 @@ def _extract_block_lines(role: str, block: Mapping[str, object]) -> Iterator[str
 
 
 def _format_result(content: object) -> str:
-    parts = content if isinstance(content, list) else [{"type": "text", "text": content or ""}]
+    parts = _get_blocks(content)
     texts = [str(part["text"]) if part.get("type") == "text" else f"[{part.get('type')}]" for part in parts]
     return shorten_result("\n".join(texts))
 

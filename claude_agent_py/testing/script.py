@@ -111,7 +111,7 @@ class ToolCall:
 
 @dataclass(frozen=True)
 class RawBlock:
-    """Any other content block, sent unchanged: `redacted_thinking`, a server tool, an unknown type."""
+    """A content block as JSON, for example `redacted_thinking`, a server tool or an unknown type."""
 
     json: Mapping[str, Any]
 

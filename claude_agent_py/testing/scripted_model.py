@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
@@ -88,7 +88,8 @@ class Sandbox:
 Match: TypeAlias = str | re.Pattern[str] | Callable[[RecordedRequest], bool]
 """Selects a conversation: a text or a pattern found in its first prompt, or a function of the request."""
 
-PreparedScript: TypeAlias = Sequence[Answer] | Callable[[RecordedRequest], LooseAnswer]
+ScriptFunction: TypeAlias = Callable[[RecordedRequest], LooseAnswer]
+PreparedScript: TypeAlias = Sequence[Answer] | ScriptFunction
 
 DEFAULT_REPLY = Reply("Done.")
 
@@ -260,14 +261,14 @@ class ScriptedModel:
             player = self._select_player(request)
             request = replace(request, agent=player.name)
             self._requests.append(request)
-            answer = player.next(request) if player.function is None else None
+            item = player.next(request)
             self._changed.notify_all()
-        if player.function is not None:
-            return self._call_function(player.function, request)
+        if callable(item):
+            return self._call_function(item, request)
         exhausted = f"the script of {player.name!r} has run out; add replies or change on_exhausted"
-        return answer or self._on_exhausted or _build_failure(exhausted)
+        return item or self._on_exhausted or _build_failure(exhausted)
 
-    def _call_function(self, function: Callable[[RecordedRequest], LooseAnswer], request: RecordedRequest) -> Answer:
+    def _call_function(self, function: ScriptFunction, request: RecordedRequest) -> Answer:
         """Call a function of a script. If it raises, the run fails, and closing the model raises the exception."""
         try:
             return as_answer(function(request))
@@ -323,18 +324,21 @@ class _Player:
     def __init__(self, name: str, script: object) -> None:
         self.name = name
         prepared = _prepare_script(script)
-        self.function = prepared if callable(prepared) else None
-        self._left = iter(()) if callable(prepared) else iter(prepared)
-        self._refused: tuple[Answer, tuple[int, str]] | None = None
+        self._left: Iterator[Answer | ScriptFunction] = (
+            itertools.repeat(prepared) if callable(prepared) else iter(prepared)
+        )
+        self._refused: tuple[Failure, tuple[int, str]] | None = None
 
-    def next(self, request: RecordedRequest) -> Answer | None:
-        """Return the next answer, the same failure for a repeated request, or None at the end."""
+    def next(self, request: RecordedRequest) -> "Answer | ScriptFunction | None":
+        """Return the next answer or the function that returns it, or None at the end.
+
+        A repeated request gets the same failure.
+        """
         if self._refused and self._refused[1] == request.position:
             return self._refused[0]
-        answer = next(self._left, None)
-        refuses = isinstance(answer, Failure) and not answer.is_retried
-        self._refused = (answer, request.position) if answer and refuses else None
-        return answer
+        item = next(self._left, None)
+        self._refused = (item, request.position) if isinstance(item, Failure) and not item.is_retried else None
+        return item
 
 
 def _build_failure(message: str) -> Failure:
@@ -351,7 +355,7 @@ def _prepare_scripts(scripts: Mapping[Any, object]) -> "dict[Match, PreparedScri
 
 def _prepare_script(script: object) -> "PreparedScript":
     if callable(script):
-        return cast("Callable[[RecordedRequest], LooseAnswer]", script)
+        return cast("ScriptFunction", script)
     if isinstance(script, str) or not isinstance(script, Sequence):
         return [as_answer(script)]
     return [as_answer(loose) for loose in script]

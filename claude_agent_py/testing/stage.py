@@ -1,15 +1,15 @@
 """`Stage`: the stand-ins for the model or the CLI in one test. The fixtures of `pytest_plugin` are its methods."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.testing.fake_cli import FakeCLI
-from claude_agent_py.testing.script import AnyScript, LooseAnswer
-from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel, answer_side_request
+from claude_agent_py.testing.script import AnyScript
+from claude_agent_py.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.result import RunResult
@@ -21,21 +21,8 @@ NO_PEER = (
 )
 
 
-class MakeScriptedModel(Protocol):
-    """The fixture `scripted_model`: start a `ScriptedModel`, which is closed after the test."""
-
-    def __call__(
-        self,
-        main: AnyScript = (),
-        *,
-        agents: Mapping[Any, object] | None = None,
-        sessions: Mapping[Any, object] | None = None,
-        side: AnyScript = answer_side_request,
-        on_exhausted: LooseAnswer | Literal["fail"] = DEFAULT_REPLY,
-    ) -> ScriptedModel:
-        """Return the running model. Takes the arguments of `ScriptedModel`."""
-        ...
-
+MakeScriptedModel: TypeAlias = type[ScriptedModel]
+"""The fixture `scripted_model`: start a `ScriptedModel` from the same arguments. It is closed after the test."""
 
 MakeFakeCLI: TypeAlias = Callable[..., FakeCLI]
 """The fixture `fake_cli`: make a `FakeCLI` from the same arguments."""

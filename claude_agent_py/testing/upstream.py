@@ -1,5 +1,6 @@
 """`Upstream`: forward the CLI's requests to a real Messages API and return complete answers."""
 
+import contextlib
 import json
 import os
 import time
@@ -11,9 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+import msgspec
+
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.sessions.stores.private_folder import read_credentials
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import CamelModel, JSONObject, Number
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0
@@ -86,6 +89,16 @@ class Upstream:
         return urllib.request.build_opener()
 
 
+class _Login(CamelModel):
+    access_token: str | None = None
+    expires_at: Number | None = None
+    """Milliseconds since the epoch."""
+
+
+class _Credentials(CamelModel):
+    login: _Login | None = msgspec.field(default=None, name="claudeAiOauth")
+
+
 def _read_login_token() -> str:
     """Return the token of the CLI's login (`claude auth login`).
 
@@ -93,22 +106,16 @@ def _read_login_token() -> str:
     """
     given = os.environ.get("CLAUDE_CONFIG_DIR")
     credentials = read_credentials(os.environ, Path(given) if given else Path.home() / ".claude")
-    token = ""
-    expires_at: float | None = None
-    try:
-        login = json.loads(credentials)["claudeAiOauth"] if credentials else {}
-        token = str(login.get("accessToken") or "")
-        if login.get("expiresAt"):
-            expires_at = float(login["expiresAt"]) / 1000
-    except (ValueError, TypeError, AttributeError, KeyError):
-        token = ""
-    if not token:
+    login: _Login | None = None
+    with contextlib.suppress(ValueError):
+        login = msgspec.json.decode(credentials or "{}", type=_Credentials).login
+    if login is None or not login.access_token:
         raise OptionsError(f"{NO_KEY}; replaying needs no key", option="ANTHROPIC_API_KEY")
-    if expires_at is not None and expires_at <= time.time():
+    if login.expires_at and login.expires_at / 1000 <= time.time():
         raise OptionsError(
             "the login has expired: run `claude` once, which renews it", option="CLAUDE_CODE_OAUTH_TOKEN"
         )
-    return token
+    return login.access_token
 
 
 def _build_refusal(error: urllib.error.HTTPError) -> JSONObject:
@@ -138,7 +145,7 @@ def join_events(events: Iterator[JSONObject]) -> JSONObject:
             case "message_start":
                 message = event["message"]
             case "content_block_start":
-                blocks[event["index"]] = {**event["content_block"], "": []}
+                blocks[event["index"]] = dict(event["content_block"])
             case "content_block_delta":
                 _apply_delta(blocks[event["index"]], event["delta"])
             case "message_delta":
@@ -151,20 +158,15 @@ def join_events(events: Iterator[JSONObject]) -> JSONObject:
     raise ConnectionError("the answer broke off")
 
 
-def _apply_delta(block: JSONObject, delta: Mapping[str, object]) -> None:
+def _apply_delta(block: JSONObject, delta: Mapping[str, Any]) -> None:
     match delta.get("type"):
-        case "input_json_delta":
-            block[""].append(delta["partial_json"])
-        case "text_delta":
-            block["text"] = block.get("text", "") + delta["text"]
-        case "thinking_delta":
-            block["thinking"] = block.get("thinking", "") + delta["thinking"]
-        case "signature_delta":
-            block["signature"] = block.get("signature", "") + delta["signature"]
+        case "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta":
+            for field in delta.keys() & {"text", "thinking", "signature", "partial_json"}:
+                block[field] = block.get(field, "") + delta[field]
         case "citations_delta":
             block["citations"] = [*(block.get("citations") or []), delta["citation"]]
 
 
 def _finish_block(block: JSONObject) -> JSONObject:
-    parts = "".join(block.pop(""))
+    parts = block.pop("partial_json", "")
     return {**block, "input": json.loads(parts)} if parts else block

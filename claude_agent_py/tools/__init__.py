@@ -58,40 +58,13 @@ else:
         "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",
         "claude_agent_py.tools.server": "Prompt Resource ToolServer",
         "claude_agent_py.tools.traffic": "ToolCallRecord ToolCallStatus ToolTraffic",
-        "claude_agent_py.wire.tools.agent": """
-            Effort TaskInput AgentInput AgentContentBlock AgentUsage AgentToolStats AgentCompletedOutput
-            AgentAsyncLaunchedOutput AgentRemoteLaunchedOutput AgentOutput WorkflowInput WorkflowOutput SendMessageInput
-            AgentPin SendMessageOutput ListAgentsInput ListAgentsOutput SkillInput Finding ReportFindingsInput
-            ReportFindingsOutput
-        """,
-        "claude_agent_py.wire.tools.bash": """
-            BashInput GitCommit GitPush GitBranchChange GitPullRequest GitOperation BashOutput PowerShellInput
-            PowerShellOutput WebSocketSource MonitorInput MonitorOutput TaskStopInput TaskStopOutput TaskOutputInput
-            TaskOutputOutput
-        """,
-        "claude_agent_py.wire.tools.files": """
-            FileReadInput TextFile ImageDimensions ImageFile NotebookFile PDFFile PDFParts FileReadTextOutput
-            FileReadImageOutput FileReadNotebookOutput FileReadPDFOutput FileReadPartsOutput FileReadOutput PatchHunk
-            GitDiff FileWriteInput FileWriteOutput FileEditInput FileEditOutput NotebookEditInput NotebookEditOutput
-        """,
-        "claude_agent_py.wire.tools.planning": """
-            EnterPlanModeInput EnterPlanModeOutput ExitPlanModeInput ExitPlanModeOutput EnterWorktreeInput
-            EnterWorktreeOutput ExitWorktreeInput ExitWorktreeOutput CronCreateInput CronCreateOutput CronDeleteInput
-            CronDeleteOutput CronListInput CronJob CronListOutput ScheduleWakeupInput ScheduleWakeupOutput
-        """,
-        "claude_agent_py.wire.tools.questions": """
-            QuestionOption Question QuestionAnnotation AskUserQuestionInput AskUserQuestionOutput
-        """,
+        "claude_agent_py.wire.tools.agent": "*",
+        "claude_agent_py.wire.tools.bash": "*",
+        "claude_agent_py.wire.tools.files": "*",
+        "claude_agent_py.wire.tools.planning": "*",
+        "claude_agent_py.wire.tools.questions": "*",
         "claude_agent_py.wire.tools.registry": "BUILTIN_TOOL_NAMES typed_input typed_output",
-        "claude_agent_py.wire.tools.search": """
-            GlobInput GlobOutput GrepInput GrepOutput LSPInput ToolSearchInput ToolSearchOutput WebFetchInput
-            WebFetchOutput WebSearchInput WebSearchHit WebSearchResult WebSearchOutput ListMCPResourcesInput MCPResource
-            ListMCPResourcesOutput ReadMCPResourceInput MCPResourceContent ReadMCPResourceOutput
-        """,
-        "claude_agent_py.wire.tools.task_list": """
-            ItemStatus TaskCreateInput CreatedItem TaskCreateOutput TaskGetInput TaskListItem TaskDetails TaskGetOutput
-            TaskUpdateInput StatusChange TaskUpdateOutput TaskListInput TaskListOutput TodoItem TodoWriteInput
-            TodoWriteOutput
-        """,
+        "claude_agent_py.wire.tools.search": "*",
+        "claude_agent_py.wire.tools.task_list": "*",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

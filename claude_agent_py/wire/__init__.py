@@ -16,4 +16,4 @@ else:
         "claude_agent_py.wire.codec": "decode encode",
         "claude_agent_py.wire.frames": "Frame",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -5,7 +5,8 @@ agents, tool parameters, structured output.
 
 * Field names are snake_case. `field(name=...)` sets a different name on the wire; the fields of a `CamelModel` are
   camelCase there.
-* A `ClassVar[Literal[...]]` is the model's tag. It is always encoded, and unions use it to choose the model.
+* A `ClassVar[Literal[...]]` is the model's tag. It is always encoded, and unions use it to choose the model. Models
+  outside of unions have it in the class statement: `class EndSessionRequest(RequestModel, tag="end_session")`.
 * Fields that equal their default are not encoded.
 * Fields that a model does not declare are kept in the `raw` of the frame.
 
@@ -40,14 +41,18 @@ else:
 
 
 class _ModelType(msgspec.StructMeta):
-    """Makes all fields keyword-only and takes the tag from the last string `ClassVar`."""
+    """Makes all fields keyword-only. The last string `ClassVar` is the tag, or the tag becomes a `ClassVar`."""
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> Any:
         annotations = _annotations(namespace)
         for key, value in namespace.items():
             if isinstance(value, str) and get_origin(annotations.get(key)) is ClassVar:
                 settings |= {"tag_field": key, "tag": value}
-        return super().__new__(mcls, name, bases, namespace, kw_only=True, **settings)
+        model = super().__new__(mcls, name, bases, namespace, kw_only=True, **settings)
+        tag_field = model.__struct_config__.tag_field or ""
+        if settings.get("tag") and not hasattr(model, tag_field):
+            setattr(model, tag_field, settings["tag"])
+        return model
 
 
 def _annotations(namespace: dict[str, Any]) -> Mapping[str, object]:
@@ -240,3 +245,9 @@ class SystemModel(MessageModel):
     """Base of the messages of type `system`, which the subtype tells apart."""
 
     type: ClassVar[Literal["system"]] = "system"
+
+
+class RequestModel(WireModel, tag_field="subtype"):
+    """Base of the bodies of the requests that this library sends."""
+
+    subtype: ClassVar[str]

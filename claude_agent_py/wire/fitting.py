@@ -1,7 +1,8 @@
 """Convert JSON values that may not match their model exactly.
 
 Another CLI version or a gateway may send unknown tags (a new content block), invalid informational fields (token
-counts) or invalid essential fields. `fit` keeps the first as `UnknownModel`, drops the second and raises for the third.
+counts) or invalid essential fields. `fit` keeps the first as `UnknownModel`, drops the second and raises for the third;
+`read` returns None for the third.
 """
 
 import copy
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar, overload
 
 import msgspec
 
-from claude_agent_py.wire.base import UNKNOWN, WireModel
+from claude_agent_py.wire.base import UNKNOWN, FrameModel, WireModel, keep_source
 
 Model = TypeVar("Model")
 Place = tuple[str | int, ...]
@@ -87,6 +88,21 @@ def fit(
                 continue
             raise misfit from None
     raise Misfit((), f"more than {MOST_REPAIRS} invalid values")
+
+
+@overload
+def read(model: type[Model], value: object) -> Model | None: ...
+@overload
+def read(model: object, value: object) -> Any: ...
+def read(model: object, value: object) -> Any:
+    """Convert a JSON value to a model, or return None if it does not match. A `FrameModel` keeps the value as `raw`."""
+    try:
+        found, _ = fit(model, value)
+    except (Misfit, RecursionError):
+        return None
+    if isinstance(found, FrameModel):
+        keep_source(found, "_source", value)
+    return found
 
 
 def check(model: WireModel) -> None:

@@ -19,6 +19,7 @@ SystemMessage: TypeAlias = (
     | system.CompactBoundaryMessage
     | system.APIRetryMessage
     | system.ThinkingTokensMessage
+    | system.ModelRefusalFallbackMessage
     | system.ModelRefusalNoFallbackMessage
     | system.InformationalMessage
     | system.PermissionDeniedMessage
@@ -26,7 +27,6 @@ SystemMessage: TypeAlias = (
     | occasional.WorkerShuttingDownMessage
     | occasional.SessionWritesLostMessage
     | occasional.MirrorErrorMessage
-    | occasional.ModelRefusalFallbackMessage
     | occasional.ControlRequestProgressMessage
     | occasional.NotificationMessage
     | occasional.LocalCommandOutputMessage

@@ -10,7 +10,7 @@ from claude_agent_py._base.errors import OptionsError
 if TYPE_CHECKING:
     from claude_agent_py._connection.reply_reading import Reply
     from claude_agent_py._journal.ports import ControlPort
-    from claude_agent_py.wire.base import JSONObject, WireModel
+    from claude_agent_py.wire.base import JSONObject, RequestModel
 
 
 class Controls:
@@ -25,7 +25,7 @@ class Controls:
         return self._sender
 
     async def _ask(
-        self, request: type[WireModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: object
+        self, request: type[RequestModel], reply: type[Reply], /, *, timeout: float | None = None, **fields: object
     ) -> Reply:
         """Send a request and read its reply. Fields have their Python names."""
         from claude_agent_py._connection.reply_reading import read_reply
@@ -34,7 +34,9 @@ class Controls:
         subtype = body.pop("subtype")
         return read_reply(reply, subtype, await self._port.control(subtype, timeout=timeout, **body))
 
-    async def _tell(self, request: type[WireModel], /, *, timeout: float | None = None, **fields: object) -> JSONObject:
+    async def _tell(
+        self, request: type[RequestModel], /, *, timeout: float | None = None, **fields: object
+    ) -> JSONObject:
         """Send a request whose reply has no model, and return the payload."""
         body = _body(request, fields)
         return await self._port.control(body.pop("subtype"), timeout=timeout, **body)
@@ -45,7 +47,7 @@ def omit_unset(**fields: object) -> JSONObject:
     return {name: value for name, value in fields.items() if value is not None and value is not False}
 
 
-def _body(request: type[WireModel], fields: JSONObject) -> JSONObject:
+def _body(request: type[RequestModel], fields: JSONObject) -> JSONObject:
     from claude_agent_py.wire.base import dump
     from claude_agent_py.wire.fitting import Misfit, check
 
@@ -59,8 +61,7 @@ def _body(request: type[WireModel], fields: JSONObject) -> JSONObject:
     except UnicodeEncodeError as error:
         name = None
         problem = f"a text is not valid Unicode ({error.reason})"
-    subtype = request.subtype  # type: ignore[attr-defined]  # every request has one
-    raise OptionsError(f"{problem} (control request {subtype!r})", option=name or None)
+    raise OptionsError(f"{problem} (control request {request.subtype!r})", option=name or None)
 
 
 def _plain(value: object) -> object:

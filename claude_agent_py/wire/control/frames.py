@@ -44,7 +44,7 @@ class ControlRequest(FrameModel):
         return self.request.subtype
 
 
-class ControlAnswer(WireModel):
+class _ControlAnswer(WireModel):
     """Base of `ControlSuccess` and `ControlFailure`."""
 
     request_id: str
@@ -54,14 +54,14 @@ class ControlAnswer(WireModel):
     pending_elicitation_requests: list[ControlRequest] | None = None
 
 
-class ControlSuccess(ControlAnswer):
+class ControlSuccess(_ControlAnswer):
     """The response to a request that succeeded. `response` is the payload, if there is one."""
 
     subtype: ClassVar[Literal["success"]] = "success"
     response: JSONObject | None = None
 
 
-class ControlFailure(ControlAnswer):
+class ControlFailure(_ControlAnswer):
     """The response to a request that failed."""
 
     subtype: ClassVar[Literal["error"]] = "error"

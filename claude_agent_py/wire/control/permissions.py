@@ -8,8 +8,8 @@ import re
 from collections.abc import Mapping
 from typing import ClassVar, Literal, Self, TypeAlias, get_args
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel, keep_source
-from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.base import CamelModel, FrameModel, Open, UnknownModel
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.modes import (
     KnownPermissionMode as KnownPermissionMode,
     PermissionMode as PermissionMode,
@@ -133,11 +133,5 @@ PermissionUpdate: TypeAlias = (
 
 def read_update(data: Mapping[str, object]) -> PermissionUpdate:
     """Convert an update to its model, or to `UnknownPermissionUpdate` if no model matches it."""
-    update: PermissionUpdate
-    try:
-        update, _ = fit(PermissionUpdate, data)
-    except (Misfit, RecursionError):
-        return UnknownPermissionUpdate(raw=dict(data))
-    if isinstance(update, FrameModel):
-        keep_source(update, "_source", data)
-    return update
+    update: PermissionUpdate | None = read(PermissionUpdate, data)
+    return UnknownPermissionUpdate(raw=dict(data)) if update is None else update

@@ -7,146 +7,122 @@ from typing import ClassVar, Literal
 
 from msgspec import UNSET, UnsetType
 
-from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.base import DiscreetModel, JSONObject, Number, Open, RequestModel
 from claude_agent_py.wire.messages.modes import PermissionMode
 
 # The session ----------------------------------------------------------------------------------------------------------
 
 
-class InterruptRequest(WireModel):
+class InterruptRequest(RequestModel, tag="interrupt"):
     """Stop the running turn and all background agents. Background shells continue."""
 
-    subtype: ClassVar[Literal["interrupt"]] = "interrupt"
     cancel_queued: bool | None = None
     """Also drop the queued prompts."""
 
 
-class EndSessionRequest(WireModel):
+class EndSessionRequest(RequestModel, tag="end_session"):
     """End the session and its process."""
 
-    subtype: ClassVar[Literal["end_session"]] = "end_session"
 
-
-class RenameSessionRequest(WireModel):
+class RenameSessionRequest(RequestModel, tag="rename_session"):
     """Change the title of a session."""
 
-    subtype: ClassVar[Literal["rename_session"]] = "rename_session"
     title: str
     source: Open[Literal["remote", "host"]] | None = None
     session_id: str | None = None
 
 
-class CancelAsyncMessageRequest(WireModel):
+class CancelAsyncMessageRequest(RequestModel, tag="cancel_async_message"):
     """Remove a prompt from the queue."""
 
-    subtype: ClassVar[Literal["cancel_async_message"]] = "cancel_async_message"
     message_uuid: str
 
 
-class RewindFilesRequest(WireModel):
+class RewindFilesRequest(RequestModel, tag="rewind_files"):
     """Restore files to their state at a prompt."""
 
-    subtype: ClassVar[Literal["rewind_files"]] = "rewind_files"
     user_message_id: str
     """Uuid of the prompt."""
     dry_run: bool | None = None
 
 
-class SideQuestionRequest(WireModel):
+class SideQuestionRequest(RequestModel, tag="side_question"):
     """Ask the model a question outside the conversation."""
 
-    subtype: ClassVar[Literal["side_question"]] = "side_question"
     question: str
     history: list[JSONObject] | None = None
 
 
-class GenerateSessionTitleRequest(WireModel):
+class GenerateSessionTitleRequest(RequestModel, tag="generate_session_title"):
     """Generate a title with the model."""
 
-    subtype: ClassVar[Literal["generate_session_title"]] = "generate_session_title"
     description: str
     persist: bool | None = None
 
 
-class ExportConversationRequest(WireModel):
+class ExportConversationRequest(RequestModel, tag="export_conversation"):
     """Export the conversation as text."""
-
-    subtype: ClassVar[Literal["export_conversation"]] = "export_conversation"
 
 
 # Model, permissions, settings -----------------------------------------------------------------------------------------
 
 
-class SetModelRequest(WireModel):
+class SetModelRequest(RequestModel, tag="set_model"):
     """Change the model from the next turn on; None selects the default."""
 
-    subtype: ClassVar[Literal["set_model"]] = "set_model"
     model: str | UnsetType | None = UNSET
 
 
-class SetPermissionModeRequest(WireModel):
+class SetPermissionModeRequest(RequestModel, tag="set_permission_mode"):
     """Change the permission mode."""
 
-    subtype: ClassVar[Literal["set_permission_mode"]] = "set_permission_mode"
     mode: PermissionMode
 
 
-class SetMaxThinkingTokensRequest(WireModel):
+class SetMaxThinkingTokensRequest(RequestModel, tag="set_max_thinking_tokens"):
     """Change the thinking budget."""
 
-    subtype: ClassVar[Literal["set_max_thinking_tokens"]] = "set_max_thinking_tokens"
     max_thinking_tokens: Number | UnsetType | None = UNSET
     thinking_display: Open[Literal["summarized", "omitted", "highlights"]] | UnsetType | None = UNSET
     """None selects the default; unset keeps the current value."""
 
 
-class ListModelsRequest(WireModel):
+class ListModelsRequest(RequestModel, tag="list_models"):
     """Get the available models."""
 
-    subtype: ClassVar[Literal["list_models"]] = "list_models"
 
-
-class ListPermissionRulesRequest(WireModel):
+class ListPermissionRulesRequest(RequestModel, tag="list_permission_rules"):
     """Get the permission rules."""
 
-    subtype: ClassVar[Literal["list_permission_rules"]] = "list_permission_rules"
 
-
-class ApplyFlagSettingsRequest(DiscreetModel):
+class ApplyFlagSettingsRequest(RequestModel, DiscreetModel, tag="apply_flag_settings"):
     """Change settings of this session only."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
-    subtype: ClassVar[Literal["apply_flag_settings"]] = "apply_flag_settings"
     settings: JSONObject
 
 
-class GetSettingsRequest(WireModel):
+class GetSettingsRequest(RequestModel, tag="get_settings"):
     """Get the effective settings and their sources."""
 
-    subtype: ClassVar[Literal["get_settings"]] = "get_settings"
 
-
-class UpdateSettingsRequest(DiscreetModel):
+class UpdateSettingsRequest(RequestModel, DiscreetModel, tag="update_settings"):
     """Change a settings file."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
-    subtype: ClassVar[Literal["update_settings"]] = "update_settings"
     source: Open[Literal["localSettings", "userSettings"]]
     settings: JSONObject
 
 
-class GetHooksListingRequest(WireModel):
+class GetHooksListingRequest(RequestModel, tag="get_hooks_listing"):
     """Get the hooks from the settings."""
 
-    subtype: ClassVar[Literal["get_hooks_listing"]] = "get_hooks_listing"
 
-
-class SetMCPPermissionModeOverrideRequest(CamelModel):
+class SetMCPPermissionModeOverrideRequest(RequestModel, tag="set_mcp_permission_mode_override", rename="camel"):
     """Override the permission mode for one MCP server."""
 
-    subtype: ClassVar[Literal["set_mcp_permission_mode_override"]] = "set_mcp_permission_mode_override"
     server_name: str
     mode: PermissionMode | None
     ask_for_tools: list[JSONObject] | None = None
@@ -155,87 +131,69 @@ class SetMCPPermissionModeOverrideRequest(CamelModel):
 # Status and usage -----------------------------------------------------------------------------------------------------
 
 
-class GetContextUsageRequest(WireModel):
+class GetContextUsageRequest(RequestModel, tag="get_context_usage"):
     """Get the contents of the context window."""
 
-    subtype: ClassVar[Literal["get_context_usage"]] = "get_context_usage"
     detail: Open[Literal["summary", "full"]] | None = None
 
 
-class GetSessionCostRequest(WireModel):
+class GetSessionCostRequest(RequestModel, tag="get_session_cost"):
     """Get the session's cost as text."""
 
-    subtype: ClassVar[Literal["get_session_cost"]] = "get_session_cost"
 
-
-class GetUsageRequest(WireModel):
+class GetUsageRequest(RequestModel, tag="get_usage"):
     """Get the session's cost and the subscription's limits."""
 
-    subtype: ClassVar[Literal["get_usage"]] = "get_usage"
     skip_behaviors: bool | None = None
 
 
-class GetBinaryVersionRequest(WireModel):
+class GetBinaryVersionRequest(RequestModel, tag="get_binary_version"):
     """Get the CLI's version."""
 
-    subtype: ClassVar[Literal["get_binary_version"]] = "get_binary_version"
 
-
-class GetStatusRequest(WireModel):
+class GetStatusRequest(RequestModel, tag="get_status"):
     """Get the content of `/status`."""
 
-    subtype: ClassVar[Literal["get_status"]] = "get_status"
 
-
-class GetPlanRequest(WireModel):
+class GetPlanRequest(RequestModel, tag="get_plan"):
     """Get the agent's plan."""
 
-    subtype: ClassVar[Literal["get_plan"]] = "get_plan"
 
-
-class GetWorkspaceDiffRequest(WireModel):
+class GetWorkspaceDiffRequest(RequestModel, tag="get_workspace_diff"):
     """Get the changes in the working directory."""
-
-    subtype: ClassVar[Literal["get_workspace_diff"]] = "get_workspace_diff"
 
 
 # MCP servers ----------------------------------------------------------------------------------------------------------
 
 
-class MCPStatusRequest(CamelModel):
+class MCPStatusRequest(RequestModel, tag="mcp_status", rename="camel"):
     """Get the status of the MCP servers."""
 
-    subtype: ClassVar[Literal["mcp_status"]] = "mcp_status"
 
-
-class MCPSetServersRequest(DiscreetModel):
+class MCPSetServersRequest(RequestModel, DiscreetModel, tag="mcp_set_servers"):
     """Replace the session's MCP servers, including those declared at its start."""
 
     HIDDEN: ClassVar[tuple[str, ...]] = ("servers",)
 
-    subtype: ClassVar[Literal["mcp_set_servers"]] = "mcp_set_servers"
     servers: dict[str, JSONObject]
 
 
-class MCPReconnectRequest(CamelModel):
+class MCPReconnectRequest(RequestModel, tag="mcp_reconnect", rename="camel"):
     """Reconnect an MCP server."""
 
-    subtype: ClassVar[Literal["mcp_reconnect"]] = "mcp_reconnect"
     server_name: str
 
 
-class MCPToggleRequest(CamelModel):
+class MCPToggleRequest(RequestModel, tag="mcp_toggle", rename="camel"):
     """Enable or disable an MCP server."""
 
-    subtype: ClassVar[Literal["mcp_toggle"]] = "mcp_toggle"
     server_name: str
     enabled: bool
 
 
-class MCPCallRequest(WireModel):
+class MCPCallRequest(RequestModel, tag="mcp_call"):
     """Call a tool of an MCP server without the model."""
 
-    subtype: ClassVar[Literal["mcp_call"]] = "mcp_call"
     tool: str
     """The full name, `mcp__server__tool`."""
     arguments: JSONObject | None = None
@@ -247,101 +205,87 @@ class MCPCallRequest(WireModel):
     output_files: list[JSONObject] | None = None
 
 
-class MCPReadResourceRequest(CamelModel):
+class MCPReadResourceRequest(RequestModel, tag="mcp_read_resource", rename="camel"):
     """Read a `ui://` resource of an MCP server."""
 
-    subtype: ClassVar[Literal["mcp_read_resource"]] = "mcp_read_resource"
     server_name: str
     uri: str
 
 
-class MCPAuthenticateRequest(CamelModel):
+class MCPAuthenticateRequest(RequestModel, tag="mcp_authenticate", rename="camel"):
     """Log in to an MCP server."""
 
-    subtype: ClassVar[Literal["mcp_authenticate"]] = "mcp_authenticate"
     server_name: str
     redirect_uri: str | None = None
     redirect_uri_only: bool | None = None
 
 
-class MCPOAuthCallbackURLRequest(CamelModel):
+class MCPOAuthCallbackURLRequest(RequestModel, tag="mcp_oauth_callback_url", rename="camel"):
     """Complete the login to an MCP server with the URL that the browser was redirected to."""
 
-    subtype: ClassVar[Literal["mcp_oauth_callback_url"]] = "mcp_oauth_callback_url"
     server_name: str
     callback_url: str
 
 
-class MCPClearAuthRequest(CamelModel):
+class MCPClearAuthRequest(RequestModel, tag="mcp_clear_auth", rename="camel"):
     """Log out of an MCP server."""
 
-    subtype: ClassVar[Literal["mcp_clear_auth"]] = "mcp_clear_auth"
     server_name: str
 
 
 # Files, plugins, skills -----------------------------------------------------------------------------------------------
 
 
-class ReadFileRequest(WireModel):
+class ReadFileRequest(RequestModel, tag="read_file"):
     """Read a file on the machine of the CLI."""
 
-    subtype: ClassVar[Literal["read_file"]] = "read_file"
     path: str
     max_bytes: Number | None = None
     encoding: Open[Literal["utf-8", "base64"]] | None = None
 
 
-class FileSuggestionsRequest(WireModel):
+class FileSuggestionsRequest(RequestModel, tag="file_suggestions"):
     """Complete a path."""
 
-    subtype: ClassVar[Literal["file_suggestions"]] = "file_suggestions"
     query: str
 
 
-class SeedReadStateRequest(WireModel):
+class SeedReadStateRequest(RequestModel, tag="seed_read_state"):
     """Mark a file as read by the model."""
 
-    subtype: ClassVar[Literal["seed_read_state"]] = "seed_read_state"
     path: str
     mtime: Number
     """Milliseconds since the epoch."""
 
 
-class RegisterRepoRootRequest(WireModel):
+class RegisterRepoRootRequest(RequestModel, tag="register_repo_root"):
     """Add a directory to the session."""
 
-    subtype: ClassVar[Literal["register_repo_root"]] = "register_repo_root"
     directory: str
     reload_claude_md: bool | None = None
     reload_plugins: bool | None = None
     reload_skills: bool | None = None
 
 
-class SetCwdRequest(WireModel):
+class SetCwdRequest(RequestModel, tag="set_cwd"):
     """Change the working directory."""
 
-    subtype: ClassVar[Literal["set_cwd"]] = "set_cwd"
     path: str
     trust_accepted: bool | None = None
     trusted_directory: str | None = None
 
 
-class ReloadPluginsRequest(WireModel):
+class ReloadPluginsRequest(RequestModel, tag="reload_plugins"):
     """Reload the plugins."""
 
-    subtype: ClassVar[Literal["reload_plugins"]] = "reload_plugins"
     hold_on_cache_impact: bool | None = None
     add_plugins: list[JSONObject] | None = None
     refuse_if_busy: bool | None = None
 
 
-class ReloadSkillsRequest(WireModel):
+class ReloadSkillsRequest(RequestModel, tag="reload_skills"):
     """Reload the skills."""
 
-    subtype: ClassVar[Literal["reload_skills"]] = "reload_skills"
 
-
-class ReloadOutputStylesRequest(WireModel):
+class ReloadOutputStylesRequest(RequestModel, tag="reload_output_styles"):
     """Reload the output styles."""
-
-    subtype: ClassVar[Literal["reload_output_styles"]] = "reload_output_styles"

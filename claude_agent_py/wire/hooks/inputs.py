@@ -43,7 +43,7 @@ class SessionCronSummary(WireModel):
     prompt: str = ""
 
 
-class HookInput(FrameModel):
+class HookInput(FrameModel, tag_field="hook_event_name"):
     """Base of all hook inputs."""
 
     hook_event_name: ClassVar[str]
@@ -61,7 +61,7 @@ class HookInput(FrameModel):
     effort: HookEffort | None = None
 
 
-class UnknownHookInput(HookInput):
+class UnknownHookInput(HookInput, tag=False):
     """An unknown event, or a known event with invalid fields. All fields are in `raw`."""
 
     @property
@@ -82,17 +82,15 @@ class _ToolHookInput(HookInput):
         return typed_input(self.tool_name, self.tool_input)
 
 
-class PreToolUseInput(_ToolHookInput):
+class PreToolUseInput(_ToolHookInput, tag="PreToolUse"):
     """A tool is about to run."""
 
-    hook_event_name: ClassVar[Literal["PreToolUse"]] = "PreToolUse"
     tool_use_id: str = ""
 
 
-class PostToolUseInput(_ToolHookInput):
+class PostToolUseInput(_ToolHookInput, tag="PostToolUse"):
     """A tool succeeded."""
 
-    hook_event_name: ClassVar[Literal["PostToolUse"]] = "PostToolUse"
     tool_use_id: str = ""
     tool_response: Any = None
     """The tool's structured output; see `typed_output()`."""
@@ -103,10 +101,9 @@ class PostToolUseInput(_ToolHookInput):
         return typed_output(self.tool_name, self.tool_response)
 
 
-class PostToolUseFailureInput(_ToolHookInput):
+class PostToolUseFailureInput(_ToolHookInput, tag="PostToolUseFailure"):
     """A tool failed."""
 
-    hook_event_name: ClassVar[Literal["PostToolUseFailure"]] = "PostToolUseFailure"
     tool_use_id: str = ""
     error: str = ""
     is_interrupt: bool | None = None
@@ -127,50 +124,44 @@ class PostToolBatchToolCall(WireModel):
         return typed_input(self.tool_name, self.tool_input)
 
 
-class PostToolBatchInput(HookInput):
+class PostToolBatchInput(HookInput, tag="PostToolBatch"):
     """All tool calls of a message finished."""
 
-    hook_event_name: ClassVar[Literal["PostToolBatch"]] = "PostToolBatch"
     tool_calls: list[PostToolBatchToolCall] = field(default_factory=list)
 
 
-class PermissionRequestInput(_ToolHookInput):
+class PermissionRequestInput(_ToolHookInput, tag="PermissionRequest"):
     """A permission prompt is about to be shown."""
 
-    hook_event_name: ClassVar[Literal["PermissionRequest"]] = "PermissionRequest"
     permission_suggestions: list[PermissionUpdate] | None = None
 
 
-class PermissionDeniedInput(_ToolHookInput):
+class PermissionDeniedInput(_ToolHookInput, tag="PermissionDenied"):
     """The classifier denied a tool call."""
 
-    hook_event_name: ClassVar[Literal["PermissionDenied"]] = "PermissionDenied"
     tool_use_id: str = ""
     reason: str = ""
 
 
-class NotificationInput(HookInput):
+class NotificationInput(HookInput, tag="Notification"):
     """The user is about to be notified."""
 
-    hook_event_name: ClassVar[Literal["Notification"]] = "Notification"
     message: str
     title: str | None = None
     notification_type: str = ""
 
 
-class UserPromptSubmitInput(HookInput):
+class UserPromptSubmitInput(HookInput, tag="UserPromptSubmit"):
     """A prompt is about to be sent to the model."""
 
-    hook_event_name: ClassVar[Literal["UserPromptSubmit"]] = "UserPromptSubmit"
     prompt: str
     source: Open[Literal["user", "sdk", "system", "loop_wakeup", "schedule_wakeup", "poll_event"]] | None = None
     session_title: str | None = None
 
 
-class UserPromptExpansionInput(HookInput):
+class UserPromptExpansionInput(HookInput, tag="UserPromptExpansion"):
     """A slash command or an MCP prompt is about to become a prompt."""
 
-    hook_event_name: ClassVar[Literal["UserPromptExpansion"]] = "UserPromptExpansion"
     expansion_type: Open[Literal["slash_command", "mcp_prompt"]] = ""
     command_name: str
     command_args: str = ""
@@ -178,10 +169,9 @@ class UserPromptExpansionInput(HookInput):
     prompt: str = ""
 
 
-class SessionStartInput(HookInput):
+class SessionStartInput(HookInput, tag="SessionStart"):
     """A session started."""
 
-    hook_event_name: ClassVar[Literal["SessionStart"]] = "SessionStart"
     source: Open[Literal["startup", "resume", "clear", "compact", "fork"]]
     model: str | None = None
     session_title: str | None = None
@@ -191,24 +181,19 @@ class SessionStartInput(HookInput):
     estimated_cache_write_usd: Number | None = None
 
 
-class SessionEndInput(HookInput):
+class SessionEndInput(HookInput, tag="SessionEnd"):
     """A session ended."""
 
-    hook_event_name: ClassVar[Literal["SessionEnd"]] = "SessionEnd"
     reason: Open[Literal["clear", "resume", "logout", "prompt_input_exit", "other"]]
 
 
-class SetupInput(HookInput):
+class SetupInput(HookInput, tag="Setup"):
     """A project is being prepared."""
 
-    hook_event_name: ClassVar[Literal["Setup"]] = "Setup"
     trigger: Open[Literal["init", "maintenance"]]
 
 
-class StopInput(HookInput):
-    """The main agent is about to stop."""
-
-    hook_event_name: ClassVar[Literal["Stop"]] = "Stop"
+class _StopInput(HookInput):
     stop_hook_active: bool = False
     """Whether a hook has already blocked this stop. Most hooks should not block it again."""
     last_assistant_message: str | None = None
@@ -216,50 +201,44 @@ class StopInput(HookInput):
     session_crons: list[SessionCronSummary] | None = None
 
 
-class StopFailureInput(HookInput):
+class StopInput(_StopInput, tag="Stop"):
+    """The main agent is about to stop."""
+
+
+class StopFailureInput(HookInput, tag="StopFailure"):
     """The main agent stopped because the API failed."""
 
-    hook_event_name: ClassVar[Literal["StopFailure"]] = "StopFailure"
     error: str
     error_details: str | None = None
     last_assistant_message: str | None = None
 
 
-class SubagentStartInput(HookInput):
+class SubagentStartInput(HookInput, tag="SubagentStart"):
     """A subagent started. `agent_id` is its task id."""
 
-    hook_event_name: ClassVar[Literal["SubagentStart"]] = "SubagentStart"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
 
 
-class SubagentStopInput(HookInput):
+class SubagentStopInput(_StopInput, tag="SubagentStop"):
     """A subagent is about to stop. `agent_id` is its task id."""
 
-    hook_event_name: ClassVar[Literal["SubagentStop"]] = "SubagentStop"
     agent_id: str  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues] - always there
     agent_type: str = ""  # pyright: ignore[reportIncompatibleVariableOverride] - always there
     """Empty for the CLI's internal agents, for example during compaction."""
     agent_transcript_path: str = ""
-    stop_hook_active: bool = False
-    """Whether a hook has already blocked this stop."""
-    last_assistant_message: str | None = None
-    background_tasks: list[BackgroundTaskSummary] | None = None
-    session_crons: list[SessionCronSummary] | None = None
 
 
-class PreCompactInput(HookInput):
+class PreCompactInput(HookInput, tag="PreCompact"):
     """The conversation is about to be compacted."""
 
-    hook_event_name: ClassVar[Literal["PreCompact"]] = "PreCompact"
     trigger: Open[Literal["manual", "auto"]]
     custom_instructions: str | None = None
 
 
-class PostCompactInput(HookInput):
+class PostCompactInput(HookInput, tag="PostCompact"):
     """The conversation was compacted."""
 
-    hook_event_name: ClassVar[Literal["PostCompact"]] = "PostCompact"
     trigger: Open[Literal["manual", "auto"]]
     compact_summary: str = ""
 
@@ -278,22 +257,17 @@ class _ModelSwitchInput(HookInput):
     pricing: Open[Literal["configured", "catalog", "default"]] = ""
 
 
-class PreModelSwitchInput(_ModelSwitchInput):
+class PreModelSwitchInput(_ModelSwitchInput, tag="PreModelSwitch"):
     """The model is about to change."""
 
-    hook_event_name: ClassVar[Literal["PreModelSwitch"]] = "PreModelSwitch"
 
-
-class PostModelSwitchInput(_ModelSwitchInput):
+class PostModelSwitchInput(_ModelSwitchInput, tag="PostModelSwitch"):
     """The model changed."""
 
-    hook_event_name: ClassVar[Literal["PostModelSwitch"]] = "PostModelSwitch"
 
-
-class TeammateIdleInput(HookInput):
+class TeammateIdleInput(HookInput, tag="TeammateIdle"):
     """A member of an agent team became idle."""
 
-    hook_event_name: ClassVar[Literal["TeammateIdle"]] = "TeammateIdle"
     teammate_name: str
     team_name: str | None = None
     """Deprecated."""
@@ -309,22 +283,17 @@ class _ListItemInput(HookInput):
     """Deprecated."""
 
 
-class TaskCreatedInput(_ListItemInput):
+class TaskCreatedInput(_ListItemInput, tag="TaskCreated"):
     """An item is about to be added to the to-do list."""
 
-    hook_event_name: ClassVar[Literal["TaskCreated"]] = "TaskCreated"
 
-
-class TaskCompletedInput(_ListItemInput):
+class TaskCompletedInput(_ListItemInput, tag="TaskCompleted"):
     """An item of the to-do list is done."""
 
-    hook_event_name: ClassVar[Literal["TaskCompleted"]] = "TaskCompleted"
 
-
-class ElicitationInput(HookInput):
+class ElicitationInput(HookInput, tag="Elicitation"):
     """An MCP server's question is about to be asked."""
 
-    hook_event_name: ClassVar[Literal["Elicitation"]] = "Elicitation"
     mcp_server_name: str
     message: str = ""
     mode: Open[Literal["form", "url"]] | None = None
@@ -333,10 +302,9 @@ class ElicitationInput(HookInput):
     requested_schema: JSONObject | None = None
 
 
-class ElicitationResultInput(HookInput):
+class ElicitationResultInput(HookInput, tag="ElicitationResult"):
     """The answer to an MCP server's question is about to be sent."""
 
-    hook_event_name: ClassVar[Literal["ElicitationResult"]] = "ElicitationResult"
     mcp_server_name: str
     action: Open[Literal["accept", "decline", "cancel"]]
     content: JSONObject | None = None
@@ -344,18 +312,16 @@ class ElicitationResultInput(HookInput):
     elicitation_id: str | None = None
 
 
-class ConfigChangeInput(HookInput):
+class ConfigChangeInput(HookInput, tag="ConfigChange"):
     """A settings file changed."""
 
-    hook_event_name: ClassVar[Literal["ConfigChange"]] = "ConfigChange"
     source: Open[Literal["user_settings", "project_settings", "local_settings", "policy_settings", "skills"]]
     file_path: str | None = None
 
 
-class InstructionsLoadedInput(HookInput):
+class InstructionsLoadedInput(HookInput, tag="InstructionsLoaded"):
     """A CLAUDE.md was read."""
 
-    hook_event_name: ClassVar[Literal["InstructionsLoaded"]] = "InstructionsLoaded"
     file_path: str
     memory_type: Open[Literal["User", "Project", "Local", "Managed"]] = ""
     load_reason: Open[Literal["session_start", "nested_traversal", "path_glob_match", "include", "compact"]] = ""
@@ -364,48 +330,42 @@ class InstructionsLoadedInput(HookInput):
     parent_file_path: str | None = None
 
 
-class WorktreeCreateInput(HookInput):
+class WorktreeCreateInput(HookInput, tag="WorktreeCreate"):
     """The hook must create a worktree."""
 
-    hook_event_name: ClassVar[Literal["WorktreeCreate"]] = "WorktreeCreate"
     name: str
 
 
-class WorktreeRemoveInput(HookInput):
+class WorktreeRemoveInput(HookInput, tag="WorktreeRemove"):
     """The hook must remove a worktree."""
 
-    hook_event_name: ClassVar[Literal["WorktreeRemove"]] = "WorktreeRemove"
     worktree_path: str
 
 
-class CwdChangedInput(HookInput):
+class CwdChangedInput(HookInput, tag="CwdChanged"):
     """The working directory changed."""
 
-    hook_event_name: ClassVar[Literal["CwdChanged"]] = "CwdChanged"
     old_cwd: str = ""
     new_cwd: str
 
 
-class FileChangedInput(HookInput):
+class FileChangedInput(HookInput, tag="FileChanged"):
     """A watched file changed."""
 
-    hook_event_name: ClassVar[Literal["FileChanged"]] = "FileChanged"
     file_path: str
     event: Open[Literal["change", "add", "unlink"]] = "change"
 
 
-class DirectoryAddedInput(HookInput):
+class DirectoryAddedInput(HookInput, tag="DirectoryAdded"):
     """A working directory was added."""
 
-    hook_event_name: ClassVar[Literal["DirectoryAdded"]] = "DirectoryAdded"
     directory: str
     source: Open[Literal["slash_command", "register_repo_root"]] = ""
 
 
-class MessageDisplayInput(HookInput):
+class MessageDisplayInput(HookInput, tag="MessageDisplay"):
     """A chunk of the reply is complete."""
 
-    hook_event_name: ClassVar[Literal["MessageDisplay"]] = "MessageDisplay"
     turn_id: str = ""
     message_id: str = ""
     index: int = 0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import msgspec
 from pydantic import ValidationError
 
-from claude_agent_py.wire.base import JSONObject, keep_source
-from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.hooks import inputs, outputs
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
@@ -28,15 +28,11 @@ HOOK_INPUTS: Mapping[str, type[inputs.HookInput]] = {event: getattr(inputs, f"{e
 def parse_hook_input(data: JSONObject) -> inputs.HookInput:
     """Convert a hook's input to its model, or to `UnknownHookInput` if no model matches it."""
     model = HOOK_INPUTS.get(str(data.get("hook_event_name")), inputs.UnknownHookInput)
-    hook_input: inputs.HookInput
-    try:
-        hook_input, _ = fit(model, data)
-    except (Misfit, RecursionError):
-        hook_input = inputs.UnknownHookInput()
-        for name in inputs.UnknownHookInput.__struct_fields__:  # keep common fields even if their type is wrong
-            if name in data:
-                keep_source(hook_input, name, data[name])
-    keep_source(hook_input, "_source", data)
+    hook_input = read(model, data)
+    if hook_input is None:
+        # Keep the common fields even if their type is wrong.
+        fields = {name: data[name] for name in inputs.UnknownHookInput.__struct_fields__ if name in data}
+        hook_input = inputs.UnknownHookInput(**fields, _source=data)
     return hook_input
 
 

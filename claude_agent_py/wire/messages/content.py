@@ -11,6 +11,7 @@ import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, UnknownModel, WireModel
+from claude_agent_py.wire.tools.registry import typed_input
 
 # Parts of blocks -------------------------------------------------------------------------------------------------
 
@@ -56,7 +57,7 @@ class MediaSource(WireModel):
     content: str | list[JSONObject] | None = None
 
 
-def base64_source(data: bytes, media_type: str) -> MediaSource:
+def _base64_source(data: bytes, media_type: str) -> MediaSource:
     """Create a base64 source from bytes."""
     return MediaSource(type="base64", media_type=media_type, data=b64encode(data).decode("ascii"))
 
@@ -82,7 +83,7 @@ class WebSearchResult(WireModel):
 # Blocks of a conversation ----------------------------------------------------------------------------------------
 
 
-class Block(WireModel, tag_field="type"):
+class Block(WireModel):
     """Base of all content blocks."""
 
     cache_control: JSONObject | None = None
@@ -111,23 +112,26 @@ class RedactedThinkingBlock(Block):
     data: str
 
 
-class ToolUseBlock(Block):
-    """A call of a tool by the model."""
+class _ToolUse(Block):
+    """Base of the calls of tools."""
 
-    type: ClassVar[Literal["tool_use"]] = "tool_use"
     id: str
     name: str
     input: JSONObject = field(default_factory=dict)
+
+
+class ToolUseBlock(_ToolUse):
+    """A call of a tool by the model."""
+
+    type: ClassVar[Literal["tool_use"]] = "tool_use"
     caller: JSONObject | None = None
 
     def typed_input(self) -> WireModel | JSONObject:
         """Return the input as a built-in tool's input model, or as a dict if no model matches it."""
-        from claude_agent_py.wire.tools.registry import typed_input  # imported lazily: loads about a hundred models
-
         return typed_input(self.name, self.input)
 
 
-class AnyToolResult(Block):
+class _ToolResult(Block):
     """Base of the results of tools that the CLI or the MCP connector of the API ran."""
 
     tool_use_id: str
@@ -145,7 +149,7 @@ class AnyToolResult(Block):
         return text_of(self.content)
 
 
-class ToolResultBlock(AnyToolResult):
+class ToolResultBlock(_ToolResult):
     """The result of a tool call as the model sees it. `UserMessage.tool_use_result` has the structured form."""
 
     type: ClassVar[Literal["tool_result"]] = "tool_result"
@@ -167,7 +171,7 @@ class ImageBlock(Block):
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str) -> "ImageBlock":
         """Create a block from an image's bytes and media type, for example `image/png`."""
-        return cls(source=base64_source(data, media_type))
+        return cls(source=_base64_source(data, media_type))
 
 
 class DocumentBlock(Block):
@@ -182,7 +186,7 @@ class DocumentBlock(Block):
     @classmethod
     def from_bytes(cls, data: bytes, media_type: str = "application/pdf", title: str | None = None) -> "DocumentBlock":
         """Create a block from a document's bytes."""
-        return cls(source=base64_source(data, media_type), title=title)
+        return cls(source=_base64_source(data, media_type), title=title)
 
 
 class SearchResultBlock(Block):
@@ -218,83 +222,77 @@ class FallbackBlock(Block):
 # Tools that the API runs -----------------------------------------------------------------------------------------
 
 
-class ServerToolUseBlock(Block):
+class ServerToolUseBlock(_ToolUse):
     """A call of a tool that the API runs itself (web search, code execution, ...)."""
 
     type: ClassVar[Literal["server_tool_use"]] = "server_tool_use"
-    id: str
-    name: str
-    input: JSONObject = field(default_factory=dict)
     caller: JSONObject | None = None
 
 
-class ServerToolResult(Block):
+class _ServerToolResult(Block):
     """Base of the results of server tools."""
 
     tool_use_id: str
     caller: JSONObject | None = None
 
 
-class WebSearchToolResultBlock(ServerToolResult):
+class WebSearchToolResultBlock(_ServerToolResult):
     """The results of a web search, or its error."""
 
     type: ClassVar[Literal["web_search_tool_result"]] = "web_search_tool_result"
     content: list[WebSearchResult] | ServerToolError
 
 
-class WebFetchToolResultBlock(ServerToolResult):
+class WebFetchToolResultBlock(_ServerToolResult):
     """A fetched page, or the error of the fetch."""
 
     type: ClassVar[Literal["web_fetch_tool_result"]] = "web_fetch_tool_result"
     content: JSONObject
 
 
-class CodeExecutionToolResultBlock(ServerToolResult):
+class CodeExecutionToolResultBlock(_ServerToolResult):
     """The result of Python code run in the API's container."""
 
     type: ClassVar[Literal["code_execution_tool_result"]] = "code_execution_tool_result"
     content: JSONObject
 
 
-class BashCodeExecutionToolResultBlock(ServerToolResult):
+class BashCodeExecutionToolResultBlock(_ServerToolResult):
     """The result of a shell command run in the API's container."""
 
     type: ClassVar[Literal["bash_code_execution_tool_result"]] = "bash_code_execution_tool_result"
     content: JSONObject
 
 
-class TextEditorCodeExecutionToolResultBlock(ServerToolResult):
+class TextEditorCodeExecutionToolResultBlock(_ServerToolResult):
     """The result of a file edit in the API's container."""
 
     type: ClassVar[Literal["text_editor_code_execution_tool_result"]] = "text_editor_code_execution_tool_result"
     content: JSONObject
 
 
-class ToolSearchToolResultBlock(ServerToolResult):
+class ToolSearchToolResultBlock(_ServerToolResult):
     """The tools found by a tool search."""
 
     type: ClassVar[Literal["tool_search_tool_result"]] = "tool_search_tool_result"
     content: JSONObject
 
 
-class AdvisorToolResultBlock(ServerToolResult):
+class AdvisorToolResultBlock(_ServerToolResult):
     """The answer of an advisor model."""
 
     type: ClassVar[Literal["advisor_tool_result"]] = "advisor_tool_result"
     content: JSONObject
 
 
-class MCPToolUseBlock(Block):
+class MCPToolUseBlock(_ToolUse):
     """A call of an MCP tool that the API runs itself."""
 
     type: ClassVar[Literal["mcp_tool_use"]] = "mcp_tool_use"
-    id: str
-    name: str
     server_name: str = ""
-    input: JSONObject = field(default_factory=dict)
 
 
-class MCPToolResultBlock(AnyToolResult):
+class MCPToolResultBlock(_ToolResult):
     """The result of an MCP tool that the API ran."""
 
     type: ClassVar[Literal["mcp_tool_result"]] = "mcp_tool_result"

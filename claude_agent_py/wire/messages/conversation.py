@@ -6,10 +6,10 @@ answer several prompts, listed in `prompt_uuids`.
 
 from typing import Any, ClassVar, Literal, TypeAlias
 
-import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import AnswerModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin
 from claude_agent_py.wire.messages.usage import (
@@ -23,6 +23,7 @@ from claude_agent_py.wire.messages.usage import (
     Usage,
     UsageReport,
 )
+from claude_agent_py.wire.tools.registry import typed_output
 
 AssistantError: TypeAlias = Open[
     Literal[
@@ -224,8 +225,6 @@ class UserMessage(MessageModel):
 
         Error texts do not match a model.
         """
-        from claude_agent_py.wire.tools.registry import typed_output  # imported lazily: loads about a hundred models
-
         return typed_output(tool_name, self.tool_use_result)
 
 
@@ -333,11 +332,7 @@ class AssistantMessage(AnswerModel):
     @property
     def rate_limit_info(self) -> RateLimitInfo | None:
         """The rate limit that was hit, if `error` is due to one and the CLI reports it."""
-        info = (self.api_error_params or {}).get("rate_limit_info")
-        try:
-            return msgspec.convert(info, RateLimitInfo)
-        except msgspec.ValidationError:
-            return None
+        return read(RateLimitInfo, (self.api_error_params or {}).get("rate_limit_info"))
 
 
 # Results ---------------------------------------------------------------------------------------------------------

@@ -50,24 +50,6 @@ class MirrorErrorMessage(SystemModel):
     key: MirrorKey | None = None
 
 
-class ModelRefusalFallbackMessage(SystemModel):
-    """The model refused, and another model answers instead."""
-
-    subtype: ClassVar[Literal["model_refusal_fallback"]] = "model_refusal_fallback"
-    trigger: Open[Literal["refusal"]] = "refusal"
-    direction: Open[Literal["retry", "revert", "sticky"]]
-    scope: Open[Literal["session", "local"]] | None = None
-    original_model: str = ""
-    fallback_model: str = ""
-    request_id: str | None = None
-    api_refusal_category: str | None = None
-    api_refusal_explanation: str | None = None
-    retracted_message_uuids: list[str] | None = None
-    """Uuids of messages that should no longer be displayed."""
-    refused_user_message_uuid: str | None = None
-    content: str = ""
-
-
 class ControlRequestProgressMessage(SystemModel):
     """A slow control request was started or is waiting to retry an API request."""
 
@@ -98,38 +80,37 @@ class LocalCommandOutputMessage(SystemModel):
     content: str
 
 
-class HookStartedMessage(SystemModel):
-    """A hook from the settings started. Not sent for hooks registered with this library."""
+class _SettingsHookMessage(SystemModel):
+    """A message about a hook from the settings."""
 
-    subtype: ClassVar[Literal["hook_started"]] = "hook_started"
     hook_id: str
     hook_name: str = ""
     hook_event: str = ""
+
+
+class HookStartedMessage(_SettingsHookMessage):
+    """A hook from the settings started. Not sent for hooks registered with this library."""
+
+    subtype: ClassVar[Literal["hook_started"]] = "hook_started"
     origin: str | None = None
     label: str | None = None
     plugin_name: str | None = None
 
 
-class HookProgressMessage(SystemModel):
+class HookProgressMessage(_SettingsHookMessage):
     """A hook from the settings printed output."""
 
     subtype: ClassVar[Literal["hook_progress"]] = "hook_progress"
-    hook_id: str
-    hook_name: str = ""
-    hook_event: str = ""
     stdout: str = ""
     stderr: str = ""
     output: str = ""
     backgrounded: bool | None = None
 
 
-class HookResponseMessage(SystemModel):
+class HookResponseMessage(_SettingsHookMessage):
     """A hook from the settings finished."""
 
     subtype: ClassVar[Literal["hook_response"]] = "hook_response"
-    hook_id: str
-    hook_name: str = ""
-    hook_event: str = ""
     output: str = ""
     stdout: str = ""
     stderr: str = ""

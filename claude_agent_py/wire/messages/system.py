@@ -144,16 +144,33 @@ class ThinkingTokensMessage(AnswerModel):
     estimated_tokens_delta: Number = 0
 
 
-class ModelRefusalNoFallbackMessage(SystemModel):
-    """The model refused, and there is no fallback model."""
+class _ModelRefusalMessage(SystemModel):
+    """The model refused."""
 
-    subtype: ClassVar[Literal["model_refusal_no_fallback"]] = "model_refusal_no_fallback"
     original_model: str = ""
     request_id: str | None = None
     api_refusal_category: str | None = None
     api_refusal_explanation: str | None = None
     refused_user_message_uuid: str | None = None
     content: str = ""
+
+
+class ModelRefusalFallbackMessage(_ModelRefusalMessage):
+    """The model refused, and another model answers instead."""
+
+    subtype: ClassVar[Literal["model_refusal_fallback"]] = "model_refusal_fallback"
+    trigger: Open[Literal["refusal"]] = "refusal"
+    direction: Open[Literal["retry", "revert", "sticky"]]
+    scope: Open[Literal["session", "local"]] | None = None
+    fallback_model: str = ""
+    retracted_message_uuids: list[str] | None = None
+    """Uuids of messages that should no longer be displayed."""
+
+
+class ModelRefusalNoFallbackMessage(_ModelRefusalMessage):
+    """The model refused, and there is no fallback model."""
+
+    subtype: ClassVar[Literal["model_refusal_no_fallback"]] = "model_refusal_no_fallback"
 
 
 # User messages --------------------------------------------------------------------------------------------------------

@@ -105,12 +105,17 @@ class HandbackReport(WireModel):
     """A warning to show above the text."""
 
 
-class TaskStartedMessage(SystemModel):
+class _TaskRunMessage(SystemModel):
+    """A message about a run of a task."""
+
+    task_id: str
+    run_id: str | None = None
+
+
+class TaskStartedMessage(_TaskRunMessage):
     """A task started, or an ended task started a new run."""
 
     subtype: ClassVar[Literal["task_started"]] = "task_started"
-    task_id: str
-    run_id: str | None = None
     tool_use_id: str | None = None
     """The tool call that launched this run; for a resumed agent, the call that resumed it."""
     description: str = ""
@@ -133,12 +138,10 @@ class TaskStartedMessage(SystemModel):
     ambient: bool | None = None
 
 
-class TaskProgressMessage(SystemModel):
+class TaskProgressMessage(_TaskRunMessage):
     """The progress of a running task. It may arrive before or after the message that it describes."""
 
     subtype: ClassVar[Literal["task_progress"]] = "task_progress"
-    task_id: str
-    run_id: str | None = None
     tool_use_id: str | None = None
     description: str = ""
     """The current activity, for example `Running make test`."""
@@ -169,22 +172,17 @@ class TaskPatch(WireModel):
         return TaskStatus.read(self.status)
 
 
-class TaskUpdatedMessage(SystemModel):
+class TaskUpdatedMessage(_TaskRunMessage):
     """Some fields of a task changed: merge `patch` into the task's earlier state."""
 
     subtype: ClassVar[Literal["task_updated"]] = "task_updated"
-    task_id: str
-    run_id: str | None = None
     patch: TaskPatch
 
 
-class TaskNotificationMessage(SystemModel):
+class TaskNotificationMessage(_TaskRunMessage):
     """A run of a task has ended."""
 
     subtype: ClassVar[Literal["task_notification"]] = "task_notification"
-    task_id: str
-    run_id: str | None = None
-    """None for a task left over from an earlier process of the session."""
     tool_use_id: str | None = None
     status: Open[Literal["completed", "failed", "stopped"]]
     """The status as sent by the CLI; `task_status` converts it."""

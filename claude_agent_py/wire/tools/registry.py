@@ -3,46 +3,32 @@
 The models are imported on first use.
 """
 
-import difflib
 import importlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
+from claude_agent_py.wire.base import JSONObject, WireModel
+from claude_agent_py.wire.fitting import read
 
-from claude_agent_py.wire.base import FrameModel, JSONObject, WireModel, keep_source
-
-_MODULES: Mapping[str, tuple[str, ...]] = {
-    "agent": ("Agent", "ListAgents", "ReportFindings", "SendMessage", "Skill", "Workflow"),
-    "bash": ("Bash", "Monitor", "PowerShell", "TaskOutput", "TaskStop"),
-    "files": ("Edit", "NotebookEdit", "Read", "Write"),
-    "planning": (
-        "CronCreate",
-        "CronDelete",
-        "CronList",
-        "EnterPlanMode",
-        "EnterWorktree",
-        "ExitPlanMode",
-        "ExitWorktree",
-        "ScheduleWakeup",
-    ),
-    "questions": ("AskUserQuestion",),
-    "search": (
-        "Glob",
-        "Grep",
-        "ListMcpResourcesTool",
-        "LSP",
-        "ReadMcpResourceTool",
-        "ToolSearch",
-        "WebFetch",
-        "WebSearch",
-    ),
-    "task_list": ("TaskCreate", "TaskGet", "TaskList", "TaskUpdate", "TodoWrite"),
+_TOOLS: Mapping[str, str] = {
+    "agent": "Agent ListAgents ReportFindings SendMessage Skill Workflow",
+    "bash": "Bash Monitor PowerShell TaskOutput TaskStop",
+    "files": "Edit NotebookEdit Read Write",
+    "planning": "CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree ScheduleWakeup",
+    "questions": "AskUserQuestion",
+    "search": "Glob Grep ListMcpResourcesTool LSP ReadMcpResourceTool ToolSearch WebFetch WebSearch",
+    "task_list": "TaskCreate TaskGet TaskList TaskUpdate TodoWrite",
+    "": """
+        Artifact ClaudeDesign EndConversation OfferChromeSetup Projects propose_skills PushNotification
+        ReadMcpResourceDirTool ReadNotifications RemoteTrigger SendFeedback SendUserFile SendUserMessage SetGoal
+        ShareOnboardingGuide ShowOnboardingRolePicker SubagentHandback WaitForMcpServers
+    """,
 }
-"""The tools that have models, by the module of their models."""
+"""The tools, by the module of their models. Tools that only other programs offer (claude.ai, the desktop app, cloud
+sessions) have no models: their inputs stay dicts."""
 
-_MODULE_OF: Mapping[str, str] = {tool: module for module, tools in _MODULES.items() for tool in tools}
+_MODULE_OF: Mapping[str, str] = {tool: module for module, tools in _TOOLS.items() for tool in tools.split()}
 
 _STEMS: Mapping[str, str] = {
     "Edit": "FileEdit",
@@ -53,30 +39,8 @@ _STEMS: Mapping[str, str] = {
 }
 """What the names of models begin with, where it is not the name of the tool."""
 
-_WITHOUT_MODELS: tuple[str, ...] = (
-    "Artifact",
-    "ClaudeDesign",
-    "EndConversation",
-    "OfferChromeSetup",
-    "Projects",
-    "propose_skills",
-    "PushNotification",
-    "ReadMcpResourceDirTool",
-    "ReadNotifications",
-    "RemoteTrigger",
-    "SendFeedback",
-    "SendUserFile",
-    "SendUserMessage",
-    "SetGoal",
-    "ShareOnboardingGuide",
-    "ShowOnboardingRolePicker",
-    "SubagentHandback",
-    "WaitForMcpServers",
-)
-"""Tools that only other programs offer (claude.ai, the desktop app, cloud sessions): their inputs stay dicts."""
-
 BUILTIN_TOOL_NAMES: tuple[str, ...] = tuple(
-    sorted({*_MODULE_OF, *_WITHOUT_MODELS} - {"TaskOutput"}, key=str.lower)  # this one is not published
+    sorted(_MODULE_OF.keys() - {"TaskOutput"}, key=str.lower)  # this one is not published
 )
 """The names that CLI 2.1.328 publishes. It has more tools; `InitMessage.tools` lists the tools of a session."""
 
@@ -114,6 +78,8 @@ def is_misspelt(name: str) -> bool:
 
 def suggested_tool(name: str) -> str:
     """Return `; did you mean ...?` with the built-in tool closest to `name`, or an empty string."""
+    import difflib  # imported lazily: only mistakes need it
+
     known = {name.lower(): name for name in BUILTIN_TOOL_NAMES}
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     return f"; did you mean {known[near[0]]!r}?" if near else ""
@@ -121,7 +87,7 @@ def suggested_tool(name: str) -> str:
 
 def has_models(name: str) -> bool:
     """Return whether the tool with this current or former name has models."""
-    return canonical_name(name) in _MODULE_OF
+    return bool(_MODULE_OF.get(canonical_name(name)))
 
 
 def typed_input(name: str, data: JSONObject) -> WireModel | JSONObject:
@@ -140,16 +106,9 @@ def typed_output(name: str, data: object) -> Any:
 def _fit(tool: str, suffix: str, data: Any) -> Any:
     """Convert the input or output of a tool to its model; return it unchanged if there is none or it does not match."""
     name = canonical_name(tool)
-    if name not in _MODULE_OF:
+    if not has_models(name):
         return data
     models = importlib.import_module(f"{__package__}.{_MODULE_OF[name]}")
     model = getattr(models, _STEMS.get(name, name) + suffix, None)
-    if model is None:
-        return data
-    try:
-        value = msgspec.convert(data, model)
-    except (msgspec.ValidationError, RecursionError):
-        return data
-    if isinstance(value, FrameModel):
-        keep_source(value, "_source", data)
-    return value
+    value = None if model is None else read(model, data)
+    return data if value is None else value
