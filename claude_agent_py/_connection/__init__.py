@@ -42,4 +42,4 @@ else:
         "claude_agent_py._connection.startup": "open_session",
         "claude_agent_py._connection.store_sync": "StoreSync",
     }
-    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __getattr__, __dir__ = attach(__name__, _NAMES)
