@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._journal.text import TextFold
-from claude_agent_py.cli._chat.approvals import build_diff, shorten
+from claude_agent_py.cli.diffs import build_diff, shorten
 from claude_agent_py.cli.live_tree import MARKS
+from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import one_line
-from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
+from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
@@ -85,7 +86,7 @@ class Conversation:
 
     def __init__(self, *, model: str = "", permission_mode: str = "") -> None:
         self.entries: list[Entry] = []
-        self.pending: list[Interaction] = []
+        self.pending: list[OpenQuestion] = []
         self.model = model
         self.permission_mode = permission_mode
         self.spent = Spent()
@@ -121,6 +122,10 @@ class Conversation:
     def notice(self, text: str, *, is_error: bool = False) -> Entry:
         """Add a line about the session."""
         return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
+
+    def answered(self, question: OpenQuestion) -> None:
+        """Record that the user has answered, without waiting for the session to report it."""
+        self.pending = [other for other in self.pending if other is not question]
 
     def end_process(self) -> None:
         """Record that the CLI process has exited."""
@@ -253,10 +258,10 @@ class Conversation:
         self.activity = f"API error{status}, attempt {message.attempt} of {message.max_retries}"
 
     def _on_opened(self, event: InteractionOpened) -> None:
-        self.pending.append(event.interaction)
+        self.pending.append(OpenQuestion(event.interaction))
 
     def _on_settled(self, event: InteractionSettled) -> None:
-        self.pending = [other for other in self.pending if other is not event.interaction]
+        self.pending = [question for question in self.pending if question.interaction is not event.interaction]
 
     def _on_task_started(self, event: TaskStarted) -> None:
         self._descriptions[event.task_id] = event.description

@@ -16,11 +16,10 @@ from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._connection.runs.result import RunError
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
-from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
+from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
-from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import ResultMessage
 
@@ -112,11 +111,8 @@ class LineChat:
         self._open: Entry | None = None
         """The answer whose last line is incomplete."""
         self._shown_parts = 0
-        self._shown_question: Interaction | None = None
+        self._shown_question: OpenQuestion | None = None
         """The question on display."""
-        self._question = QuestionText("")
-        self._texts: list[str] = []
-        """The answers so far, if the model asks several questions."""
 
     # Input -----------------------------------------------------------------------------------------------------
 
@@ -176,77 +172,37 @@ class LineChat:
 
     # Answers --------------------------------------------------------------------------------------------------
 
-    def _answer(self, interaction: Interaction, line: str | None) -> None:
-        if line is None:
-            deny(interaction, INPUT_ENDED)
-            self._remove_question(interaction)
-            return
+    def _answer(self, question: OpenQuestion, line: str | None) -> None:
         try:
-            if self._submit(interaction, line.strip()):
-                self._remove_question(interaction)
+            if line is None:
+                question.deny(INPUT_ENDED)
+            elif not question.type(line.strip()):
+                self._ask_step(question)
+                return
         except ValueError as error:
             self.say(displayable(str(error)))
-
-    def _submit(self, interaction: Interaction, text: str) -> bool:
-        """Answer a question. Return False if further answers are needed.
-
-        Raises:
-            ValueError: The text is not a valid answer.
-        """
-        if self._question.is_decision:
-            self._decide(interaction, text)
-            return True
-        if not text:
-            raise ValueError("an answer must not be empty")
-        self._texts.append(text)
-        if len(self._texts) < len(self._question.steps):
-            self._ask_step()
-            return False
-        texts = self._texts
-        self._texts = []
-        answer(interaction, texts)
-        return True
-
-    def _decide(self, interaction: Interaction, text: str) -> None:
-        word, _, reason = text.partition(" ")
-        if word.lower() in ("y", "yes"):
-            allow(interaction)
-        elif word.lower() in ("a", "always") and self._question.always:
-            allow(interaction, always=True)
-        elif word.lower() in ("n", "no"):
-            deny(interaction, reason)
         else:
-            always = " or a" if self._question.always else ""
-            raise ValueError(f"answer with y, n [why]{always}")
-
-    def _remove_question(self, interaction: Interaction) -> None:
-        """Show the next question without waiting for the session to report that this one is answered."""
-        self._conversation.pending = [other for other in self._conversation.pending if other is not interaction]
-        self._ask()
+            self._conversation.answered(question)
+            self._ask()
 
     def _ask(self) -> None:
         """Show the oldest question, unless it is already on display."""
         pending = self._conversation.pending
-        oldest = pending[0] if pending else None
-        if oldest is self._shown_question:
+        question = pending[0] if pending else None
+        is_new, self._shown_question = question is not self._shown_question, question
+        if question is None or not is_new:
             return
-        self._shown_question = oldest
-        self._texts = []
-        if oldest is None:
-            return
-        question = describe_question(oldest)
-        self._question = question
         self.say(f"? {question.title}")
         for line in (*question.lines, *question.markdown.splitlines(), *question.diff):
             self.say(f"    {line}")
-        if question.is_decision:
+        self._ask_step(question)
+
+    def _ask_step(self, question: OpenQuestion) -> None:
+        step = question.step
+        if step is None:
             always = f"; a: always, {question.always}" if question.always else ""
             self.say(f"  y: once{always}; n [why]: no")
-        else:
-            self._ask_step()
-
-    def _ask_step(self) -> None:
-        step = self._question.steps[len(self._texts)]
+            return
         if step.text:
             self.say(f"  {step.text}")
         for line in step.lines:

@@ -20,14 +20,11 @@ from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli._dashboard.session_content import ConversationView, open_in_browser, write_timeline
 from claude_agent_py.cli._dashboard.termination import terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree, render_heading
-from claude_agent_py.cli.interactions import list_details
+from claude_agent_py.cli.questions import DECISIONS, list_details
 from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.typed_answers import HELP, read_typed
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.typed_answers import HELP, read_typed
-
-DECISIONS = frozenset({"permission", "plan"})
-"""The kinds of questions whose answer is to allow or deny."""
 
 
 class AnswerScreen(ModalScreen[Any]):
