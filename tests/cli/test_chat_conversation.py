@@ -32,13 +32,12 @@ def told(content: object) -> object:
     return decode(json.dumps({"type": "user", "message": {"role": "user", "content": content}, "uuid": "u"}))
 
 
-def turn_end(tokens: int) -> object:
-    usage = {"m": {"inputTokens": tokens}}
-    return decode(
-        json.dumps(
-            frames.result("x", modelUsage=usage, total_cost_usd=tokens, user_message_uuid="u", user_message_uuids=["u"])
-        )
-    )
+def turn_end(total: int, added: int) -> object:
+    """Return the end of a turn, with the totals of its process and what the turn added."""
+    used, new = ({"m": {"inputTokens": tokens, "costUSD": tokens}} for tokens in (total, added))
+    named = {"user_message_uuid": "u", "user_message_uuids": ["u"]}
+    result = frames.result("x", modelUsage=used, total_cost_usd=total, model_usage_since_last_result=new, **named)
+    return decode(json.dumps(result))
 
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make\x1b]0;owned\x07\ntest"}}
@@ -75,11 +74,11 @@ def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_count
     first: int, second: int
 ) -> None:
     chat = Conversation()
-    chat.apply(turn_end(200))
+    chat.apply(turn_end(200, 200))
     chat.end_process()
-    chat.apply(turn_end(first))
+    chat.apply(turn_end(first, first % 200))
     assert chat.spent.tokens == (220 if first == 220 else 310)
-    chat.apply(turn_end(second))
+    chat.apply(turn_end(second, second - first))
     assert chat.spent == ((330.0, 330) if first == 220 else (410.0, 410))
 
 
