@@ -5,6 +5,7 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -35,7 +36,7 @@ def told(content: object) -> object:
 def turn_end(total: int, added: int) -> object:
     """Return the end of a turn, with the totals of its process and what the turn added."""
     used, new = ({"m": {"inputTokens": tokens, "costUSD": tokens}} for tokens in (total, added))
-    named = {"user_message_uuid": "u", "user_message_uuids": ["u"]}
+    named: Any = {"user_message_uuid": "u", "user_message_uuids": ["u"]}
     result = frames.result("x", modelUsage=used, total_cost_usd=total, model_usage_since_last_result=new, **named)
     return decode(json.dumps(result))
 

@@ -11,10 +11,9 @@ from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli.diffs import build_diff, shorten
-from claude_agent_py.cli.live_tree import MARKS
 from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import describe_call
-from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted

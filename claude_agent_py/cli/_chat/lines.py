@@ -4,15 +4,16 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py._base.event_loop import Wakeup
-from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._base.event_loop import from_any_thread
+from claude_agent_py._base.streams import RepeatingEvent, Stream
 from claude_agent_py._connection.runs.result import RunError
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
@@ -24,45 +25,30 @@ from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import ResultMessage
 
 
-class TypedLines:
+class TypedLines(Stream[str]):
     """The lines of stdin, read in a daemon thread, which does not delay the exit of the program."""
 
-    def __init__(self) -> None:
-        self._lines: deque[str | None] = deque()
-        self._wakeup = Wakeup()
-        self._thread: threading.Thread | None = None
+    def start(self) -> None:
+        """Start to read."""
+        arguments = from_any_thread(self.put), from_any_thread(self.close)
+        threading.Thread(target=_read_stdin, args=arguments, name="stdin of the chat", daemon=True).start()
 
-    async def next(self) -> str | None:
-        """Return the next line, or None at the end of the input."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._read, name="stdin of the chat", daemon=True)
-            self._thread.start()
-        while not self._lines:
-            self._wakeup = Wakeup()
-            if not self._lines:
-                await self._wakeup.wait()
-        return self._lines[0] if self._lines[0] is None else self._lines.popleft()
 
-    def _read(self) -> None:
-        """Read the file descriptor. `sys.stdin` would hold the lock of its buffer when the program exits."""
-        lines = Lines()
-        try:
-            while data := os.read(0, 65536):
-                self._put(*lines.feed(data))
-            self._put(*lines.feed(b"\n"))
-        except OSError:
-            # The terminal was closed.
-            pass
-        self.end()
-
-    def _put(self, *lines: bytes) -> None:
-        self._lines.extend(line.decode("utf-8", errors="replace") for line in lines)
-        self._wakeup.set()
-
-    def end(self) -> None:
-        """End the input, from any thread."""
-        self._lines.append(None)
-        self._wakeup.set()
+def _read_stdin(put: Callable[[str], object], close: Callable[[], object]) -> None:
+    """Read the file descriptor. `sys.stdin` would hold the lock of its buffer when the program exits."""
+    lines = Lines()
+    data: bytes | None = None
+    # The event loop may be closed.
+    with suppress(RuntimeError):
+        while data != b"":
+            try:
+                data = os.read(0, 65536)
+            except OSError:
+                # The terminal was closed.
+                data = b""
+            for line in lines.feed(data or b"\n"):
+                put(line.decode("utf-8", errors="replace"))
+        close()
 
 
 INTERRUPTED: Final = 130
@@ -118,6 +104,7 @@ class LineChat:
 
     async def read_input(self, first: str | None, group: object) -> None:
         """Send each line as a prompt, or as the answer to a pending question, until the input or the session ends."""
+        self._typed.start()
         if first:
             self._send(first, group)
         while not self.has_ended.is_set():
@@ -126,7 +113,7 @@ class LineChat:
                 continue
             if sys.stdin.isatty() and not self._conversation.pending:
                 print("> ", end="", file=sys.stderr, flush=True)
-            line = await self._typed.next()
+            line = await anext(self._typed, None)
             if self.has_ended.is_set():
                 return
             if self._conversation.pending:
@@ -228,7 +215,7 @@ class LineChat:
             self._end_line()
             self.has_ended.set()
             self._changed.set()
-            self._typed.end()
+            self._typed.close()
 
     def say(self, text: str) -> None:
         """Print a text to stderr."""

@@ -5,23 +5,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.transport.processes import ProcessID
 from claude_agent_py.wire.base import JSONObject
 
 Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question"]
 
-MARKS: Final[Mapping[str, tuple[str, str]]] = {
-    "asks": ("?", "bold yellow"),
-    "waiting": ("‖", "yellow"),
-    "busy": ("●", "cyan"),
-    "running": ("●", "cyan"),
-    "queued": ("·", "blue"),
-    "failed": ("✗", "red"),
-    "cancelled": ("■", "magenta"),
-}
-"""The character and colour of each state. Other states are inactive."""
 LINE_CHARS: Final = 200
 
 
