@@ -73,6 +73,8 @@ def _describe(interaction: Interaction, full: bool) -> Iterator[str]:
         who += f" of session {displayable(interaction.session_id, 60)}"
     seconds = time.time() - interaction.created_at
     yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {seconds:.0f} s"
-    for line in list_details(interaction, full=full):
-        yield f"    {line}"
+    details = list_details(interaction, full=full)
+    yield from (f"    {line}" for line in details)
+    if not full and details != list_details(interaction, full=True):
+        yield "    (cut: --full shows all of it)"
     yield f"    answer with: {HELP[interaction.kind]}"

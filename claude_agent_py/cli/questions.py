@@ -1,7 +1,7 @@
-"""`OpenQuestion`: a pending interaction as a person reads and answers it, and its details as plain lines."""
+"""`OpenQuestion`: a pending interaction as a person reads and answers it."""
 
 import shlex
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from claude_agent_py.cli.diffs import build_diff
@@ -9,13 +9,13 @@ from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.cli.typed_answers import HELP, read_choice, read_typed
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.prompts import Kind, Plan
+from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest, displayable
-from claude_agent_py.wire.control.asks import ElicitationRequest
+from claude_agent_py.wire.control.asks import ElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.control.permissions import AddDirectories, PermissionUpdate, RemoveDirectories, SetMode
 from claude_agent_py.wire.tools.questions import Question
 
-VALUE_CHARS: Final = 20_000
+VALUE_CHARS: Final = 100_000
 TITLE_CHARS: Final = 1000
 SHOWN_CHARS: Final = 2000
 """Longer values are cut by `list_details`, unless it lists them in full."""
@@ -49,6 +49,11 @@ class Step(NamedTuple):
 class OpenQuestion:
     """A pending interaction: its texts, without control characters, and its answers.
 
+    Args:
+        interaction: The interaction.
+        limit: Longer values are cut; None cuts none.
+        is_compared: Whether to compare the new content of a file with the file.
+
     Attributes:
         interaction: The interaction.
         title: The question in one line.
@@ -59,31 +64,37 @@ class OpenQuestion:
         steps: The answers to type, in order. Empty for a decision, which is to allow or deny.
     """
 
-    def __init__(self, interaction: Interaction) -> None:
+    def __init__(self, interaction: Interaction, *, limit: int | None = VALUE_CHARS, is_compared: bool = True) -> None:
         self.interaction = interaction
-        self.lines: list[str] = []
         self.diff: list[str] = []
-        self.markdown = ""
         self.steps: Sequence[Step] = ()
         self._updates: Sequence[PermissionUpdate] = ()
         self._texts: list[str] = []
         """The answers so far."""
         title = interaction.summary
+        plan = ""
+        values: list[str] = []
         subject: Any = interaction.subject
         if isinstance(subject, PermissionRequest):
             title = f"Allow {subject.tool_name}?"
-            self.diff = build_diff(subject.tool_name, subject.raw_input)
-            hidden = _DIFFED if self.diff else frozenset()
-            self.lines = [_clean(line.replace("\n", _CONTINUED)) for line in _list_input(subject, hidden)]
+            if is_compared:
+                self.diff = build_diff(subject.tool_name, subject.raw_input)
+            shown = subject.raw_input.keys() - (_DIFFED if self.diff else ())
+            values = [f"{name}: {value}" for name, value in subject.raw_input.items() if name in shown]
+            values += [f"because: {subject.decision_reason}"] if subject.decision_reason else []
             self._updates = _list_allowed_updates(subject)
         elif isinstance(subject, Plan):
             title = "Proceed with this plan?"
-            text = subject.text or NO_PLAN
-            self.markdown = displayable(text, len(text))
+            plan = subject.text or NO_PLAN
             self._updates = [_ACCEPT_EDITS]
         elif isinstance(subject, ElicitationRequest):
             title = f"{subject.server_name} asks"
-            self.lines = [_clean(line) for line in (subject.message, *_list_form(subject))]
+            values = [subject.message, *_list_form(subject)]
+        elif isinstance(subject, UserDialogRequest):
+            values = [str(subject.payload)]
+        self.markdown = displayable(plan, limit or len(plan))
+        values = [value.replace("\n", _CONTINUED) for value in values]
+        self.lines = [displayable(value, limit or len(value)) for value in values]
         if interaction.kind == "question":
             self.steps = [_build_step(question) for question in subject]
         if not self.steps and interaction.kind not in DECISIONS:
@@ -177,50 +188,8 @@ def _describe_update(update: Any) -> str:
     return f"{verb} {update.behavior} {rules} {scope}".replace("add allow", "allow")
 
 
-def _clean(text: str) -> str:
-    return displayable(text, VALUE_CHARS)
-
-
-# Plain lines ---------------------------------------------------------------------------------------------------------
-
-
-def list_details(interaction: Interaction, *, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a question, safe to print in a terminal. `full` disables cutting long values."""
-    for line in _DETAILS[interaction.kind](interaction.subject):
-        hint = "" if full or len(line) <= SHOWN_CHARS else "\n(cut: --full shows all of it)"
-        first, *rest = (displayable(line, len(line) if full else SHOWN_CHARS) + hint).splitlines() or [""]
-        yield first
-        yield from (f"      | {part}" for part in rest)
-
-
-def _list_permission(request: PermissionRequest) -> Iterator[str]:
-    yield request.tool_name
-    yield from _list_input(request, indent="  ")
-
-
-def _list_input(request: PermissionRequest, hidden: frozenset[str] = frozenset(), indent: str = "") -> Iterator[str]:
-    """Yield the input of a tool call and the reason to ask. May contain control characters."""
-    for name, value in request.raw_input.items():
-        if name not in hidden:
-            yield f"{indent}{name}: {value}"
-    if request.decision_reason:
-        yield f"because: {request.decision_reason}"
-
-
-def _list_questions(questions: Sequence[Question]) -> Iterator[str]:
-    for question in questions:
-        yield question.question + (" (several)" if question.multi_select else "")
-        for number, option in enumerate(question.options, 1):
-            yield f"  {number}. {option.label}: {option.description}"
-
-
-def _list_elicitation(request: ElicitationRequest) -> Iterator[str]:
-    yield f"{request.server_name}: {request.message}"
-    yield from (f"  {line}" for line in _list_form(request))
-
-
 def _list_form(request: ElicitationRequest) -> Iterator[str]:
-    """Yield the address and the fields of an elicitation, without its message. May contain control characters."""
+    """Yield the address and the fields of an elicitation. May contain control characters."""
     if request.url:
         yield request.url
     for field in request.form.fields.values():
@@ -228,10 +197,13 @@ def _list_form(request: ElicitationRequest) -> Iterator[str]:
         yield f"{field.name}: {field.type}{choices}{', required' if field.required else ''}"
 
 
-_DETAILS: Final[Mapping[Kind, Callable[[Any], Iterator[str]]]] = {
-    "permission": _list_permission,
-    "question": _list_questions,
-    "plan": lambda plan: iter([plan.text or NO_PLAN]),
-    "elicitation": _list_elicitation,
-    "dialog": lambda request: iter([request.dialog_kind, str(request.payload)]),
-}
+def list_details(interaction: Interaction, *, full: bool = False) -> list[str]:
+    """Return a question as plain lines. `full` disables cutting long values."""
+    question = OpenQuestion(interaction, limit=None if full else SHOWN_CHARS, is_compared=False)
+    plan = question.markdown.replace("\n", _CONTINUED)
+    asked = [step for step in question.steps if step.text]
+    texts = [] if asked else [question.title, *(f"  {text}" for text in (*question.lines, plan) if text)]
+    for step in asked:
+        texts.append(f"{step.text} ({step.help})".replace("\n", _CONTINUED))
+        texts += [f"  {line}" for line in step.lines]
+    return [line for text in texts for line in text.splitlines()]
