@@ -96,7 +96,7 @@ class OpenQuestion:
         values = [value.replace("\n", _CONTINUED) for value in values]
         self.lines = [displayable(value, limit or len(value)) for value in values]
         if interaction.kind == "question":
-            self.steps = [_build_step(question) for question in subject]
+            self.steps = [_build_step(question, limit) for question in subject]
         if not self.steps and interaction.kind not in DECISIONS:
             self.steps = [Step(HELP[interaction.kind])]
         agent = interaction.task_description or interaction.agent_id
@@ -160,13 +160,13 @@ class OpenQuestion:
             raise ValueError(f"answer with y, n [why]{' or a' if self.always else ''}")
 
 
-def _build_step(question: Question) -> Step:
+def _build_step(question: Question, limit: int | None) -> Step:
     options = []
     for number, option in enumerate(question.options, 1):
         description = f": {option.description}" if option.description else ""
         options.append(one_line(f"{number}. {option.label}{description}", VALUE_CHARS))
     help_text = "numbers such as 1,3, or your own words" if question.multi_select else "a number, or your own words"
-    return Step(help_text, displayable(question.question), options)
+    return Step(help_text, displayable(question.question, limit or len(question.question)), options)
 
 
 def _list_allowed_updates(request: PermissionRequest) -> list[PermissionUpdate]:

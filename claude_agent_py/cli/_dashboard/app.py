@@ -4,6 +4,7 @@ import shlex
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -186,39 +187,30 @@ class Dashboard(App[None]):
         self._details = Static(id="details")
         self._problems = Static(id="problems")
         self._field = Input(placeholder="filter", id="filter")
-        self._is_closing = threading.Event()
-        self._wakeups = {name: threading.Event() for name in model.sources}
+        self._reading: set[str] = set()
+        """The sources that threads read now."""
         self._filter = ""
 
     def compose(self) -> ComposeResult:
         yield from (self._heading, self._tree, self._conversation, self._details, self._problems, self._field, Footer())
 
     def on_mount(self) -> None:
-        """Start the threads that read the sources."""
-        for name in self.model.sources:
-            threading.Thread(target=self._poll_source, args=(name,), daemon=True, name=f"watch {name}").start()
+        """Read the sources, now and regularly."""
+        self._poll()
+        self.set_interval(self._every, self._poll)
         self.set_interval(1.0, self._tree.refresh_times)
         self._tree.focus()
 
-    def on_unmount(self) -> None:
-        """End the threads. A thread that waits for a database ends with the program."""
-        self._is_closing.set()
-        self._poll_now()
-
     # Sources ---------------------------------------------------------------------------------------------------------
 
-    def _poll_source(self, name: str) -> None:
-        wakeup = self._wakeups[name]
-        while not self._is_closing.is_set():
-            wakeup.clear()
-            self.call_later(self._apply_state, name, self.model.read_source(name))
-            wakeup.wait(self._every)
-
-    def _poll_now(self) -> None:
-        for wakeup in self._wakeups.values():
-            wakeup.set()
+    def _poll(self) -> None:
+        """Read each source in a thread, except for those that are being read."""
+        for name in self.model.sources.keys() - self._reading:
+            self._reading.add(name)
+            self._work(partial(self.model.read_source, name), partial(self._apply_state, name))
 
     def _apply_state(self, name: str, state: SourceState) -> None:
+        self._reading.discard(name)
         self.model.states[name] = state
         self._draw()
 
@@ -283,7 +275,7 @@ class Dashboard(App[None]):
 
         def report(was_first: bool) -> None:
             self._say("answered" if was_first else "too late: already answered or withdrawn")
-            self._poll_now()
+            self._poll()
 
         self._work(lambda: question.resolve(value), report)
 
@@ -319,7 +311,7 @@ class Dashboard(App[None]):
 
         def report(did: bool) -> None:
             self._say(done if did else "it has already ended")
-            self._poll_now()
+            self._poll()
 
         self.push_screen(ConfirmScreen(text, verb), act)
 

@@ -13,6 +13,8 @@ from claude_agent_py.wire.base import JSONObject
 Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question"]
 
 LINE_CHARS: Final = 200
+MAX_SESSIONS: Final = 500
+"""The maximum number of shown sessions of a fleet per state."""
 
 
 @dataclass(frozen=True, slots=True)

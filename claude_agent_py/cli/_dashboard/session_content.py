@@ -11,13 +11,12 @@ import tempfile
 import webbrowser
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 from textual.widgets import RichLog
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
-from claude_agent_py.cli._dashboard.fleet import FleetView
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import render_conversation
 from claude_agent_py.cli.terminal import one_line
@@ -28,6 +27,9 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import get_session
 from claude_agent_py.tasks.files.transcript import read_message
 
+if TYPE_CHECKING:
+    from claude_agent_py.cli._dashboard.fleet import FleetView
+
 MAX_MESSAGES: Final = 200
 """The number of shown messages at the end of a conversation."""
 MAX_BYTES: Final = 8_000_000
@@ -35,7 +37,7 @@ MAX_BYTES: Final = 8_000_000
 _UNSAFE: Final = re.compile(r"[^\w.-]+", re.ASCII)
 
 
-def load_conversation(row: Row, fleet: FleetView | None) -> list[str]:
+def load_conversation(row: Row, fleet: "FleetView | None") -> list[str]:
     """Return the last lines of a conversation, safe to print in a terminal. Empty before the first message.
 
     Raises:
@@ -74,7 +76,7 @@ def _read_last_messages(path: str) -> list[object]:
     return messages
 
 
-def write_timeline(row: Row, fleet: FleetView | None, config_dir: str | None) -> str:
+def write_timeline(row: Row, fleet: "FleetView | None", config_dir: str | None) -> str:
     """Write the timeline of a session to a file that only this user can read, and return its path.
 
     Raises:
@@ -120,7 +122,7 @@ class ConversationView(RichLog):
         work: Runs blocking work in a thread.
     """
 
-    def __init__(self, fleet: FleetView | None, work: Work) -> None:
+    def __init__(self, fleet: "FleetView | None", work: Work) -> None:
         super().__init__(id="conversation", wrap=True, markup=False, highlight=False)
         self._fleet = fleet
         self._work = work
