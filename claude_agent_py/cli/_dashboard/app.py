@@ -183,7 +183,7 @@ class Dashboard(App[None]):
         self._every = every
         self._heading = Static(id="heading")
         self._tree = RowTree(id="rows")
-        self._conversation = ConversationView(model.fleet, self._work)
+        self._conversation = ConversationView(self._work)
         self._details = Static(id="details")
         self._problems = Static(id="problems")
         self._field = Input(placeholder="filter", id="filter")
@@ -284,13 +284,12 @@ class Dashboard(App[None]):
         row = self._get_row()
         if row is None:
             return
-        fleet = self.model.fleet
         process = row.process
         if row.kind == "task":
             self._say(NO_TASK, "warning")
-        elif row.fleet_id and fleet is not None:
+        elif row.cancel is not None:
             text = f"Cancel {row.title} permanently, with all its prompts?"
-            self._confirm(text, "Cancel it", lambda: fleet.cancel(row.fleet_id), "cancelled")
+            self._confirm(text, "Cancel it", row.cancel, "cancelled")
         elif process is not None:
             text = (
                 f"End {row.title}?\n\nThis ends process {process.pid} and everything it started. "
@@ -324,7 +323,7 @@ class Dashboard(App[None]):
         self._work(lambda: self._write_timeline(row), self._report_timeline)
 
     def _write_timeline(self, row: Row) -> tuple[str, bool]:
-        path = write_timeline(row, self.model.fleet, self.model.config_dir)
+        path = write_timeline(row, self.model.config_dir)
         return path, open_in_browser(path)
 
     def _report_timeline(self, result: tuple[str, bool]) -> None:

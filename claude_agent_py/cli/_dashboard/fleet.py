@@ -5,6 +5,7 @@ Imported only for a fleet, because SQLAlchemy takes time to load.
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Final, TypeVar
 
@@ -67,7 +68,7 @@ class FleetView:
         self._tasks = {session_id: self._tasks.get(session_id) or _Tasks() for session_id in running}
         for session_id, tasks in self._tasks.items():
             await self._read_task_events(running[session_id], tasks)
-        rows = [_build_row(info, await self._load_spent(info), self._tasks.get(info.cli_session_id)) for info in infos]
+        rows = [self._build_row(info, await self._load_spent(info)) for info in infos]
         return rows, [FleetInteraction(self.fleet.database, row) for row in questions]
 
     async def _read_task_events(self, info: FleetSessionInfo, tasks: "_Tasks") -> None:
@@ -97,14 +98,6 @@ class FleetView:
             outcomes.append(outcome)
         return _sum_outcomes(outcomes)
 
-    def messages(self, session_id: str, last: int | None = None) -> list[object]:
-        """Return the messages of a session, all or only from the last events. Blocks.
-
-        Raises:
-            FleetError: The database does not respond.
-        """
-        return anyio.run(self._load_messages, session_id, last)
-
     async def _load_messages(self, session_id: str, last: int | None) -> list[object]:
         info = await self._query(_rows.load_info, session_id)
         after = 0 if last is None else max(0, info.events - last)
@@ -118,13 +111,28 @@ class FleetView:
             messages += [decode(frame, report=False) for frame in frames]
         return messages
 
-    def cancel(self, session_id: str) -> bool:
-        """Cancel a session permanently. Return False if it has already ended. Blocks.
-
-        Raises:
-            FleetError: The database does not respond.
-        """
-        return anyio.run(partial(self.fleet.session(session_id).cancel, "cancelled from the dashboard"))
+    def _build_row(self, info: FleetSessionInfo, spent: Spent) -> Row:
+        about = []
+        if info.worker:
+            about.append(f"on {info.worker}")
+        if info.reason:
+            about.append(info.reason)
+        row = Row(
+            key=f"fleet:{info.id}",
+            kind="fleet_session",
+            title=one_line(f"{info.id} ({info.agent})"),
+            state=info.state,
+            since=info.created_at,
+            spent=spent,
+            about=tuple(one_line(fact) for fact in about),
+            session_id=info.cli_session_id,
+            fleet_id=info.id,
+            load_messages=partial(anyio.run, self._load_messages, info.id),
+            cancel=partial(anyio.run, self.fleet.session(info.id).cancel, "cancelled from the dashboard"),
+            facts={"kind": "fleet", **info.to_dict(), "tasks": []},
+        )
+        tasks = self._tasks.get(info.cli_session_id)
+        return row if tasks is None else replace(row, children=tasks.rows(row))
 
 
 class _Tasks:
@@ -146,21 +154,22 @@ class _Tasks:
         elif event.data.get("event") == "finished":
             self.running.pop(str(event.data.get("task_id")), None)
 
-    def rows(self, session_id: str) -> tuple[Row, ...]:
-        tasks = {task_id: _build_task_row(session_id, task_id, event) for task_id, event in self.running.items()}
+    def rows(self, session: Row) -> tuple[Row, ...]:
+        """Return the rows of the tasks, below the row of the session."""
+        tasks = {
+            task_id: Row(
+                key=f"{session.key}:{task_id}",
+                kind="task",
+                title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
+                state="running",
+                since=event.at,
+                about=(one_line(task_id),),
+                fleet_id=session.fleet_id,
+                load_messages=session.load_messages,
+            )
+            for task_id, event in self.running.items()
+        }
         return nest_tasks(tasks, {task_id: event.data.get("parent_id") for task_id, event in self.running.items()})
-
-
-def _build_task_row(session_id: str, task_id: str, event: FleetEvent) -> Row:
-    return Row(
-        key=f"fleet:{session_id}:{task_id}",
-        kind="task",
-        title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
-        state="running",
-        since=event.at,
-        about=(one_line(task_id),),
-        fleet_id=session_id,
-    )
 
 
 def _sum_outcomes(outcomes: Sequence[FleetOutcome], *, is_partial: bool = False) -> Spent:
@@ -172,24 +181,3 @@ def _count_tokens(outcome: FleetOutcome) -> int:
     usage = outcome.usage or {}
     counts = [usage.get(name) for name in TOKEN_FIELDS]
     return sum(count for count in counts if isinstance(count, int))
-
-
-def _build_row(info: FleetSessionInfo, spent: Spent, tasks: _Tasks | None) -> Row:
-    about = []
-    if info.worker:
-        about.append(f"on {info.worker}")
-    if info.reason:
-        about.append(info.reason)
-    return Row(
-        key=f"fleet:{info.id}",
-        kind="fleet_session",
-        title=one_line(f"{info.id} ({info.agent})"),
-        state=info.state,
-        since=info.created_at,
-        spent=spent,
-        about=tuple(one_line(fact) for fact in about),
-        children=() if tasks is None else tasks.rows(info.id),
-        session_id=info.cli_session_id,
-        fleet_id=info.id,
-        facts={"kind": "fleet", **info.to_dict(), "tasks": []},
-    )

@@ -1,7 +1,7 @@
 """`Row`: a line of the dashboard, with its children."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
@@ -67,6 +67,10 @@ class Row:
     """The id of the fleet's session."""
     path: str = ""
     """The path of the transcript."""
+    load_messages: Callable[[int | None], list[object]] | None = field(default=None, compare=False, repr=False)
+    """Returns the last messages, or all, of a fleet's session. Blocks."""
+    cancel: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    """Cancels a fleet's session permanently. Returns False if it has already ended. Blocks."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The facts for `--json`."""
 
