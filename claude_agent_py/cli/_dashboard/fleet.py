@@ -127,7 +127,7 @@ class FleetView:
             about=tuple(one_line(fact) for fact in about),
             session_id=info.cli_session_id,
             fleet_id=info.id,
-            load_messages=partial(anyio.run, self._load_messages, info.id),
+            load_messages=lambda last: anyio.run(self._load_messages, info.id, last),
             cancel=partial(anyio.run, self.fleet.session(info.id).cancel, "cancelled from the dashboard"),
             facts={"kind": "fleet", **info.to_dict(), "tasks": []},
         )
