@@ -139,7 +139,7 @@ class QuestionPanel(VerticalScroll, can_focus=True):
                 is_answered = question.type(text)
             except ValueError as error:
                 self._ask_words()
-                self.query_one("#asked-keys", Plain).update(Text(displayable(str(error)), style="red"))
+                self._fill("#asked-keys", Text(displayable(str(error)), style="red"))
                 return
             if is_answered:
                 self._finish(question)
