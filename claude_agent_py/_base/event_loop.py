@@ -298,7 +298,7 @@ def is_read_to_its_end(stream: object) -> bool:
     return isinstance(reader, asyncio.StreamReader) and reader.at_eof()
 
 
-def from_any_thread(function: Callable[[], object]) -> Callable[[], object]:
+def from_any_thread(function: Callable[..., object]) -> Callable[..., object]:
     """Return a callable that has this event loop call a function soon; for any thread, and for finalizers.
 
     The callable raises RuntimeError once the loop is closed.

@@ -6,6 +6,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import closing, suppress
+from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
 from claude_agent_py._base.thread_locks import ThreadLock
@@ -52,6 +53,18 @@ def open_shared(
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
                 raise
             time.sleep(BUSY_PAUSE)
+
+
+def lacks_tables(path: str | os.PathLike[str], *names: str) -> bool:
+    """Return whether a file is an SQLite database without one of these tables. Opening it would create them.
+
+    A file that cannot be read lacks none: opening it reports the problem.
+    """
+    uri = f"{Path(path).resolve().as_uri()}?mode=ro"
+    with suppress(sqlite3.Error), closing(sqlite3.connect(uri, uri=True)) as connection:
+        found = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+        return not found.issuperset(names)
+    return False
 
 
 def transact(connection: sqlite3.Connection, work: Callable[[sqlite3.Cursor], T]) -> T:

@@ -1,5 +1,13 @@
-"""The command line: `claude-agent-py`, or `python -m claude_agent_py`."""
+"""The command line: `claude-agent-py`, or `python -m claude_agent_py`; and the answers that a person types."""
 
-from claude_agent_py.cli.main import main
+from typing import TYPE_CHECKING
 
-__all__ = ["main"]
+from claude_agent_py._base.lazy_names import attach
+from claude_agent_py.cli.main import main as main
+
+if TYPE_CHECKING:
+    from claude_agent_py.cli.typed_answers import read_form as read_form, read_typed as read_typed
+else:
+    _NAMES = {"claude_agent_py.cli.typed_answers": "read_form read_typed"}
+    __all__, __getattr__, __dir__ = attach(__name__, _NAMES)
+    __all__ += ["main"]

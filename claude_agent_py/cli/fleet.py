@@ -15,8 +15,8 @@ import anyio
 from anyio.abc import TaskStatus
 
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py.cli.typed_answers import HELP, read_typed
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet, FleetSession, Worker
@@ -133,7 +133,7 @@ def execute(arguments: Arguments) -> int:
 
 async def _execute(arguments: Arguments) -> int:
     # Only `worker` has the argument `fleet`: a worker needs the agents, which are in the module.
-    async with _import_fleet(arguments.fleet) if "fleet" in arguments else _open_fleet(arguments.url) as fleet:
+    async with _import_fleet(arguments.fleet) if "fleet" in arguments else open_fleet(arguments.url) as fleet:
         code: int = await arguments.action(fleet, arguments)
         return code
 
@@ -152,7 +152,12 @@ def _import_fleet(target: str) -> Fleet:
     return found
 
 
-def _open_fleet(url: str | None) -> Fleet:
+def open_fleet(url: str | None) -> Fleet:
+    """Return the fleet of an existing database.
+
+    Raises:
+        OptionsError: There is no URL, it is invalid, or the extra `fleet` is not installed.
+    """
     from claude_agent_py.fleet import Fleet
 
     if url is None:

@@ -7,26 +7,19 @@ import argparse
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.cli.questions import list_details
+from claude_agent_py.cli.typed_answers import HELP
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.prompts import Kind
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.permissions.typed_answers import HELP
-from claude_agent_py.wire.control.asks import ElicitationRequest
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""
-
-SHOWN_CHARS: Final = 2000
-"""Longer values are cut unless `--full` is given."""
-NO_PLAN: Final = "(the plan was not written down)"
-_CONTINUED: Final = "      | "
-"""Prefix of a value's continuation lines, so that none of them looks like a field."""
 
 
 def add_inbox_argument(parser: argparse.ArgumentParser) -> None:
@@ -80,58 +73,8 @@ def _describe(interaction: Interaction, full: bool) -> Iterator[str]:
         who += f" of session {displayable(interaction.session_id, 60)}"
     seconds = time.time() - interaction.created_at
     yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {seconds:.0f} s"
-    for line in list_details(interaction, full=full):
-        yield f"    {line}"
+    details = list_details(interaction, full=full)
+    yield from (f"    {line}" for line in details)
+    if not full and details != list_details(interaction, full=True):
+        yield "    (cut: --full shows all of it)"
     yield f"    answer with: {HELP[interaction.kind]}"
-
-
-def list_details(interaction: Interaction, *, full: bool = False) -> Iterator[str]:
-    """Yield the lines of a question, safe to print in a terminal. `full` disables cutting long values."""
-    for line in _DETAILS[interaction.kind](interaction.subject):
-        first, *rest = (displayable(line, len(line)) if full else _cut(line)).splitlines() or [""]
-        yield first
-        yield from (f"{_CONTINUED}{part}" for part in rest)
-
-
-def _cut(line: str) -> str:
-    """Cut a long text and append a hint how to see the rest."""
-    hint = "\n(cut: --full shows all of it)" if len(line) > SHOWN_CHARS else ""
-    return displayable(line, SHOWN_CHARS) + hint
-
-
-def _list_permission(request: Any) -> Iterator[str]:
-    yield request.tool_name
-    for name, value in request.raw_input.items():
-        yield f"  {name}: {value}"
-    if request.decision_reason:
-        yield f"because: {request.decision_reason}"
-
-
-def _list_questions(questions: Any) -> Iterator[str]:
-    for question in questions:
-        yield question.question + (" (several)" if question.multi_select else "")
-        for number, option in enumerate(question.options, 1):
-            yield f"  {number}. {option.label}: {option.description}"
-
-
-def _list_elicitation(request: Any) -> Iterator[str]:
-    yield f"{request.server_name}: {request.message}"
-    yield from (f"  {line}" for line in list_form(request))
-
-
-def list_form(request: ElicitationRequest) -> Iterator[str]:
-    """Yield the address and the fields of an elicitation, without its message. May contain control characters."""
-    if request.url:
-        yield request.url
-    for field in request.form.fields.values():
-        choices = f" ({', '.join(field.choices)})" if field.choices else ""
-        yield f"{field.name}: {field.type}{choices}{', required' if field.required else ''}"
-
-
-_DETAILS: Final[Mapping[Kind, Callable[[Any], Iterator[str]]]] = {
-    "permission": _list_permission,
-    "question": _list_questions,
-    "plan": lambda plan: iter([plan.text or NO_PLAN]),
-    "elicitation": _list_elicitation,
-    "dialog": lambda request: iter([request.dialog_kind, str(request.payload)]),
-}

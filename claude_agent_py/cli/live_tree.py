@@ -9,20 +9,10 @@ from typing import Any, Final, TextIO
 
 import anyio
 
-from claude_agent_py.cli.terminal import build_tree, create_console, one_line
+from claude_agent_py.cli.terminal import MARKS, build_tree, create_console, one_line
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
-MARKS: Final = {
-    TaskStatus.PENDING: ("·", "dim"),
-    TaskStatus.RUNNING: ("●", "cyan"),
-    TaskStatus.PAUSED: ("‖", "yellow"),
-    TaskStatus.AWAITING_USER: ("?", "yellow"),
-    TaskStatus.COMPLETED: ("✓", "green"),
-    TaskStatus.FAILED: ("✗", "red"),
-    TaskStatus.STOPPED: ("■", "magenta"),
-}
 SHOWN_CHARS: Final = 300
 REFRESH: Final = 0.1
 """Seconds between redraws of the live tree."""

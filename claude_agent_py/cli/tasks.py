@@ -6,23 +6,18 @@ the output.
 
 import argparse
 import os
-import sqlite3
 import sys
 from collections.abc import Sequence
-from contextlib import closing, suppress
-from dataclasses import dataclass
 from datetime import datetime
-from pathlib import Path
 from typing import Final
 
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.cli.live_tree import MARKS
-from claude_agent_py.cli.terminal import build_tree, create_console, one_line
+from claude_agent_py._base.shared_sqlite import lacks_tables
+from claude_agent_py.cli.terminal import MARKS, build_tree, create_console, one_line
 from claude_agent_py.history import RecordedTask, RecordedTree, TaskHistory
 from claude_agent_py.tasks.tree import draw
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 VARIABLE: Final = "CLAUDE_AGENT_HISTORY"
 """The environment variable that names the default history."""
@@ -50,7 +45,8 @@ def execute(arguments: argparse.Namespace) -> int:
         SessionError: The file cannot be read.
     """
     path, session = _locate(arguments.target, arguments.session)
-    _check_is_history(path)
+    if lacks_tables(path, "records", "finished"):
+        raise OptionsError(f"{path} is not a history of tasks")
     trees = anyio.run(_read, path, session, arguments.at)
     if not trees:
         print("no tasks are recorded")
@@ -71,17 +67,6 @@ def _locate(target: str, session: str | None) -> tuple[str, str | None]:
     if not os.path.isfile(default):
         raise OptionsError(f"there is no history at {default}, which {VARIABLE} names")
     return default, target
-
-
-def _check_is_history(path: str) -> None:
-    """Reject a file without the tables of a history, because `TaskHistory` would create them."""
-    # `TaskHistory` reports a file that SQLite cannot read.
-    with suppress(sqlite3.Error):
-        with closing(sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)) as connection:
-            query = "SELECT count(*) FROM sqlite_master WHERE name IN ('records', 'finished')"
-            if connection.execute(query).fetchone() == (2,):
-                return
-        raise OptionsError(f"{path} is not a history of tasks")
 
 
 async def _read(path: str, session: str | None, at: int | None) -> list[tuple[str, float, RecordedTree]]:
@@ -109,28 +94,17 @@ def _select(names: Sequence[str], wanted: str, path: str) -> str:
     return matching[0]
 
 
-@dataclass(frozen=True)
-class _Line:
-    """A drawn task. Its label cannot break out of its line."""
-
-    label: str
-    status: TaskStatus
-    children: Sequence["_Line"]
-
-    @classmethod
-    def from_task(cls, task: RecordedTask) -> "_Line":
-        label = one_line(task.label, SHOWN_CHARS)
-        if task.failure_reason:
-            label += f": {one_line(task.failure_reason, SHOWN_CHARS)}"
-        return cls(label, task.status, [cls.from_task(child) for child in task.children])
-
-
 def _draw(name: str, last: float, tree: RecordedTree) -> None:
     time = datetime.fromtimestamp(last).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     title = f"session {one_line(name, SHOWN_CHARS)}, {len(tree)} tasks, last record {time}"
-    lines = [_Line.from_task(task) for task in tree]
     console = create_console(sys.stdout)
     if console is None:
-        print(title, draw(lines), sep="\n")
-        return
-    console.print(build_tree(title, lines, lambda line: (MARKS[line.status], " ", line.label)))
+        print(title, draw(tree.roots, _describe), sep="\n")
+    else:
+        console.print(build_tree(title, tree, lambda task: (MARKS[task.status], " ", _describe(task))))
+
+
+def _describe(task: RecordedTask) -> str:
+    """Return the line of a task."""
+    reason = f": {one_line(task.failure_reason, SHOWN_CHARS)}" if task.failure_reason else ""
+    return one_line(task.label, SHOWN_CHARS) + reason

@@ -3,13 +3,28 @@
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TextIO, TypeVar
 
 from claude_agent_py.permissions.requests import displayable
 
 T = TypeVar("T")
 
+MARKS: Final[Mapping[str, tuple[str, str]]] = {
+    "pending": ("·", "dim"),
+    "queued": ("·", "blue"),
+    "running": ("●", "cyan"),
+    "busy": ("●", "cyan"),
+    "paused": ("‖", "yellow"),
+    "waiting": ("‖", "yellow"),
+    "awaiting_user": ("?", "yellow"),
+    "asks": ("?", "bold yellow"),
+    "completed": ("✓", "green"),
+    "failed": ("✗", "red"),
+    "stopped": ("■", "magenta"),
+    "cancelled": ("■", "magenta"),
+}
+"""The character and colour of each state of a task or session. Others are inactive."""
 SHOWN_CHARS: Final = 70
 HINT: Final = "for a screen with panes: pip install rich textual"
 

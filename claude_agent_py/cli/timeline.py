@@ -2,14 +2,13 @@
 
 import argparse
 import os
-import sqlite3
-from contextlib import closing, suppress
 from pathlib import Path
 from typing import Final
 
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.shared_sqlite import lacks_tables
 from claude_agent_py.cli.sessions import resolve_id
 from claude_agent_py.observe import Timeline
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, get_session
@@ -63,7 +62,8 @@ def _read(target: str, session: str | None, config_dir: str | None) -> Timeline:
     with path.open("rb") as file:
         start = file.read(64 * 1024)
     if start.startswith(_SQLITE):
-        _check_is_store(path)
+        if lacks_tables(path, "entries"):
+            raise OptionsError(f"{path} is not a session store")
         return _read_store(SQLiteStore(path), target, session)
     if any(mark in start.partition(b"\n")[0] for mark in _TRANSCRIPT_KEYS):
         absolute = path.absolute()
@@ -78,14 +78,6 @@ def _resolve_id(target: str, config_dir: str | None) -> str:
         return resolve_id(target, config_dir=config_dir)
     except OptionsError as error:
         raise OptionsError(f"there is no file {target}, and {error}") from None
-
-
-def _check_is_store(path: Path) -> None:
-    """Reject a database without the tables of a store, because `SQLiteStore` would create them."""
-    with suppress(sqlite3.Error), closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as database:
-        if database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'entries'").fetchone() == (1,):
-            return
-    raise OptionsError(f"{path} is not a session store")
 
 
 def _read_store(store: SessionStore, target: str, session: str | None) -> Timeline:

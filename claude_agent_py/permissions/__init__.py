@@ -33,7 +33,6 @@ if TYPE_CHECKING:
         PermissionRequest as PermissionRequest,
         displayable as displayable,
     )
-    from claude_agent_py.permissions.typed_answers import read_typed as read_typed
     from claude_agent_py.wire.control.asks import ElicitationRequest as ElicitationRequest
     from claude_agent_py.wire.control.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.wire.control.permissions import (
@@ -65,7 +64,6 @@ else:
         "claude_agent_py.permissions.prompts": "Completed Dismissed Plan",
         "claude_agent_py.permissions.questions": "Answers Option Question",
         "claude_agent_py.permissions.requests": "PermissionContext PermissionRequest displayable",
-        "claude_agent_py.permissions.typed_answers": "read_typed",
         "claude_agent_py.wire.control.asks": "ElicitationRequest",
         "claude_agent_py.wire.control.forms": "Form FormError FormField",
         "claude_agent_py.wire.control.permissions": """

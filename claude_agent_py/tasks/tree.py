@@ -1,6 +1,6 @@
 """Draw trees of tasks, and sum up the usage of tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
@@ -64,16 +64,17 @@ def walk(nodes: Sequence[NodeT]) -> Iterator[NodeT]:
         yield from walk(node.children)
 
 
-def draw(roots: Sequence[Node]) -> str:
+def draw(roots: Sequence[NodeT], describe: Callable[[NodeT], str] = lambda node: node.label) -> str:
     """Draw trees, one line for each node."""
-    return "\n".join(line for root in roots for line in _draw(root, "", ""))
+    return "\n".join(line for root in roots for line in _draw(root, "", "", describe))
 
 
-def _draw(node: Node, first: str, others: str) -> Iterator[str]:
-    yield f"{first}{node.label}"
+def _draw(node: NodeT, first: str, others: str, describe: Callable[[NodeT], str]) -> Iterator[str]:
+    yield f"{first}{describe(node)}"
     for index, child in enumerate(node.children):
         is_last = index == len(node.children) - 1
-        yield from _draw(child, others + ("└── " if is_last else "├── "), others + ("    " if is_last else "│   "))
+        branch, below = ("└── ", "    ") if is_last else ("├── ", "│   ")
+        yield from _draw(child, others + branch, others + below, describe)
 
 
 def build_label(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:

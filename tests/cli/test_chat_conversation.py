@@ -5,23 +5,17 @@ import os
 import stat
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from rich.cells import cell_len
 
 from claude_agent_py.cli._chat.answers import MAX_CHARS, SECTION_CHARS, Sections, render_markdown
-from claude_agent_py.cli._chat.approvals import (
-    COMPARED_LINES,
-    SHOWN_LINES,
-    allow,
-    answer,
-    build_diff,
-    deny,
-    describe_question,
-)
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli._chat.widgets import MAX_PROMPTS, PromptHistory, get_history_file
+from claude_agent_py.cli.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
+from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames
@@ -39,13 +33,12 @@ def told(content: object) -> object:
     return decode(json.dumps({"type": "user", "message": {"role": "user", "content": content}, "uuid": "u"}))
 
 
-def turn_end(tokens: int) -> object:
-    usage = {"m": {"inputTokens": tokens}}
-    return decode(
-        json.dumps(
-            frames.result("x", modelUsage=usage, total_cost_usd=tokens, user_message_uuid="u", user_message_uuids=["u"])
-        )
-    )
+def turn_end(total: int, added: int) -> object:
+    """Return the end of a turn, with the totals of its process and what the turn added."""
+    used, new = ({"m": {"inputTokens": tokens, "costUSD": tokens}} for tokens in (total, added))
+    named: Any = {"user_message_uuid": "u", "user_message_uuids": ["u"]}
+    result = frames.result("x", modelUsage=used, total_cost_usd=total, model_usage_since_last_result=new, **named)
+    return decode(json.dumps(result))
 
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "make\x1b]0;owned\x07\ntest"}}
@@ -82,11 +75,11 @@ def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_count
     first: int, second: int
 ) -> None:
     chat = Conversation()
-    chat.apply(turn_end(200))
+    chat.apply(turn_end(200, 200))
     chat.end_process()
-    chat.apply(turn_end(first))
+    chat.apply(turn_end(first, first % 200))
     assert chat.spent.tokens == (220 if first == 220 else 310)
-    chat.apply(turn_end(second))
+    chat.apply(turn_end(second, second - first))
     assert chat.spent == ((330.0, 330) if first == 220 else (410.0, 410))
 
 
@@ -197,25 +190,27 @@ def test_what_allow_always_changes_is_named_and_nothing_else_is_changed() -> Non
     ]
     given = {"tool_name": "Bash", "tool_use_id": "t", "input": {"command": "npm test\nrm x\x1b[1m"}}
     one = Pending("permission", **given, permission_suggestions=suggestions)
-    assert describe_question(one).lines == ["command: npm test\n    | rm x�[1m"]
-    assert describe_question(one).always == "allow Bash(npm test:*) for you in this project; add /x for this session"
-    assert allow(one, always=True)
-    assert not deny(one)
+    question = OpenQuestion(one)
+    assert question.lines == ["command: npm test\n    | rm x�[1m"]
+    assert question.always == "allow Bash(npm test:*) for you in this project; add /x for this session"
+    assert question.allow(always=True)
+    assert not question.deny()
     assert isinstance(one.reply, dict)
     assert one.reply["updatedPermissions"] == suggestions[:2]
     careful = Pending("permission", **given, permission_suggestions=suggestions, suppress_always_allow_rule=True)
-    assert describe_question(careful).always == ""
+    assert OpenQuestion(careful).always == ""
 
 
 def test_a_server_is_answered_with_words() -> None:
     schema = {"type": "object", "properties": {"name": {"type": "string"}, "age": {"type": "integer"}}}
     given = {"mcp_server_name": "shop", "message": "Who?\x1b[2J", "requested_schema": schema}
     one = Pending("elicitation", **given)
-    assert describe_question(one).lines == ["Who?�[2J", "name: string", "age: integer"]
+    question = OpenQuestion(one)
+    assert question.lines == ["Who?�[2J", "name: string", "age: integer"]
     with pytest.raises(ValueError, match="must be a number"):
-        answer(one, ["accept name='Ada L' age=x"])
-    assert answer(one, ["accept name='Ada L' age=36"])
+        question.type("accept name='Ada L' age=x")
+    assert question.type("accept name='Ada L' age=36")
     assert one.reply == {"action": "accept", "content": {"name": "Ada L", "age": 36}}
     other = Pending("elicitation", **given)
-    assert deny(other)
+    assert OpenQuestion(other).deny()
     assert other.reply == {"action": "cancel"}

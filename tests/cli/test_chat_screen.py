@@ -11,14 +11,19 @@ from contextlib import asynccontextmanager
 import anyio
 import pytest
 from textual import events
+from textual.app import App, ComposeResult
 from textual.pilot import Pilot
+from textual.widgets import Input
 
-from claude_agent_py import Client
+from claude_agent_py import Client, PermissionContext
 from claude_agent_py.cli._chat import question_panel
 from claude_agent_py.cli._chat.app import ChatApp
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli._chat.widgets import PromptBox, PromptHistory
+from claude_agent_py.cli.questions import OpenQuestion
+from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
+from claude_agent_py.wire.control.asks import ElicitationRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -281,3 +286,37 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
             await chat.shows("1 running; press Ctrl-D again to stop and exit")
             await chat.pilot.press("ctrl+d")
         assert chat.app.return_code == 0
+
+
+class Asking(App[None]):
+    """A question alone."""
+
+    def compose(self) -> ComposeResult:
+        yield QuestionPanel()
+
+
+async def test_an_answer_that_does_not_fit_is_told_and_the_question_stays() -> None:
+    inbox = PendingInteractions()
+    schema = {"properties": {"n": {"type": "string", "enum": ["a", "b"]}}}
+    form = ElicitationRequest(server_name="shop", message="Which?", mode="form", requested_schema=schema)
+    replies: list[object] = []
+
+    async def ask() -> None:
+        replies.append(await inbox.ask("elicitation", form, PermissionContext(request_id="r")))
+
+    app = Asking()
+    async with app.run_test(size=(80, 24)) as pilot, anyio.create_task_group() as group:
+        group.start_soon(ask)
+        interaction = await anext(inbox.arrivals())
+        panel = app.query_one(QuestionPanel)
+        panel.show(OpenQuestion(interaction), 0, take_focus=True)
+        words = app.query_one("#asked-words", Input)
+        words.value = "accept n=c"
+        await pilot.press("enter")
+        with anyio.fail_after(DEADLINE):
+            while "must be one of a, b" not in app.export_screenshot().replace("&#160;", " "):
+                await pilot.pause(0.02)
+        assert not interaction.done
+        words.value = "accept n=b"
+        await pilot.press("enter")
+    assert replies == [{"action": "accept", "content": {"n": "b"}}]

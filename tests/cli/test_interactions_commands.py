@@ -81,7 +81,7 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str], *
             FORM,
             ["accept", "n=a"],
             {"action": "accept", "content": {"n": "a"}},
-            ["e: Who?", "https://example.com", "n: string (a, b), required"],
+            ["e asks", "Who?", "https://example.com", "n: string (a, b), required"],
         ),
         ("dialog", DIALOG, ["dismiss"], {"behavior": "cancelled"}, ["refusal_fallback_prompt"]),
     ],
@@ -152,6 +152,19 @@ async def test_long_values_and_further_lines(
     assert ("--full shows all of it" in shown) != bool(more)
     lines = shown.splitlines()
     assert [line.lstrip()[0] for line in lines if "because" in line or "file_path" in line] == ["|", "|"]
+
+
+@pytest.mark.anyio
+async def test_no_line_of_a_question_looks_like_another_question(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = {**QUESTION.input["questions"][0], "question": "Which?\nanswer with: allow"}
+    wire = QUESTION.replace(input={"questions": [forged]})
+    await answered(SQLiteInbox(tmp_path / "i.db", poll=0.01), "question", wire, ["1"])
+    shown = capsys.readouterr().out.splitlines()
+    assert [line.strip() for line in shown if "answer with: allow" in line] == [
+        "| answer with: allow (a number, or your own words)"
+    ]
 
 
 @pytest.mark.anyio

@@ -21,6 +21,7 @@ from forks import run_program
 from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
+from claude_agent_py.cli import read_typed
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
@@ -36,7 +37,6 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 from claude_agent_py.permissions.interactions import TIMED_OUT
-from claude_agent_py.permissions.typed_answers import read_typed
 from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
@@ -278,7 +278,7 @@ async def test_a_watcher_sees_what_waits_already_and_what_comes() -> None:
 ANSWER = """
 import sys
 from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.permissions.typed_answers import read_typed
+from claude_agent_py.cli import read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, interaction.agent_id, interaction.task_description)
 print(interaction.resolve(read_typed(interaction, sys.argv[2:])))

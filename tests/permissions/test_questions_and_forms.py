@@ -6,6 +6,7 @@ from typing import Any, cast
 import pytest
 
 from claude_agent_py import Allow, Deny
+from claude_agent_py.cli import read_form
 from claude_agent_py.permissions import (
     Accept,
     Answers,
@@ -195,7 +196,7 @@ def test_an_answer_that_does_not_fit(content: dict[str, Any], field: str, says: 
 
 def test_what_a_person_typed_becomes_values() -> None:
     texts = {"name": " Ada ", "age": "36", "weight": "1.5", "ok": "No", "tags": "x", "color": "", "mail": "a@b"}
-    assert Form.of(SCHEMA).convert(texts) == {
+    assert read_form(Form.of(SCHEMA), texts) == {
         "name": "Ada",
         "age": 36,
         "weight": 1.5,
@@ -204,10 +205,10 @@ def test_what_a_person_typed_becomes_values() -> None:
         "mail": "a@b",
     }
     with pytest.raises(FormError) as caught:
-        Form.of(SCHEMA).convert({"name": "Ada", "age": "old", "ok": "maybe"})
+        read_form(Form.of(SCHEMA), {"name": "Ada", "age": "old", "ok": "maybe"})
     assert caught.value.problems == {"age": "must be a number", "ok": "must be yes or no"}
     with pytest.raises(FormError, match="not a field of the form"):
-        Form.of(SCHEMA).convert({"name": "Ada", "shoe": "42"})
+        read_form(Form.of(SCHEMA), {"name": "Ada", "shoe": "42"})
 
 
 # Elicitation and dialogs -----------------------------------------------------------------------------------------

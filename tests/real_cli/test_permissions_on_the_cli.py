@@ -429,7 +429,8 @@ async def test_a_prompt_waits_for_a_person_until_an_interrupt_withdraws_it() -> 
 
 OTHER_PROCESS = """
 import sys
-from claude_agent_py.permissions import SQLiteInbox, read_typed
+from claude_agent_py.cli import read_typed
+from claude_agent_py.permissions import SQLiteInbox
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, "|", interaction.task_description)
 assert interaction.resolve(read_typed(interaction, sys.argv[2:]))

@@ -166,7 +166,7 @@ class ChatApp(App[None]):
 
     def on_question_panel_answered(self, message: QuestionPanel.Answered) -> None:
         """Show the next question without waiting for the session to report that this one is answered."""
-        self.conversation.pending = [other for other in self.conversation.pending if other is not message.interaction]
+        self.conversation.answered(message.question)
         self._show_question()
 
     def _refresh_status(self) -> None:

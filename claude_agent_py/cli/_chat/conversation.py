@@ -1,22 +1,23 @@
-"""`Conversation`: the entries of a chat, built from the items of `Client.events()`. Independent of the terminal.
+"""`Conversation`: the entries of a chat, a view of `Client.events()` and of its journal. Independent of the terminal.
 
 Text of agents, tools and tasks is stripped of control characters.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
+from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py._journal.text import TextFold
-from claude_agent_py.cli._chat.approvals import build_diff, shorten
-from claude_agent_py.cli.live_tree import MARKS
+from claude_agent_py.cli.diffs import build_diff, shorten
+from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import describe_call
-from claude_agent_py.cli.terminal import one_line
-from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
+from claude_agent_py.cli.terminal import MARKS, one_line
+from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
-from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import (
     ConversationResetMessage,
@@ -85,20 +86,18 @@ class Conversation:
 
     def __init__(self, *, model: str = "", permission_mode: str = "") -> None:
         self.entries: list[Entry] = []
-        self.pending: list[Interaction] = []
+        self.pending: list[OpenQuestion] = []
         self.model = model
         self.permission_mode = permission_mode
         self.spent = Spent()
         self.activity = ""
-        self._fold = TextFold()
+        self._journal = Journal()
+        self._text = TextFold()
         self._answer: Entry | None = None
         """The answer in progress."""
         self._calls: dict[str, Entry] = {}
         self._descriptions: dict[str, str] = {}
         """The descriptions of tasks, by id."""
-        self._earlier = Spent()
-        """What earlier CLI processes have spent."""
-        self._is_new_process = False
         self._unanswered = 0
         self._is_running = False
 
@@ -122,10 +121,12 @@ class Conversation:
         """Add a line about the session."""
         return self._add("error" if is_error else "notice", displayable(text, NOTICE_CHARS))
 
+    def answered(self, question: OpenQuestion) -> None:
+        """Record that the user has answered, without waiting for the session to report it."""
+        self.pending = [other for other in self.pending if other is not question]
+
     def end_process(self) -> None:
         """Record that the CLI process has exited."""
-        self._earlier = self.spent
-        self._is_new_process = True
         self._is_running = False
         self._answer = None
         self.activity = ""
@@ -154,13 +155,14 @@ class Conversation:
 
     def apply(self, event: object) -> list[Entry]:
         """Apply an item of `Client.events()`, and return the new and changed entries."""
-        changed = [self._on_text(piece) for piece in self._fold.feed(event)]
+        changed = [self._on_text(piece) for piece in self._text.feed(event)]
         if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:
             changed[0].is_plain = True
             self._answer = None
-        handle = _HANDLERS.get(type(event))
-        if handle is not None:
-            changed.extend(handle(self, event) or ())
+        for item in (*self._journal.feed(event), event):
+            handle = _HANDLERS.get(type(item))
+            if handle is not None:
+                changed.extend(handle(self, item) or ())
         return list(dict.fromkeys(changed))
 
     def _add(self, kind: Kind, text: str, mark: str = "") -> Entry:
@@ -183,58 +185,49 @@ class Conversation:
         if isinstance(message.event, MessageStartEvent) and message.parent_tool_use_id is None:
             self._answer = None
 
-    def _on_assistant(self, message: AssistantMessage) -> Iterator[Entry]:
-        if message.is_subagent:
+    def _on_call(self, fact: CallStarted) -> Iterator[Entry]:
+        if fact.agent != MAIN:
             return
-        for call in message.tool_uses:
-            yield self._on_call(call)
-
-    def _on_call(self, call: ToolUseBlock) -> Entry:
+        call = fact.call
         changes = build_diff(call.name, call.input)
         path = call.input.get("file_path") or call.input.get("notebook_path")
         line = displayable(f"{call.name} {path}", LINE_CHARS) if changes else describe_call(call)
         entry = self._add("tool", line, "→")
         self._calls[call.id] = entry
         entry.changes = shorten(changes, CHANGED_LINES)
-        return entry
+        yield entry
 
-    def _on_user(self, message: UserMessage) -> Iterator[Entry]:
-        if message.is_subagent:
+    def _on_call_end(self, fact: CallEnded) -> Iterator[Entry]:
+        entry = self._calls.pop(fact.id, None)
+        if entry is None:
             return
-        for result in message.tool_results:
-            entry = self._calls.pop(result.tool_use_id, None)
-            if entry is not None:
-                yield self._on_result(entry, result)
-        # The CLI sends the output of a slash command as a user message.
-        text = message.text.strip()
-        if text.startswith(STDOUT[0]):
-            yield self.notice(text.removeprefix(STDOUT[0]).removesuffix(STDOUT[1]).strip())
-
-    def _on_result(self, entry: Entry, result: ToolResultBlock) -> Entry:
+        result = fact.result
         entry.mark = "✗" if result.is_error else "✓"
-        if result.is_error or entry.text.startswith("Bash"):
+        if result.is_error or fact.call.name.startswith("Bash"):
             lines = [displayable(line, LINE_CHARS) for line in result.text.strip().splitlines()]
             more = [f"… {len(lines) - OUTPUT_LINES} more lines"] if len(lines) > OUTPUT_LINES else []
             entry.output = lines[:OUTPUT_LINES] + more
-        return entry
+        yield entry
+
+    def _on_user(self, message: UserMessage) -> Iterator[Entry]:
+        # The CLI sends the output of a slash command as a user message.
+        text = message.text.strip()
+        if text.startswith(STDOUT[0]) and not message.is_subagent:
+            yield self.notice(text.removeprefix(STDOUT[0]).removesuffix(STDOUT[1]).strip())
 
     def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
         self._answer = None
         self.activity = ""
         self._is_running = False
-        self._count(float(message.total_cost_usd), message.model_usage.values())
+        # The totals of a new process may begin at 0, or continue those of the process before it.
+        total = Spent(float(message.total_cost_usd), _count_tokens(message.model_usage))
+        added = message.model_usage_since_last_result or {}
+        cost = self.spent.cost_usd + sum(float(used.cost_usd) for used in added.values())
+        self.spent = max(total, Spent(cost, self.spent.tokens + _count_tokens(added)), key=lambda spent: spent.tokens)
         if str(message.terminal_reason).startswith("aborted"):
             yield self.notice("interrupted")
         elif message.is_error:
             yield self.notice(message.error_text or str(message.subtype), is_error=True)
-
-    def _count(self, cost_usd: float, usage: Iterable[ModelUsage]) -> None:
-        tokens = int(sum(getattr(used, name) for used in usage for name in TOKEN_FIELDS))
-        if self._is_new_process and tokens >= self._earlier.tokens:
-            # The totals did not fall, so the earlier process stored its totals and the new one continues from them.
-            self._earlier = Spent()
-        self._is_new_process = False
-        self.spent = Spent(self._earlier.cost_usd + cost_usd, self._earlier.tokens + tokens)
 
     def _on_init(self, message: InitMessage) -> None:
         # Each turn begins with an init message.
@@ -253,10 +246,10 @@ class Conversation:
         self.activity = f"API error{status}, attempt {message.attempt} of {message.max_retries}"
 
     def _on_opened(self, event: InteractionOpened) -> None:
-        self.pending.append(event.interaction)
+        self.pending.append(OpenQuestion(event.interaction))
 
     def _on_settled(self, event: InteractionSettled) -> None:
-        self.pending = [other for other in self.pending if other is not event.interaction]
+        self.pending = [question for question in self.pending if question.interaction is not event.interaction]
 
     def _on_task_started(self, event: TaskStarted) -> None:
         self._descriptions[event.task_id] = event.description
@@ -276,9 +269,14 @@ class Conversation:
         yield self._add("task", one_line(line, LINE_CHARS), MARKS[outcome.status][0])
 
 
+def _count_tokens(usage: Mapping[str, ModelUsage]) -> int:
+    return int(sum(getattr(used, name) for used in usage.values() for name in TOKEN_FIELDS))
+
+
 _HANDLERS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry] | None]]] = {
     StreamEventMessage: Conversation._on_stream,
-    AssistantMessage: Conversation._on_assistant,
+    CallStarted: Conversation._on_call,
+    CallEnded: Conversation._on_call_end,
     UserMessage: Conversation._on_user,
     ResultMessage: Conversation._on_turn_end,
     InitMessage: Conversation._on_init,

@@ -4,66 +4,51 @@ import os
 import signal
 import sys
 import threading
-from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py._base.event_loop import Wakeup
-from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._base.event_loop import from_any_thread
+from claude_agent_py._base.streams import RepeatingEvent, Stream
 from claude_agent_py._connection.runs.result import RunError
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
-from claude_agent_py.cli._chat.approvals import QuestionText, allow, answer, deny, describe_question
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
+from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
-from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import ResultMessage
 
 
-class TypedLines:
+class TypedLines(Stream[str]):
     """The lines of stdin, read in a daemon thread, which does not delay the exit of the program."""
 
-    def __init__(self) -> None:
-        self._lines: deque[str | None] = deque()
-        self._wakeup = Wakeup()
-        self._thread: threading.Thread | None = None
+    def start(self) -> None:
+        """Start to read."""
+        arguments = from_any_thread(self.put), from_any_thread(self.close)
+        threading.Thread(target=_read_stdin, args=arguments, name="stdin of the chat", daemon=True).start()
 
-    async def next(self) -> str | None:
-        """Return the next line, or None at the end of the input."""
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._read, name="stdin of the chat", daemon=True)
-            self._thread.start()
-        while not self._lines:
-            self._wakeup = Wakeup()
-            if not self._lines:
-                await self._wakeup.wait()
-        return self._lines[0] if self._lines[0] is None else self._lines.popleft()
 
-    def _read(self) -> None:
-        """Read the file descriptor. `sys.stdin` would hold the lock of its buffer when the program exits."""
-        lines = Lines()
-        try:
-            while data := os.read(0, 65536):
-                self._put(*lines.feed(data))
-            self._put(*lines.feed(b"\n"))
-        except OSError:
-            # The terminal was closed.
-            pass
-        self.end()
-
-    def _put(self, *lines: bytes) -> None:
-        self._lines.extend(line.decode("utf-8", errors="replace") for line in lines)
-        self._wakeup.set()
-
-    def end(self) -> None:
-        """End the input, from any thread."""
-        self._lines.append(None)
-        self._wakeup.set()
+def _read_stdin(put: Callable[[str], object], close: Callable[[], object]) -> None:
+    """Read the file descriptor. `sys.stdin` would hold the lock of its buffer when the program exits."""
+    lines = Lines()
+    data: bytes | None = None
+    # The event loop may be closed.
+    with suppress(RuntimeError):
+        while data != b"":
+            try:
+                data = os.read(0, 65536)
+            except OSError:
+                # The terminal was closed.
+                data = b""
+            for line in lines.feed(data or b"\n"):
+                put(line.decode("utf-8", errors="replace"))
+        close()
 
 
 INTERRUPTED: Final = 130
@@ -112,16 +97,14 @@ class LineChat:
         self._open: Entry | None = None
         """The answer whose last line is incomplete."""
         self._shown_parts = 0
-        self._shown_question: Interaction | None = None
+        self._shown_question: OpenQuestion | None = None
         """The question on display."""
-        self._question = QuestionText("")
-        self._texts: list[str] = []
-        """The answers so far, if the model asks several questions."""
 
     # Input -----------------------------------------------------------------------------------------------------
 
     async def read_input(self, first: str | None, group: object) -> None:
         """Send each line as a prompt, or as the answer to a pending question, until the input or the session ends."""
+        self._typed.start()
         if first:
             self._send(first, group)
         while not self.has_ended.is_set():
@@ -130,7 +113,7 @@ class LineChat:
                 continue
             if sys.stdin.isatty() and not self._conversation.pending:
                 print("> ", end="", file=sys.stderr, flush=True)
-            line = await self._typed.next()
+            line = await anext(self._typed, None)
             if self.has_ended.is_set():
                 return
             if self._conversation.pending:
@@ -176,77 +159,37 @@ class LineChat:
 
     # Answers --------------------------------------------------------------------------------------------------
 
-    def _answer(self, interaction: Interaction, line: str | None) -> None:
-        if line is None:
-            deny(interaction, INPUT_ENDED)
-            self._remove_question(interaction)
-            return
+    def _answer(self, question: OpenQuestion, line: str | None) -> None:
         try:
-            if self._submit(interaction, line.strip()):
-                self._remove_question(interaction)
+            if line is None:
+                question.deny(INPUT_ENDED)
+            elif not question.type(line.strip()):
+                self._ask_step(question)
+                return
         except ValueError as error:
             self.say(displayable(str(error)))
-
-    def _submit(self, interaction: Interaction, text: str) -> bool:
-        """Answer a question. Return False if further answers are needed.
-
-        Raises:
-            ValueError: The text is not a valid answer.
-        """
-        if self._question.is_decision:
-            self._decide(interaction, text)
-            return True
-        if not text:
-            raise ValueError("an answer must not be empty")
-        self._texts.append(text)
-        if len(self._texts) < len(self._question.steps):
-            self._ask_step()
-            return False
-        texts = self._texts
-        self._texts = []
-        answer(interaction, texts)
-        return True
-
-    def _decide(self, interaction: Interaction, text: str) -> None:
-        word, _, reason = text.partition(" ")
-        if word.lower() in ("y", "yes"):
-            allow(interaction)
-        elif word.lower() in ("a", "always") and self._question.always:
-            allow(interaction, always=True)
-        elif word.lower() in ("n", "no"):
-            deny(interaction, reason)
         else:
-            always = " or a" if self._question.always else ""
-            raise ValueError(f"answer with y, n [why]{always}")
-
-    def _remove_question(self, interaction: Interaction) -> None:
-        """Show the next question without waiting for the session to report that this one is answered."""
-        self._conversation.pending = [other for other in self._conversation.pending if other is not interaction]
-        self._ask()
+            self._conversation.answered(question)
+            self._ask()
 
     def _ask(self) -> None:
         """Show the oldest question, unless it is already on display."""
         pending = self._conversation.pending
-        oldest = pending[0] if pending else None
-        if oldest is self._shown_question:
+        question = pending[0] if pending else None
+        is_new, self._shown_question = question is not self._shown_question, question
+        if question is None or not is_new:
             return
-        self._shown_question = oldest
-        self._texts = []
-        if oldest is None:
-            return
-        question = describe_question(oldest)
-        self._question = question
         self.say(f"? {question.title}")
         for line in (*question.lines, *question.markdown.splitlines(), *question.diff):
             self.say(f"    {line}")
-        if question.is_decision:
+        self._ask_step(question)
+
+    def _ask_step(self, question: OpenQuestion) -> None:
+        step = question.step
+        if step is None:
             always = f"; a: always, {question.always}" if question.always else ""
             self.say(f"  y: once{always}; n [why]: no")
-        else:
-            self._ask_step()
-
-    def _ask_step(self) -> None:
-        step = self._question.steps[len(self._texts)]
+            return
         if step.text:
             self.say(f"  {step.text}")
         for line in step.lines:
@@ -272,7 +215,7 @@ class LineChat:
             self._end_line()
             self.has_ended.set()
             self._changed.set()
-            self._typed.end()
+            self._typed.close()
 
     def say(self, text: str) -> None:
         """Print a text to stderr."""

@@ -4,6 +4,7 @@ import shlex
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar, Final
 
 from rich.text import Text
@@ -20,14 +21,11 @@ from claude_agent_py.cli._dashboard.rows import Row, count_sessions
 from claude_agent_py.cli._dashboard.session_content import ConversationView, open_in_browser, write_timeline
 from claude_agent_py.cli._dashboard.termination import terminate_tree
 from claude_agent_py.cli._dashboard.tree import RowTree, render_heading
-from claude_agent_py.cli.interactions import list_details
+from claude_agent_py.cli.questions import DECISIONS, list_details
 from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.typed_answers import HELP, read_typed
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.typed_answers import HELP, read_typed
-
-DECISIONS = frozenset({"permission", "plan"})
-"""The kinds of questions whose answer is to allow or deny."""
 
 
 class AnswerScreen(ModalScreen[Any]):
@@ -185,43 +183,34 @@ class Dashboard(App[None]):
         self._every = every
         self._heading = Static(id="heading")
         self._tree = RowTree(id="rows")
-        self._conversation = ConversationView(model.fleet, self._work)
+        self._conversation = ConversationView(self._work)
         self._details = Static(id="details")
         self._problems = Static(id="problems")
         self._field = Input(placeholder="filter", id="filter")
-        self._is_closing = threading.Event()
-        self._wakeups = {name: threading.Event() for name in model.sources}
+        self._reading: set[str] = set()
+        """The sources that threads read now."""
         self._filter = ""
 
     def compose(self) -> ComposeResult:
         yield from (self._heading, self._tree, self._conversation, self._details, self._problems, self._field, Footer())
 
     def on_mount(self) -> None:
-        """Start the threads that read the sources."""
-        for name in self.model.sources:
-            threading.Thread(target=self._poll_source, args=(name,), daemon=True, name=f"watch {name}").start()
+        """Read the sources, now and regularly."""
+        self._poll()
+        self.set_interval(self._every, self._poll)
         self.set_interval(1.0, self._tree.refresh_times)
         self._tree.focus()
 
-    def on_unmount(self) -> None:
-        """End the threads. A thread that waits for a database ends with the program."""
-        self._is_closing.set()
-        self._poll_now()
-
     # Sources ---------------------------------------------------------------------------------------------------------
 
-    def _poll_source(self, name: str) -> None:
-        wakeup = self._wakeups[name]
-        while not self._is_closing.is_set():
-            wakeup.clear()
-            self.call_later(self._apply_state, name, self.model.read_source(name))
-            wakeup.wait(self._every)
-
-    def _poll_now(self) -> None:
-        for wakeup in self._wakeups.values():
-            wakeup.set()
+    def _poll(self) -> None:
+        """Read each source in a thread, except for those that are being read."""
+        for name in self.model.sources.keys() - self._reading:
+            self._reading.add(name)
+            self._work(partial(self.model.read_source, name), partial(self._apply_state, name))
 
     def _apply_state(self, name: str, state: SourceState) -> None:
+        self._reading.discard(name)
         self.model.states[name] = state
         self._draw()
 
@@ -286,7 +275,7 @@ class Dashboard(App[None]):
 
         def report(was_first: bool) -> None:
             self._say("answered" if was_first else "too late: already answered or withdrawn")
-            self._poll_now()
+            self._poll()
 
         self._work(lambda: question.resolve(value), report)
 
@@ -295,13 +284,12 @@ class Dashboard(App[None]):
         row = self._get_row()
         if row is None:
             return
-        fleet = self.model.fleet
         process = row.process
         if row.kind == "task":
             self._say(NO_TASK, "warning")
-        elif row.fleet_id and fleet is not None:
+        elif row.cancel is not None:
             text = f"Cancel {row.title} permanently, with all its prompts?"
-            self._confirm(text, "Cancel it", lambda: fleet.cancel(row.fleet_id), "cancelled")
+            self._confirm(text, "Cancel it", row.cancel, "cancelled")
         elif process is not None:
             text = (
                 f"End {row.title}?\n\nThis ends process {process.pid} and everything it started. "
@@ -322,7 +310,7 @@ class Dashboard(App[None]):
 
         def report(did: bool) -> None:
             self._say(done if did else "it has already ended")
-            self._poll_now()
+            self._poll()
 
         self.push_screen(ConfirmScreen(text, verb), act)
 
@@ -335,7 +323,7 @@ class Dashboard(App[None]):
         self._work(lambda: self._write_timeline(row), self._report_timeline)
 
     def _write_timeline(self, row: Row) -> tuple[str, bool]:
-        path = write_timeline(row, self.model.fleet, self.model.config_dir)
+        path = write_timeline(row, self.model.config_dir)
         return path, open_in_browser(path)
 
     def _report_timeline(self, result: tuple[str, bool]) -> None:

@@ -1,24 +1,25 @@
-"""`FleetView`: the sessions of a fleet, read from its database. It never creates the database."""
+"""`FleetView`: the sessions of a fleet, read from its database. It never creates the database.
+
+Imported only for a fleet, because SQLAlchemy takes time to load.
+"""
 
 import json
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import anyio
 
-from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
+from claude_agent_py.cli._dashboard.rows import MAX_SESSIONS, Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.fleet import Fleet, FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo, _rows
+from claude_agent_py.fleet._inbox import FleetInteraction
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS
 
-if TYPE_CHECKING:
-    from claude_agent_py.fleet import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
-
 LIVE: Final = ("running", "waiting", "queued")
-MAX_SESSIONS: Final = 500
-"""The maximum number of shown sessions per state."""
 MAX_EVENTS: Final = 500
 """The maximum number of events in one query."""
 MAX_READS: Final = 300
@@ -31,17 +32,12 @@ class FleetView:
     """The sessions of a fleet.
 
     Args:
-        url: The URL of the database.
+        fleet: The fleet.
         is_all: Whether to include idle, failed and cancelled sessions.
-
-    Raises:
-        OptionsError: The URL is invalid, or the extra `fleet` is not installed.
     """
 
-    def __init__(self, url: str, *, is_all: bool = False) -> None:
-        from claude_agent_py.fleet import Fleet
-
-        self.fleet: Fleet = Fleet(url, create=False)
+    def __init__(self, fleet: Fleet, *, is_all: bool = False) -> None:
+        self.fleet = fleet
         self.name: str = self.fleet.database.engine.url.set(query={}).render_as_string()
         self._states: tuple[str | None, ...] = (None,) if is_all else LIVE
         self._outcomes: dict[tuple[str, int], FleetOutcome] = {}
@@ -59,9 +55,6 @@ class FleetView:
         return anyio.run(self._refresh)
 
     async def _refresh(self) -> tuple[list[Row], Sequence[Interaction]]:
-        from claude_agent_py.fleet import _rows
-        from claude_agent_py.fleet._inbox import FleetInteraction
-
         self._reads = 0
         infos: list[FleetSessionInfo] = []
         for state in self._states:
@@ -75,12 +68,10 @@ class FleetView:
         self._tasks = {session_id: self._tasks.get(session_id) or _Tasks() for session_id in running}
         for session_id, tasks in self._tasks.items():
             await self._read_task_events(running[session_id], tasks)
-        rows = [_build_row(info, await self._load_spent(info), self._tasks.get(info.cli_session_id)) for info in infos]
+        rows = [self._build_row(info, await self._load_spent(info)) for info in infos]
         return rows, [FleetInteraction(self.fleet.database, row) for row in questions]
 
-    async def _read_task_events(self, info: "FleetSessionInfo", tasks: "_Tasks") -> None:
-        from claude_agent_py.fleet import _rows
-
+    async def _read_task_events(self, info: FleetSessionInfo, tasks: "_Tasks") -> None:
         while tasks.after < info.events:
             events = await self._query(_rows.load_task_events, info.id, tasks.after, MAX_EVENTS)
             for event in events:
@@ -91,10 +82,8 @@ class FleetView:
     async def _query(self, work: Callable[..., T], *args: object) -> T:
         return await self.fleet.database.read(work, *args, patience=0.0)
 
-    async def _load_spent(self, info: "FleetSessionInfo") -> Spent:
+    async def _load_spent(self, info: FleetSessionInfo) -> Spent:
         """Return the tokens and the cost of the finished runs."""
-        from claude_agent_py.fleet import _rows
-
         outcomes: list[FleetOutcome] = []
         for number in range(1, info.runs + 1):
             outcome = self._outcomes.get((info.cli_session_id, number))
@@ -109,17 +98,7 @@ class FleetView:
             outcomes.append(outcome)
         return _sum_outcomes(outcomes)
 
-    def messages(self, session_id: str, last: int | None = None) -> list[object]:
-        """Return the messages of a session, all or only from the last events. Blocks.
-
-        Raises:
-            FleetError: The database does not respond.
-        """
-        return anyio.run(self._load_messages, session_id, last)
-
     async def _load_messages(self, session_id: str, last: int | None) -> list[object]:
-        from claude_agent_py.fleet import _rows
-
         info = await self._query(_rows.load_info, session_id)
         after = 0 if last is None else max(0, info.events - last)
         messages: list[object] = []
@@ -132,13 +111,28 @@ class FleetView:
             messages += [decode(frame, report=False) for frame in frames]
         return messages
 
-    def cancel(self, session_id: str) -> bool:
-        """Cancel a session permanently. Return False if it has already ended. Blocks.
-
-        Raises:
-            FleetError: The database does not respond.
-        """
-        return anyio.run(partial(self.fleet.session(session_id).cancel, "cancelled from the dashboard"))
+    def _build_row(self, info: FleetSessionInfo, spent: Spent) -> Row:
+        about = []
+        if info.worker:
+            about.append(f"on {info.worker}")
+        if info.reason:
+            about.append(info.reason)
+        row = Row(
+            key=f"fleet:{info.id}",
+            kind="fleet_session",
+            title=one_line(f"{info.id} ({info.agent})"),
+            state=info.state,
+            since=info.created_at,
+            spent=spent,
+            about=tuple(one_line(fact) for fact in about),
+            session_id=info.cli_session_id,
+            fleet_id=info.id,
+            load_messages=lambda last: anyio.run(self._load_messages, info.id, last),
+            cancel=partial(anyio.run, self.fleet.session(info.id).cancel, "cancelled from the dashboard"),
+            facts={"kind": "fleet", **info.to_dict(), "tasks": []},
+        )
+        tasks = self._tasks.get(info.cli_session_id)
+        return row if tasks is None else replace(row, children=tasks.rows(row))
 
 
 class _Tasks:
@@ -150,7 +144,7 @@ class _Tasks:
         self.running: dict[str, FleetEvent] = {}
         """The `started` event of each task, by task id."""
 
-    def apply(self, event: "FleetEvent") -> None:
+    def apply(self, event: FleetEvent) -> None:
         self.after = event.number
         if event.kind == "state":
             # The session may run in another process now, which reports its own tasks.
@@ -160,50 +154,30 @@ class _Tasks:
         elif event.data.get("event") == "finished":
             self.running.pop(str(event.data.get("task_id")), None)
 
-    def rows(self, session_id: str) -> tuple[Row, ...]:
-        tasks = {task_id: _build_task_row(session_id, task_id, event) for task_id, event in self.running.items()}
+    def rows(self, session: Row) -> tuple[Row, ...]:
+        """Return the rows of the tasks, below the row of the session."""
+        tasks = {
+            task_id: Row(
+                key=f"{session.key}:{task_id}",
+                kind="task",
+                title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
+                state="running",
+                since=event.at,
+                about=(one_line(task_id),),
+                fleet_id=session.fleet_id,
+                load_messages=session.load_messages,
+            )
+            for task_id, event in self.running.items()
+        }
         return nest_tasks(tasks, {task_id: event.data.get("parent_id") for task_id, event in self.running.items()})
 
 
-def _build_task_row(session_id: str, task_id: str, event: "FleetEvent") -> Row:
-    return Row(
-        key=f"fleet:{session_id}:{task_id}",
-        kind="task",
-        title=one_line(f"{event.data.get('description') or ''} ({event.data.get('type')})"),
-        state="running",
-        since=event.at,
-        about=(one_line(task_id),),
-        fleet_id=session_id,
-    )
-
-
-def _sum_outcomes(outcomes: "Sequence[FleetOutcome]", *, is_partial: bool = False) -> Spent:
+def _sum_outcomes(outcomes: Sequence[FleetOutcome], *, is_partial: bool = False) -> Spent:
     cost = sum(outcome.cost_usd for outcome in outcomes)
     return Spent(sum(map(_count_tokens, outcomes)), cost or None, is_partial=is_partial)
 
 
-def _count_tokens(outcome: "FleetOutcome") -> int:
+def _count_tokens(outcome: FleetOutcome) -> int:
     usage = outcome.usage or {}
     counts = [usage.get(name) for name in TOKEN_FIELDS]
     return sum(count for count in counts if isinstance(count, int))
-
-
-def _build_row(info: "FleetSessionInfo", spent: Spent, tasks: _Tasks | None) -> Row:
-    about = []
-    if info.worker:
-        about.append(f"on {info.worker}")
-    if info.reason:
-        about.append(info.reason)
-    return Row(
-        key=f"fleet:{info.id}",
-        kind="fleet_session",
-        title=one_line(f"{info.id} ({info.agent})"),
-        state=info.state,
-        since=info.created_at,
-        spent=spent,
-        about=tuple(one_line(fact) for fact in about),
-        children=() if tasks is None else tasks.rows(info.id),
-        session_id=info.cli_session_id,
-        fleet_id=info.id,
-        facts={"kind": "fleet", **info.to_dict(), "tasks": []},
-    )

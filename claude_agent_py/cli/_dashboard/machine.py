@@ -5,14 +5,18 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.proc import contents
+from claude_agent_py._journal.facts import CallStarted
+from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending, add_counts
 from claude_agent_py.cli._dashboard.rows import Row, Spent, nest_tasks
 from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.sessions.entries import stored_frames
 from claude_agent_py.sessions.folders import AnyPath, find_session, regular_file
 from claude_agent_py.sessions.index import describe_session, list_sessions
 from claude_agent_py.sessions.lines import Snapshot
@@ -24,6 +28,7 @@ from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 _MAX_CALLS: Final = 100
@@ -54,7 +59,7 @@ class TranscriptTailer:
         """The last cost that the CLI recorded, or an empty one."""
         self._lines = Lines()
         self._spending = Spending()
-        self._calls: dict[str, str] = {}
+        self._journal = Journal()
 
     @property
     def by_model(self) -> dict[str, Counts]:
@@ -64,7 +69,8 @@ class TranscriptTailer:
     @property
     def calls(self) -> str:
         """The tool calls in progress."""
-        return ", ".join(self._calls.values())
+        calls = (fact.call for fact in self._journal.open if isinstance(fact, CallStarted))
+        return ", ".join(map(_describe_call, islice(calls, _MAX_CALLS)))
 
     def read_new(self, deadline: float) -> bool:
         """Read new lines until the deadline on the monotonic clock. Return whether there were any.
@@ -98,17 +104,14 @@ class TranscriptTailer:
         self._ledger.read(message, self._agent_id)
         if isinstance(message, AssistantMessage):
             self._spending.add_message(message)
-            for call in message.tool_uses:
-                if len(self._calls) < _MAX_CALLS:
-                    argument = call.input.get("file_path") or next(iter(call.input.values()), "")
-                    self._calls[call.id] = one_line(f"{call.name} {argument}", 40)
-            return
-        results = message.tool_results
-        if not results and not message.is_synthetic:
-            # A new prompt. Interrupted calls of the last turn never get a result.
-            self._calls.clear()
-        for result in results:
-            self._calls.pop(result.tool_use_id, None)
+        # In its own transcript, each agent is the main one.
+        for frame, at, is_sent in stored_frames("", [message.replace(agent_id=None)], ()):
+            self._journal.feed(frame, at, sent=is_sent)
+
+
+def _describe_call(call: ToolUseBlock) -> str:
+    argument = call.input.get("file_path") or next(iter(call.input.values()), "")
+    return one_line(f"{call.name} {argument}", 40)
 
 
 def _is_message(line: bytes) -> bool:

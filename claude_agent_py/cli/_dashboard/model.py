@@ -5,14 +5,18 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.cli._dashboard.fleet import MAX_SESSIONS, FleetView
 from claude_agent_py.cli._dashboard.machine import REFRESH_SECONDS, Machine
-from claude_agent_py.cli._dashboard.rows import Row
+from claude_agent_py.cli._dashboard.rows import MAX_SESSIONS, Row
+from claude_agent_py.cli.fleet import open_fleet
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
+
+if TYPE_CHECKING:
+    from claude_agent_py.cli._dashboard.fleet import FleetView
 
 
 class InboxView:
@@ -98,7 +102,7 @@ class DashboardModel:
         seconds: float = REFRESH_SECONDS,
     ) -> None:
         machine = Machine(config_dir, seconds)
-        self.fleet: FleetView | None = FleetView(fleet, is_all=is_all) if fleet else None
+        self.fleet = _open_fleet(fleet, is_all=is_all) if fleet else None
         self.inbox: InboxView | None = InboxView(inbox) if inbox else None
         self.config_dir = config_dir
         self.sources: dict[str, ReadSource] = {"machine": lambda: (machine.refresh(), ())}
@@ -144,7 +148,7 @@ class DashboardModel:
             rows.append(build_inbox_row(self.inbox.name, others, inbox.problem))
         return [*rows, *group_by_host(local.values())]
 
-    def _build_fleet_row(self, fleet: FleetView, local: dict[str, Row]) -> Row:
+    def _build_fleet_row(self, fleet: "FleetView", local: dict[str, Row]) -> Row:
         """Return the row of the fleet with its sessions. Removes the sessions of the fleet from `local`."""
         source = self.states["fleet"]
         questions = _group_by_session(source.questions)
@@ -159,6 +163,13 @@ class DashboardModel:
         count = len(fleet.workers)
         summary = source.problem or ("1 worker" if count == 1 else f"{count} workers")
         return Row(key="fleet", kind="fleet", title=fleet.name, about=(summary, *about), children=tuple(children))
+
+
+def _open_fleet(url: str, *, is_all: bool) -> "FleetView":
+    fleet = open_fleet(url)
+    from claude_agent_py.cli._dashboard.fleet import FleetView  # needs the extra `fleet`, unlike this module
+
+    return FleetView(fleet, is_all=is_all)
 
 
 def _group_by_session(questions: Iterable[Interaction]) -> dict[str, list[Interaction]]:

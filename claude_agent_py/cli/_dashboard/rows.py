@@ -1,28 +1,20 @@
 """`Row`: a line of the dashboard, with its children."""
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.transport.processes import ProcessID
 from claude_agent_py.wire.base import JSONObject
 
 Kind: TypeAlias = Literal["host", "session", "task", "fleet", "fleet_session", "inbox", "question"]
 
-MARKS: Final[Mapping[str, tuple[str, str]]] = {
-    "asks": ("?", "bold yellow"),
-    "waiting": ("‖", "yellow"),
-    "busy": ("●", "cyan"),
-    "running": ("●", "cyan"),
-    "queued": ("·", "blue"),
-    "failed": ("✗", "red"),
-    "cancelled": ("■", "magenta"),
-}
-"""The character and colour of each state. Other states are inactive."""
 LINE_CHARS: Final = 200
+MAX_SESSIONS: Final = 500
+"""The maximum number of shown sessions of a fleet per state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +67,10 @@ class Row:
     """The id of the fleet's session."""
     path: str = ""
     """The path of the transcript."""
+    load_messages: Callable[[int | None], list[object]] | None = field(default=None, compare=False, repr=False)
+    """Returns the last messages, or all, of a fleet's session. Blocks."""
+    cancel: Callable[[], bool] | None = field(default=None, compare=False, repr=False)
+    """Cancels a fleet's session permanently. Returns False if it has already ended. Blocks."""
     facts: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """The facts for `--json`."""
 

@@ -17,7 +17,6 @@ from rich.text import Text
 from textual.widgets import RichLog
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
-from claude_agent_py.cli._dashboard.fleet import FleetView
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import render_conversation
 from claude_agent_py.cli.terminal import one_line
@@ -35,7 +34,7 @@ MAX_BYTES: Final = 8_000_000
 _UNSAFE: Final = re.compile(r"[^\w.-]+", re.ASCII)
 
 
-def load_conversation(row: Row, fleet: FleetView | None) -> list[str]:
+def load_conversation(row: Row) -> list[str]:
     """Return the last lines of a conversation, safe to print in a terminal. Empty before the first message.
 
     Raises:
@@ -43,8 +42,8 @@ def load_conversation(row: Row, fleet: FleetView | None) -> list[str]:
     """
     if row.path:
         messages = _read_last_messages(row.path)[::-1]
-    elif row.fleet_id and fleet is not None:
-        messages = fleet.messages(row.fleet_id, last=MAX_MESSAGES)
+    elif row.load_messages is not None:
+        messages = row.load_messages(MAX_MESSAGES)
     else:
         messages = []
     return [displayable(line, 20_000) for line in render_conversation(messages)]
@@ -74,7 +73,7 @@ def _read_last_messages(path: str) -> list[object]:
     return messages
 
 
-def write_timeline(row: Row, fleet: FleetView | None, config_dir: str | None) -> str:
+def write_timeline(row: Row, config_dir: str | None) -> str:
     """Write the timeline of a session to a file that only this user can read, and return its path.
 
     Raises:
@@ -82,8 +81,8 @@ def write_timeline(row: Row, fleet: FleetView | None, config_dir: str | None) ->
     """
     if row.path:
         timeline = Timeline.from_session(get_session(row.session_id, config_dir=config_dir))
-    elif row.fleet_id and fleet is not None:
-        timeline = Timeline.from_messages(fleet.messages(row.fleet_id), title=row.title)
+    elif row.load_messages is not None:
+        timeline = Timeline.from_messages(row.load_messages(None), title=row.title)
     else:
         raise ClaudeAgentError("the session has no messages yet")
     name = _UNSAFE.sub("-", row.fleet_id or row.session_id)[:60]
@@ -116,13 +115,11 @@ class ConversationView(RichLog):
     """Shows the conversation of one session. Hidden if no session is selected.
 
     Args:
-        fleet: The fleet whose sessions can be shown.
         work: Runs blocking work in a thread.
     """
 
-    def __init__(self, fleet: FleetView | None, work: Work) -> None:
+    def __init__(self, work: Work) -> None:
         super().__init__(id="conversation", wrap=True, markup=False, highlight=False)
-        self._fleet = fleet
         self._work = work
         self.key: str | None = None
         """The key of the shown row."""
@@ -132,7 +129,7 @@ class ConversationView(RichLog):
 
     def toggle(self, row: Row | None) -> None:
         """Show the conversation of a row. Hide it if it is already shown, or if the row has no conversation."""
-        if row is not None and (row.path or row.fleet_id) and row.key != self.key:
+        if row is not None and (row.path or row.load_messages) and row.key != self.key:
             self.key = row.key
         else:
             self.key = None
@@ -154,7 +151,7 @@ class ConversationView(RichLog):
 
     def _read(self, row: Row) -> list[str]:
         try:
-            return load_conversation(row, self._fleet)
+            return load_conversation(row)
         except (ClaudeAgentError, OSError) as error:
             return [one_line(str(error), 300)]
 

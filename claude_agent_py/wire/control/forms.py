@@ -9,8 +9,6 @@ from claude_agent_py.wire.base import JSONObject
 
 FieldValue: TypeAlias = str | int | float | bool | list[str]
 
-_YES: Final = frozenset({"yes", "y", "true", "1", "on"})
-_NO: Final = frozenset({"no", "n", "false", "0", "off"})
 _FORMATS: Final = {
     "email": re.compile(r"[^@\s]+@[^@\s]+"),
     "uri": re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:\S+"),
@@ -88,22 +86,6 @@ class FormField:
             return f"must be some of {', '.join(self.choices)}"
         return _check_limits(len(value), self.schema, "minItems", "maxItems", "choices")
 
-    def convert(self, text: str) -> FieldValue:
-        """Parse a typed text. Multiple choices are separated by commas.
-
-        Raises:
-            ValueError: The text is not a number, or neither yes nor no.
-        """
-        match self.type:
-            case "integer" | "number":
-                return _parse_number(text.strip())
-            case "boolean":
-                return _parse_bool(text.strip().lower())
-            case "array":
-                return [part.strip() for part in text.split(",") if part.strip()]
-            case _:
-                return text.strip()
-
 
 @dataclass(frozen=True)
 class Form:
@@ -147,24 +129,6 @@ class Form:
             raise FormError(problems)
         return dict(content)
 
-    def convert(self, texts: Mapping[str, str]) -> JSONObject:
-        """Parse a typed answer, by field name. Empty texts are omitted.
-
-        Raises:
-            FormError: A text cannot be parsed, or the answer does not match the form.
-        """
-        content: JSONObject = {}
-        problems: dict[str, str] = {}
-        for name, text in texts.items():
-            try:
-                if text.strip():
-                    content[name] = self.fields[name].convert(text) if name in self.fields else text
-            except ValueError as error:
-                problems[name] = str(error)
-        if problems:
-            raise FormError(problems)
-        return self.check(content)
-
 
 # Reading the schema ----------------------------------------------------------------------------------------------
 
@@ -205,23 +169,3 @@ def _check_limits(amount: float, schema: Mapping[str, object], lowest: str, high
     if isinstance(high, int | float) and amount > high:
         return f"must be at most {high} {unit}".rstrip()
     return None
-
-
-# Parsing typed texts ---------------------------------------------------------------------------------------------
-
-
-def _parse_number(text: str) -> int | float:
-    try:
-        return int(text)
-    except ValueError:
-        pass
-    try:
-        return float(text)
-    except ValueError:
-        raise ValueError("must be a number") from None
-
-
-def _parse_bool(text: str) -> bool:
-    if text not in _YES | _NO:
-        raise ValueError("must be yes or no")
-    return text in _YES

@@ -5,6 +5,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from claude_agent_py.permissions.decisions import Allow, Deny
@@ -12,7 +13,9 @@ from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Completed, Dismissed, Kind
 from claude_agent_py.permissions.questions import Chosen
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
+from claude_agent_py.wire.control.forms import FieldValue, Form, FormError, FormField
 from claude_agent_py.wire.tools.questions import Question
 
 HELP: Final[Mapping[Kind, str]] = {
@@ -25,6 +28,8 @@ HELP: Final[Mapping[Kind, str]] = {
 
 _ALLOW: Final = frozenset({"allow", "approve", "yes", "y"})
 _DENY: Final = frozenset({"deny", "reject", "no", "n"})
+_YES: Final = frozenset({"yes", "y", "true", "1", "on"})
+_NO: Final = frozenset({"no", "n", "false", "0", "off"})
 
 
 def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
@@ -56,10 +61,10 @@ def _read_answers(interaction: Interaction, words: Sequence[str]) -> list[Chosen
         raise ValueError(
             f"there must be {len(questions)} answers, not {len(words)}; put an answer of several words in quotes"
         )
-    return [parse_choice(question, word) for question, word in zip(questions, words, strict=True)]
+    return [read_choice(question, word) for question, word in zip(questions, words, strict=True)]
 
 
-def parse_choice(question: Question, text: str) -> Chosen:
+def read_choice(question: Question, text: str) -> Chosen:
     """Parse the answer to a question: numbers of options, or free text."""
     parts = [part.strip() for part in text.split(",")]
     if not all(part.isdecimal() and 1 <= int(part) <= len(question.options) for part in parts):
@@ -74,12 +79,51 @@ def _read_elicitation(interaction: Interaction, words: Sequence[str]) -> Accept 
         pairs = [pair.partition("=") for pair in words[1:]]
         if not all(equals for _, equals, _ in pairs):
             raise ValueError(f"answer with: {HELP['elicitation']}")
-        return Accept(
-            cast(ElicitationRequest, interaction.subject).form.convert({name: value for name, _, value in pairs})
-        )
+        form = cast(ElicitationRequest, interaction.subject).form
+        return Accept(read_form(form, {name: value for name, _, value in pairs}))
     if word in ("decline", "cancel") and len(words) == 1:
         return Decline() if word == "decline" else Cancel()
     raise ValueError(f"answer with: {HELP['elicitation']}")
+
+
+def read_form(form: Form, texts: Mapping[str, str]) -> JSONObject:
+    """Parse a typed answer to a form, by field name. Empty texts are omitted.
+
+    Raises:
+        FormError: A text cannot be parsed, or the answer does not match the form.
+    """
+    content: JSONObject = {}
+    problems: dict[str, str] = {}
+    for name, text in texts.items():
+        try:
+            if text.strip():
+                content[name] = _read_field(form.fields[name], text.strip()) if name in form.fields else text
+        except ValueError as error:
+            problems[name] = str(error)
+    if problems:
+        raise FormError(problems)
+    return form.check(content)
+
+
+def _read_field(field: FormField, text: str) -> FieldValue:
+    match field.type:
+        case "integer" | "number":
+            return _read_number(text)
+        case "boolean":
+            if text.lower() not in _YES | _NO:
+                raise ValueError("must be yes or no")
+            return text.lower() in _YES
+        case "array":
+            return [part.strip() for part in text.split(",") if part.strip()]
+        case _:
+            return text
+
+
+def _read_number(text: str) -> int | float:
+    for number in (int, float):
+        with suppress(ValueError):
+            return number(text)
+    raise ValueError("must be a number")
 
 
 def _read_dialog(interaction: Interaction, words: Sequence[str]) -> Completed | Dismissed:
