@@ -15,9 +15,9 @@ from claude_agent_py._base.errors import ToolInputError
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.definition import ToolOutcome, build_failure, run_tool
+from claude_agent_py.tools.definition import build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
-from claude_agent_py.tools.results import call_tool_result, failure_text
+from claude_agent_py.tools.results import ToolOutcome, call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 
@@ -159,7 +159,7 @@ class ServerSession:
             raise RPCError(jsonrpc.INVALID_PARAMS, "a call must name a tool")
         own_context = self._build_context(name, meta if isinstance(meta, dict) else {}, context)
         outcome = await self._run(name, {} if arguments is None else arguments, own_context)
-        return call_tool_result(outcome.result)
+        return call_tool_result(outcome)
 
     async def _run(self, name: str, arguments: object, context: ToolContext) -> ToolOutcome:
         tool = self._server.get(name)
@@ -174,13 +174,13 @@ class ServerSession:
         token = meta.get("progressToken")
         return extend(
             context,
-            ToolContext,
+            _CallContext,
             tool_name=tool_name,
             server_name=self._server.name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
             cwd=self._cwd,
             progress_token=token if isinstance(token, str | int) else None,
-            notify=self.notify,
+            _session=self,
         )
 
     async def _read_resource(self, params: JSONObject) -> JSONObject:
@@ -209,3 +209,12 @@ class ServerSession:
         end = begin + (self._server.page_size or len(items))
         page: JSONObject = {kind: items[begin:end]}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})
+
+
+class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
+    """The context of a call in a session, whose notifications go to the CLI."""
+
+    _session: ServerSession
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        self._session.notify(method, params)
