@@ -58,12 +58,13 @@ else:  # the readers check the values at run time, and importing these types tak
 Other = TypeVar("Other")
 
 
-def _reads(reader: Callable[[Any], object]) -> PlainValidator:
+def _reads(reader: read.Reader) -> PlainValidator:
     """Return the validator of an option that applies a reader, which may narrow its type."""
-    return PlainValidator(read.optional(reader))
+    checked = read.part_of_an_option(reader)
+    return PlainValidator(lambda value: None if value is None else checked(value))
 
 
-def _needs(reader: Callable[[Any], object]) -> PlainValidator:
+def _needs(reader: read.Reader) -> PlainValidator:
     """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
 
