@@ -250,8 +250,8 @@ class RequestHandlers:
         """Answers hook callbacks."""
         if self._hooks is not None:
             return self._hooks
-        from claude_agent_py._connection.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
+        from claude_agent_py.options.delegation_hooks import DelegationHooks
 
         def get_agents() -> Sequence[Any]:
             info = self._session.facts.info
