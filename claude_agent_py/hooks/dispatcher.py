@@ -28,7 +28,7 @@ from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import outputs, parsing
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook
+    from claude_agent_py.hooks.by_event import Hook
     from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0

@@ -18,7 +18,7 @@ from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook
+    from claude_agent_py.hooks.by_event import Hook
 
 
 async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:

@@ -13,7 +13,7 @@ from claude_agent_py.hooks.shorthands import EventDecorators
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook, HooksByEvent
+    from claude_agent_py.hooks.by_event import Hook, HooksByEvent
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from claude_agent_py._base.errors import StoreError
     from claude_agent_py.agents.definition import AgentLike
     from claude_agent_py.agents.guide import DelegationGuide
-    from claude_agent_py.hooks.handler_types import HooksByEvent
+    from claude_agent_py.hooks.by_event import HooksByEvent
     from claude_agent_py.hooks.registry import Hooks
     from claude_agent_py.observe.telemetry import Telemetry
-    from claude_agent_py.permissions.handlers import (
+    from claude_agent_py.permissions.interactions import Inbox
+    from claude_agent_py.permissions.signatures import (
         CanUseTool,
         DialogHandler,
         ElicitationHandler,
         PlanHandler,
         QuestionHandler,
     )
-    from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.sessions.stores.protocol import SessionStore
     from claude_agent_py.tasks.events import TaskEvent
     from claude_agent_py.tasks.listeners import TaskListener

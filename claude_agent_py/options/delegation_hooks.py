@@ -15,8 +15,8 @@ from claude_agent_py.agents.guide import cli_agents_text, shorten_report
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
-from claude_agent_py.hooks.handler import HookAnswer, HookHandler
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.hooks.signatures import HookAnswer, HookHandler
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import (
     AGENT_TOOL,
