@@ -109,7 +109,7 @@ def canonical_name(name: str) -> str:
 def is_misspelt(name: str) -> bool:
     """Return whether a name looks like that of a built-in tool, but no such tool is known."""
     is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
-    return is_plain and name not in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES, *UNLISTED_TOOLS)
+    return is_plain and name not in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES, *UNLISTED_TOOLS, *_MODULE_OF)
 
 
 def suggested_tool(name: str) -> str:
@@ -117,11 +117,6 @@ def suggested_tool(name: str) -> str:
     known = {name.lower(): name for name in BUILTIN_TOOL_NAMES}
     near = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.7)
     return f"; did you mean {known[near[0]]!r}?" if near else ""
-
-
-def has_models(name: str) -> bool:
-    """Return whether the tool with this current or former name has models."""
-    return canonical_name(name) in _MODULE_OF
 
 
 def typed_input(name: str, data: JSONObject) -> WireModel | JSONObject:
