@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._journal.facts import Spent, Tokens
+from claude_agent_py._journal.facts import Fact, Spent, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
+from claude_agent_py.wire.messages.conversation import UserMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import Fact
     from claude_agent_py.sessions.stored_session import StoredSession
     from claude_agent_py.sessions.stores.protocol import SessionStore
-    from claude_agent_py.wire.messages.conversation import UserMessage
 
 
 class Timeline:
@@ -108,7 +107,7 @@ class Timeline:
     def from_messages(
         cls,
         messages: Iterable[Any],
-        sent: "Iterable[UserMessage]" = (),
+        sent: Iterable[UserMessage] = (),
         *,
         title: str = "run",
         max_spans: int = MAX_SPANS,
@@ -189,7 +188,7 @@ class Timeline:
             )
 
     @classmethod
-    def _from_facts(cls, facts: "Iterable[Fact]", title: str, source: str, max_spans: int, max_chars: int) -> Self:
+    def _from_facts(cls, facts: Iterable[Fact], title: str, source: str, max_spans: int, max_chars: int) -> Self:
         log = SpanLog(max_spans)
         spans = SpanFold(log.add, max_chars=max_chars)
         spans.add(facts)

@@ -6,7 +6,7 @@ times out, or returns an invalid answer refuses.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from anyio import from_thread
 from msgspec.structs import force_setattr
@@ -23,12 +23,10 @@ from claude_agent_py.permissions.interactions import (
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
 from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.events import Answered, Asked
 from claude_agent_py.tasks.handler_context import extend
 from claude_agent_py.wire.base import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks import TaskIntake
 
 Handler = Callable[..., Any]
 
@@ -67,7 +65,7 @@ class PermissionDispatcher:
         *,
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
-        intakes: "Callable[[], Iterable[TaskIntake]]" = tuple,
+        intakes: Callable[[], Iterable[TaskIntake]] = tuple,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {}

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import anyio
@@ -27,9 +27,6 @@ from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, dump
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.task import Task
 
 Question = TypeVar("Question", bound="Interaction")
 
@@ -96,7 +93,7 @@ class Interaction(ABC):
         self.deadline = deadline
         self.session_id = session_id
         self.agent_id = agent_id
-        self.task: Task | None = None if context is None else context.task
+        self.task = None if context is None else context.task
         self.task_description = task_description
         self.subject: Subject = KINDS[kind].subject(wire, context)
 
