@@ -20,11 +20,11 @@ if TYPE_CHECKING:
         uninstrument as uninstrument,
     )
     from claude_agent_py.observe.timeline import Timeline as Timeline
-    from claude_agent_py.observe.watch import Watch as Watch, watch as watch
+    from claude_agent_py.observe.watching import Watch as Watch, watch as watch
 else:
     _NAMES = {
         "claude_agent_py.observe.fold": "SpanFold",
-        "claude_agent_py.observe.watch": "Watch watch",
+        "claude_agent_py.observe.watching": "Watch watch",
         "claude_agent_py.observe.spans": "Span SpanKind SpanStatus Summary Tokens Used",
         "claude_agent_py.observe.telemetry": "Telemetry instrument uninstrument",
         "claude_agent_py.observe.timeline": "Timeline",

@@ -15,6 +15,7 @@ from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import PermissionDecision
+from claude_agent_py.wire.tools.registry import typed_output
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -126,9 +127,6 @@ class ToolCallRecord:
         if self.server_name is not None:
             sent = self.tool_use_result
             return sent.get("structuredContent") if isinstance(sent, Mapping) else None
-        # Imported here because the registry imports hundreds of models.
-        from claude_agent_py.wire.tools.registry import typed_output
-
         return typed_output(self.name, self.tool_use_result)
 
     @property
