@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
     from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.hooks.live import LiveHooks
-    from claude_agent_py.observe.observer import FactStream
+    from claude_agent_py.observe.watching import FactStream
     from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
@@ -424,7 +424,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client is not connected.
         """
-        from claude_agent_py.observe.observer import FactStream
+        from claude_agent_py.observe.watching import FactStream
 
         return FactStream(self.connection)
 

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
         TurnStatus as TurnStatus,
     )
     from claude_agent_py._journal.fold import Journal as Journal
-    from claude_agent_py.observe.observer import FactStream as FactStream
     from claude_agent_py.observe.sources import read_recording as read_recording
+    from claude_agent_py.observe.watching import FactStream as FactStream
 else:
     _NAMES = {
         "claude_agent_py._journal.encoding": "decode_fact encode_fact make_schema",
@@ -53,7 +53,7 @@ else:
             TaskProgressed TaskStarted Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
         """,
         "claude_agent_py._journal.fold": "Journal",
-        "claude_agent_py.observe.observer": "FactStream",
+        "claude_agent_py.observe.watching": "FactStream",
         "claude_agent_py.observe.sources": "read_recording",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

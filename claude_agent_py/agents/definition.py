@@ -204,7 +204,7 @@ def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
 AgentLike: TypeAlias = AgentDefinition | Mapping[str, Any]
 
 
-def validate_agents(agents: Mapping[str, AgentLike]) -> dict[str, AgentDefinition]:
+def validate_agents(agents: object) -> dict[str, AgentDefinition]:
     """Validate agents by name. A definition may be a dict, with Python's field names or the CLI's.
 
     Raises OptionsError, which names the agent and the field.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 
@@ -17,6 +17,7 @@ from claude_agent_py._base.callbacks import Callback
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._journal.requests import HookRun
+from claude_agent_py.hooks.by_event import Hook
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import WITHHOLDING, HookMatcher
@@ -26,10 +27,6 @@ from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import outputs, parsing
-
-if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook
-    from claude_agent_py.wire.hooks.outputs import HookOutput
 
 GRACE: Final = 5.0
 """Seconds added to our timeout for the CLI's timeout, so that our answer for a slow handler arrives first."""
@@ -95,7 +92,7 @@ class HookDispatcher:
 
     # Registering -------------------------------------------------------------------------------------------------
 
-    def add(self, event: str, matcher: "Hook") -> HookMatcher:
+    def add(self, event: str, matcher: Hook) -> HookMatcher:
         """Add a hook and return its matcher, which `remove` takes. Raises OptionsError if it is invalid.
 
         In a running session, use `LiveHooks`, which also notifies the CLI.
@@ -277,7 +274,7 @@ def _read_output(event: str, data: Mapping[str, object], value: object) -> JSONO
     return output.to_wire()
 
 
-def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> "HookOutput":
+def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> outputs.HookOutput:
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     if _withholds(entry, error):
         return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")

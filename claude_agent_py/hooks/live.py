@@ -7,18 +7,15 @@ output if they fail do so before.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import anyio
 
 from claude_agent_py._base.errors import ControlRejectedError, OptionsError
 from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py.hooks.by_event import Hook
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.wire.base import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook
 
 
 async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:
@@ -54,7 +51,7 @@ class LiveHooks:
         self._port = port
         self._one_at_a_time = anyio.Lock()
 
-    async def add(self, event: str, matcher: "Hook") -> HookMatcher:
+    async def add(self, event: str, matcher: Hook) -> HookMatcher:
         """Add a hook and return its matcher, which `remove` takes. The hook is active when this returns.
 
         Raises:

@@ -18,7 +18,7 @@ from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_proble
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler import HookHandler
+    from claude_agent_py.hooks.signatures import HookHandler
 
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]

@@ -7,13 +7,17 @@ else as a JavaScript regular expression that may match anywhere in the name. Pyt
 syntax that means the same in both languages is accepted.
 """
 
-import difflib
 import re
 import string
 from collections.abc import Iterable
 
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
-from claude_agent_py.wire.tools.registry import BUILTIN_TOOL_NAMES, LEGACY_TOOL_NAME_ALIASES, UNLISTED_TOOLS, has_models
+from claude_agent_py.wire.tools.registry import (
+    BUILTIN_TOOL_NAMES,
+    LEGACY_TOOL_NAME_ALIASES,
+    is_misspelt,
+    suggested_tool,
+)
 
 _NAMES = re.compile(r"[a-zA-Z0-9_|, -]+")
 
@@ -180,19 +184,6 @@ def _find_misspelling(names: Iterable[str]) -> str | None:
         if name.startswith("mcp__"):
             if "__" not in name.removeprefix("mcp__"):
                 return f"{name!r} matches only that exact name; for all tools of the server use '{name}__.*'"
-        elif not _is_known(name):
-            return _suggest_name(name)
+        elif is_misspelt(name):
+            return f"no built-in tool is named {name!r}, and names match exactly{suggested_tool(name)}"
     return None
-
-
-def _is_known(name: str) -> bool:
-    return name in BUILTIN_TOOL_NAMES or name in UNLISTED_TOOLS or has_models(name)
-
-
-def _suggest_name(name: str) -> str:
-    known = {tool.lower(): tool for tool in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES)}
-    if name.lower() in known:
-        return f"names are case-sensitive: {name!r} is not a tool, {known[name.lower()]!r} is"
-    close = difflib.get_close_matches(name.lower(), known, n=1)
-    hint = f"did you mean {known[close[0]]!r}?" if close else "tools of an MCP server are named mcp__server__tool."
-    return f"no built-in tool is named {name!r}, and names match exactly; {hint}"

@@ -4,16 +4,14 @@ import difflib
 import inspect
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.hooks.by_event import Hook, HooksByEvent
 from claude_agent_py.hooks.matcher import OPTION, HookMatcher, OnFailure, check_event, read_matcher
 from claude_agent_py.hooks.patterns import find_likely_mistake
 from claude_agent_py.hooks.shorthands import EventDecorators
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS, HOOK_EVENTS
-
-if TYPE_CHECKING:
-    from claude_agent_py.hooks.handler_types import Hook, HooksByEvent
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -42,7 +40,7 @@ class Hooks(EventDecorators):
     (`HookWarning`); use `client.hooks.add` to change a running session.
     """
 
-    def __init__(self, hooks: "HooksByEvent | Mapping[str, Sequence[Hook]] | None" = None) -> None:
+    def __init__(self, hooks: HooksByEvent | Mapping[str, Sequence[Hook]] | None = None) -> None:
         self._entries: list[tuple[str, HookMatcher]] = []
         self._was_taken = False
         for event, matchers in (hooks or {}).items():
@@ -72,7 +70,7 @@ class Hooks(EventDecorators):
     def __repr__(self) -> str:
         return f"<Hooks for {', '.join(dict.fromkeys(event for event, _ in self._entries)) or 'no event'}>"
 
-    def add(self, event: str, matcher: "Hook") -> HookMatcher:
+    def add(self, event: str, matcher: Hook) -> HookMatcher:
         """Add a hook and return its matcher.
 
         Raises:

@@ -6,7 +6,6 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.observe.fold import SpanFold as SpanFold
-    from claude_agent_py.observe.observer import Watch as Watch, watch as watch
     from claude_agent_py.observe.spans import (
         Span as Span,
         SpanKind as SpanKind,
@@ -21,10 +20,11 @@ if TYPE_CHECKING:
         uninstrument as uninstrument,
     )
     from claude_agent_py.observe.timeline import Timeline as Timeline
+    from claude_agent_py.observe.watching import Watch as Watch, watch as watch
 else:
     _NAMES = {
         "claude_agent_py.observe.fold": "SpanFold",
-        "claude_agent_py.observe.observer": "Watch watch",
+        "claude_agent_py.observe.watching": "Watch watch",
         "claude_agent_py.observe.spans": "Span SpanKind SpanStatus Summary Tokens Used",
         "claude_agent_py.observe.telemetry": "Telemetry instrument uninstrument",
         "claude_agent_py.observe.timeline": "Timeline",

@@ -8,13 +8,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from claude_agent_py._journal.facts import MAIN, Tokens
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.spans import TASK_KINDS, Span, SpanKind
+from claude_agent_py.wire.base import JSONObject
 
 PROVIDER: Final = "anthropic"
 _OPERATIONS: Final[dict[SpanKind, str]] = {
@@ -56,15 +57,13 @@ def build_name(span: Span, agent: str = "") -> str:
     return f"{operation or span.kind} {span.name}"
 
 
-def build_attributes(
-    span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False
-) -> dict[str, Any]:
+def build_attributes(span: Span, agent_name: str = "", *, session_id: str = "", content: bool = False) -> JSONObject:
     """Return the attributes of a span. `content` includes prompts, inputs and outputs."""
     kind = span.kind
     attributes = span.attributes
     operation = _OPERATIONS.get(kind)
     if operation is None:
-        found: dict[str, Any] = {"claude_agent.span.kind": kind}
+        found: JSONObject = {"claude_agent.span.kind": kind}
     else:
         found = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
     if session_id:
@@ -86,14 +85,14 @@ def build_attributes(
     return found
 
 
-def _add_failure(found: dict[str, Any], span: Span) -> None:
+def _add_failure(found: JSONObject, span: Span) -> None:
     if span.status in ("error", "denied"):
         found["error.type"] = "denied" if span.status == "denied" else _error_type(span)
     elif span.status == "cancelled":
         found["claude_agent.cancelled"] = True
 
 
-def _add_kind(found: dict[str, Any], span: Span) -> None:
+def _add_kind(found: JSONObject, span: Span) -> None:
     kind = span.kind
     if kind == "model":
         found["gen_ai.response.model"] = found["gen_ai.request.model"] = span.name
@@ -108,7 +107,7 @@ def _add_kind(found: dict[str, Any], span: Span) -> None:
         found["claude_agent.task.id"] = span.agent
 
 
-def _add_usage(found: dict[str, Any], tokens: Tokens, *, is_complete: bool) -> None:
+def _add_usage(found: JSONObject, tokens: Tokens, *, is_complete: bool) -> None:
     found["gen_ai.usage.input_tokens"] = tokens.input + tokens.cache_read + tokens.cache_write
     if is_complete:
         found["gen_ai.usage.output_tokens"] = tokens.output
@@ -123,7 +122,7 @@ def _error_type(span: Span) -> str:
     return span.attributes.get("error_type") or f"{span.kind}_error"
 
 
-def _content_attributes(span: Span) -> dict[str, Any]:
+def _content_attributes(span: Span) -> JSONObject:
     texts = {key: span.attributes[key] for key in _CONTENT if span.attributes.get(key)}
     names = {"error": "claude_agent.error", "description": "gen_ai.agent.description", "input": "claude_agent.input"}
     if span.kind == "tool":
@@ -134,7 +133,7 @@ def _content_attributes(span: Span) -> dict[str, Any]:
         }
     elif get_operation(span) is not None:
         names |= {"prompt": "gen_ai.input.messages", "output": "gen_ai.output.messages"}
-    found: dict[str, Any] = {}
+    found: JSONObject = {}
     for key, text in texts.items():
         name = names.get(key, f"claude_agent.{key}")
         role = "user" if key == "prompt" else "assistant"
@@ -164,11 +163,11 @@ _THREADS: Final = ((1, "turns"), (2, "model"), (1000, "tools"), (2000, "hooks an
 # Chrome ----------------------------------------------------------------------------------------------------------
 
 
-def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) -> dict[str, Any]:
+def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) -> JSONObject:
     """Return a trace of complete events: one process per agent, threads for overlapping spans, flows for links."""
     processes = {agent: number for number, agent in enumerate(dict.fromkeys([MAIN, *(s.agent for s in spans)]), 1)}
     start = min((span.start for span in spans), default=0.0)
-    events: list[dict[str, Any]] = []
+    events: list[JSONObject] = []
     for agent, number in processes.items():
         events.append(_metadata_event("process_name", number, 0, name=names.get(agent, agent) or title))
         events.append(_metadata_event("process_sort_index", number, 0, sort_index=number))
@@ -185,7 +184,7 @@ def chrome_trace(spans: Sequence[Span], names: Mapping[str, str], title: str) ->
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": {"title": title}}
 
 
-def _span_event(span: Span, place: tuple[int, int], start: float, last: float) -> dict[str, Any]:
+def _span_event(span: Span, place: tuple[int, int], start: float, last: float) -> JSONObject:
     """Return the event of a span. An open span ends at `last`."""
     pid, tid = place
     until = last if span.end is None else span.end
@@ -197,7 +196,7 @@ def _span_event(span: Span, place: tuple[int, int], start: float, last: float) -
     return event | times | {"args": args}
 
 
-def _metadata_event(event: str, pid: int, tid: int, **args: Any) -> dict[str, Any]:
+def _metadata_event(event: str, pid: int, tid: int, **args: object) -> JSONObject:
     return {"ph": "M", "name": event, "pid": pid, "tid": tid, "args": args}
 
 
@@ -222,7 +221,7 @@ def _thread_name(thread: int) -> str:
 
 def _flow_events(
     span: Span, by_id: Mapping[str, Span], places: Mapping[str, tuple[int, int]], start: float
-) -> Iterator[dict[str, Any]]:
+) -> Iterator[JSONObject]:
     for number, link in enumerate(span.links):
         cause = by_id.get(link)
         if cause is None:
@@ -233,7 +232,7 @@ def _flow_events(
         # Clocks differ, and viewers drop an arrow that ends before it begins.
         right = max(left, span.start)
         for phase, place, at in (("s", places[cause.id], left), ("f", places[span.id], right)):
-            flow: dict[str, Any] = {"ph": phase, "name": "link", "cat": "link", "id": f"{span.id}-{number}"}
+            flow: JSONObject = {"ph": phase, "name": "link", "cat": "link", "id": f"{span.id}-{number}"}
             flow |= {"pid": place[0], "tid": place[1], "ts": _to_microseconds(at - start)}
             yield flow | ({"bp": "e"} if phase == "f" else {})
 
@@ -245,7 +244,7 @@ def _to_microseconds(seconds: float) -> int:
 # OTLP ------------------------------------------------------------------------------------------------------------
 
 
-def otlp(spans: Sequence[Span], names: Mapping[str, str]) -> dict[str, Any]:
+def otlp(spans: Sequence[Span], names: Mapping[str, str]) -> JSONObject:
     """Return an export request for traces. Ids are hashes of span ids, so the same session always has the same ids."""
     by_id = {span.id: span for span in spans}
     first = next((span.id for span in spans if span.kind == "run"), spans[0].id if spans else "")
@@ -267,8 +266,8 @@ def _derive_trace_id(span: Span, by_id: Mapping[str, Span], first: str) -> str:
 
 def _otlp_span(
     span: Span, by_id: Mapping[str, Span], traces: Mapping[str, str], names: Mapping[str, str]
-) -> dict[str, Any]:
-    made: dict[str, Any] = {
+) -> JSONObject:
+    made: JSONObject = {
         "traceId": traces[span.id],
         "spanId": _hash_id(span.id, 16),
         "name": build_name(span),
@@ -284,11 +283,11 @@ def _otlp_span(
     return made
 
 
-def _encode_attributes(attributes: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _encode_attributes(attributes: Mapping[str, object]) -> list[JSONObject]:
     return [{"key": key, "value": _encode_value(value)} for key, value in attributes.items()]
 
 
-def _encode_value(value: Any) -> dict[str, Any]:
+def _encode_value(value: object) -> JSONObject:
     match value:
         case bool():
             return {"boolValue": value}

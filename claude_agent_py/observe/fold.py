@@ -30,6 +30,7 @@ from claude_agent_py._journal.facts import (
     TurnStarted,
 )
 from claude_agent_py._journal.fold import Journal
+from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     MAX_NAME_CHARS,
@@ -61,7 +62,7 @@ class Conversation:
     """The API message that is arriving."""
 
 
-class SpanFold:
+class SpanFold(Observer):
     """Builds the spans of one session.
 
     Args:
@@ -147,6 +148,8 @@ class SpanFold:
         self._run = self._turn = None
         for table in (self._requests, self._calls, self._tasks):
             table.clear()
+
+    ended = finish
 
     def _advance(self, at: float | None) -> float:
         """Move the clock to a time and return it. If the time is unknown, return the latest time."""

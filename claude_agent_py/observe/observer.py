@@ -1,4 +1,4 @@
-"""`LiveJournal`, the journal of a running session, its observers, and `Watch`, which makes spans of it.
+"""`LiveJournal`, the journal of a running session, and its observers.
 
 The session feeds its journal with the messages it reads, the prompts it sends, and the requests it answers. Sessions
 that nobody observes have no journal.
@@ -6,15 +6,11 @@ that nobody observes have no journal.
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, Self
+from typing import Any
 
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import RECEIVED, Journal
-from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
-from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
-from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
@@ -25,15 +21,6 @@ from claude_agent_py.wire.control.frames import (
 )
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventMessage
-
-
-class Watchable(Protocol):
-    """The client interface that `watch` uses."""
-
-    @property
-    def connection(self) -> Any:
-        """Its connection. The type is Any because pyright cannot infer the type of a `cached_property`."""
-        ...
 
 
 class Observer:
@@ -157,79 +144,3 @@ class LiveJournal:
         except Exception:
             self.observers = tuple(other for other in self.observers if other is not observer)
             logger.exception("an observer of the session failed and ignores further events")
-
-
-class Watch(Observer):
-    """The spans of a running session, from now on. Created by `watch`; ended by `close` or with the session."""
-
-    def __init__(self, session: Any, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
-        self._session = session
-        self._log = SpanLog(max_spans)
-        self._fold = SpanFold(self._log.add, max_chars=max_chars)
-        self._journal = LiveJournal.of(session)
-        self._journal.observe(self)
-
-    def add(self, facts: Sequence[Fact]) -> None:
-        """Add the spans of these facts."""
-        self._fold.add(facts)
-
-    def ended(self, at: float) -> None:
-        """Add the spans that have not ended."""
-        self._fold.finish(at)
-
-    @property
-    def spans(self) -> list[Span]:
-        """The spans that have ended, ordered by start time."""
-        self._journal.catch_up()
-        return self._log.spans
-
-    def timeline(self, title: str = "session") -> Timeline:
-        """Return the timeline so far. Unfinished work is included only after `close`."""
-        self._journal.catch_up()
-        return Timeline(self._log, title=title, source="live")
-
-    def close(self) -> None:
-        """Stop watching. Unfinished work is reported as spans without an end."""
-        LiveJournal.release(self._session, self)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self.close()
-
-
-class FactStream(Stream[Fact], Observer):
-    """The facts of a running session. Created by `Client.journal`; ended by `close` or with the session."""
-
-    def __init__(self, session: Any) -> None:
-        super().__init__()
-        self._session = session
-        if session.stream_over.is_set():
-            super().close()
-        else:
-            LiveJournal.of(session).observe(self)
-
-    def add(self, facts: Sequence[Fact]) -> None:
-        """Add facts."""
-        for fact in facts:
-            self.put(fact)
-
-    def ended(self, at: float) -> None:
-        """End the stream."""
-        super().close()
-
-    def close(self) -> None:
-        """Stop observing, and end the stream after the facts that wait."""
-        LiveJournal.release(self._session, self)
-
-
-def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:
-    """Record spans of a connected client from now on, including hooks, requests to the user and exact times.
-
-    Args:
-        client: The client. After `Client.reopen`, watch it again.
-        max_spans: The maximum number of spans. The shortest are left out first, but counted in the summary.
-        max_chars: The limit for each text of a span, in characters.
-    """
-    return Watch(client.connection, max_spans=max_spans, max_chars=max_chars)

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._journal.facts import Spent, Tokens
+from claude_agent_py._journal.facts import Fact, Spent, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
+from claude_agent_py.observe.exports import chrome_trace, mermaid, otlp
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.sources import message_frames, read_recording
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
+from claude_agent_py.wire.messages.conversation import UserMessage
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import Fact
     from claude_agent_py.sessions.stored_session import StoredSession
     from claude_agent_py.sessions.stores.protocol import SessionStore
-    from claude_agent_py.wire.messages.conversation import UserMessage
 
 
 class Timeline:
@@ -82,14 +83,10 @@ class Timeline:
 
     def to_chrome_trace(self) -> dict[str, Any]:
         """Return the timeline as a Chrome trace, which Perfetto and `chrome://tracing` open."""
-        from claude_agent_py.observe.exports import chrome_trace
-
         return chrome_trace(self.spans, self.summary.names, self.title)
 
     def to_otlp(self) -> dict[str, Any]:
         """Return the timeline as OTLP JSON, which a collector accepts at `/v1/traces`."""
-        from claude_agent_py.observe.exports import otlp
-
         return otlp(self.spans, self.summary.names)
 
     def to_mermaid(self, *, most: int = 60) -> str:
@@ -98,8 +95,6 @@ class Timeline:
         Args:
             most: The maximum number of bars; the longest are kept.
         """
-        from claude_agent_py.observe.exports import mermaid
-
         return mermaid(self.spans, self.summary.names, self.title, most=most)
 
     # Constructors ------------------------------------------------------------------------------------------------
@@ -108,15 +103,13 @@ class Timeline:
     def from_messages(
         cls,
         messages: Iterable[Any],
-        sent: "Iterable[UserMessage]" = (),
+        sent: Iterable[UserMessage] = (),
         *,
         title: str = "run",
         max_spans: int = MAX_SPANS,
         max_chars: int = MAX_CHARS,
     ) -> Self:
         """Create a timeline from messages and the prompts that were sent. `RunResult.timeline` calls this."""
-        from claude_agent_py.observe.sources import message_frames
-
         return cls._from_facts(fold(message_frames(messages, sent)), title, "messages", max_spans, max_chars)
 
     @classmethod
@@ -129,8 +122,6 @@ class Timeline:
         Raises:
             OptionsError: The file cannot be read, or contains no frames.
         """
-        from claude_agent_py.observe.sources import read_recording
-
         title = os.path.basename(os.fspath(path))
         return cls._from_facts(read_recording(path), title, "recording", max_spans, max_chars)
 
@@ -189,7 +180,7 @@ class Timeline:
             )
 
     @classmethod
-    def _from_facts(cls, facts: "Iterable[Fact]", title: str, source: str, max_spans: int, max_chars: int) -> Self:
+    def _from_facts(cls, facts: Iterable[Fact], title: str, source: str, max_spans: int, max_chars: int) -> Self:
         log = SpanLog(max_spans)
         spans = SpanFold(log.add, max_chars=max_chars)
         spans.add(facts)

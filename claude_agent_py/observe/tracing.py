@@ -7,7 +7,6 @@ with a link to the call that launched it, because it may continue for hours afte
 An OpenTelemetry span is created when the span ends, with the original times, or earlier, with its first child.
 """
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import structs
@@ -15,11 +14,10 @@ from opentelemetry import context as contexts, metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 
-from claude_agent_py._journal.facts import MAIN, Fact
+from claude_agent_py._journal.facts import MAIN
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
-from claude_agent_py.observe.observer import Observer
 from claude_agent_py.observe.open_spans import BoundedDict
 from claude_agent_py.observe.spans import TASK_KINDS, Span
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -38,12 +36,12 @@ _ERROR: Final = Status(StatusCode.ERROR)
 _SECOND_BUCKETS: Final = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92]
 
 
-class Tracer(Observer):
+class Tracer(SpanFold):
     """Traces one session. The arguments are the fields of `Telemetry`."""
 
     def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
+        super().__init__(self._record_ended, max_chars=MAX_CHARS if content else 0)
         self._content = content
-        self._fold = SpanFold(self._record_ended, max_chars=MAX_CHARS if self._content else 0)
         self._names = {MAIN: agent_name}
         self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)
         self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
@@ -61,14 +59,6 @@ class Tracer(Observer):
         """Record the context in which a prompt is sent."""
         if prompt.uuid:
             self._prompt_contexts.put(f"run:{prompt.uuid}", contexts.get_current())
-
-    def add(self, facts: Sequence[Fact]) -> None:
-        """Export the spans that these facts end."""
-        self._fold.add(facts)
-
-    def ended(self, at: float) -> None:
-        """Export the spans that have not ended."""
-        self._fold.finish(at)
 
     def _record_ended(self, span: Span) -> None:
         """Export a span that has ended."""
@@ -124,10 +114,10 @@ class Tracer(Observer):
         if span.kind == "turn":
             return self._prompt_contexts.get(span.parent or "") or Context()
         if span.parent is not None:
-            return self._child_context(span.parent) or self._child_context(self._fold.turn_id)
+            return self._child_context(span.parent) or self._child_context(self.turn_id)
         if span.is_background:
             return Context()
-        return self._child_context(self._fold.turn_id)
+        return self._child_context(self.turn_id)
 
     def _child_context(self, span_id: str | None) -> Context:
         """Return the context for the children of a span; an empty context if the span is unknown."""
@@ -149,7 +139,7 @@ class Tracer(Observer):
         known = self._ended.get(span_id)
         if known is not None:
             return NonRecordingSpan(known)
-        open_span = self._fold.open(span_id)
+        open_span = self.open(span_id)
         if open_span is None or open_span.kind == "run":
             return None
         live = self._start(open_span, attributes=False)
@@ -178,7 +168,7 @@ class Tracer(Observer):
 
     def _build_attributes(self, span: Span) -> dict[str, Any]:
         name = self._names.get(span.agent, "")
-        return build_attributes(span, name, session_id=self._fold.session_id, content=self._content)
+        return build_attributes(span, name, session_id=self.session_id, content=self._content)
 
 
 class _Meters:

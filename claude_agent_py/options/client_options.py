@@ -32,17 +32,17 @@ if TYPE_CHECKING:
     from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentLike
     from claude_agent_py.agents.guide import DelegationGuide
-    from claude_agent_py.hooks.handler_types import HooksByEvent
+    from claude_agent_py.hooks.by_event import HooksByEvent
     from claude_agent_py.hooks.registry import Hooks
     from claude_agent_py.observe.telemetry import Telemetry
-    from claude_agent_py.permissions.handlers import (
+    from claude_agent_py.permissions.interactions import Inbox
+    from claude_agent_py.permissions.signatures import (
         CanUseTool,
         DialogHandler,
         ElicitationHandler,
         PlanHandler,
         QuestionHandler,
     )
-    from claude_agent_py.permissions.interactions import Inbox
     from claude_agent_py.sessions.stores.protocol import SessionStore
     from claude_agent_py.tasks.listeners import TaskListener
     from claude_agent_py.transport import LaunchPlan, Transport
@@ -58,12 +58,13 @@ else:  # the readers check the values at run time, and importing these types tak
 Other = TypeVar("Other")
 
 
-def _reads(reader: Callable[[Any], object]) -> PlainValidator:
+def _reads(reader: read.Reader) -> PlainValidator:
     """Return the validator of an option that applies a reader, which may narrow its type."""
-    return PlainValidator(read.optional(reader))
+    checked = read.part_of_an_option(reader)
+    return PlainValidator(lambda value: None if value is None else checked(value))
 
 
-def _needs(reader: Callable[[Any], object]) -> PlainValidator:
+def _needs(reader: read.Reader) -> PlainValidator:
     """Return the validator of an option that cannot be None."""
     return PlainValidator(read.part_of_an_option(reader))
 

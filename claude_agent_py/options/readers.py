@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
 from claude_agent_py._base.bounded_reading import read_json
@@ -49,16 +49,14 @@ RENAMED: Final[Mapping[str, str]] = {
 """The replacements of option names of other SDKs that differ here."""
 
 
-def optional(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a reader that also accepts None."""
-    checked = part_of_an_option(reader)
-    return lambda value: None if value is None else checked(value)
+Reader: TypeAlias = Callable[[Any], object]
+"""Checks the value of an option and returns it in the form that the option has."""
 
 
-def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def part_of_an_option(reader: Reader) -> Reader:
     """Return a reader whose errors about a part of the value become errors about the option."""
 
-    def read(value: Any) -> Any:
+    def read(value: object) -> object:
         try:
             return reader(value)
         except OptionsError as error:
@@ -70,7 +68,7 @@ def part_of_an_option(reader: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return read
 
 
-def text(value: Any) -> str:
+def text(value: object) -> str:
     """Read text that is not empty."""
     if not isinstance(value, str):
         raise ValueError(f"must be text, not {type(value).__name__}")
@@ -79,46 +77,41 @@ def text(value: Any) -> str:
     return value
 
 
-def items(value: Any) -> Iterable[Any]:
+def items(value: object) -> Iterable[Any]:
     """Refuse a value that is not a list. A single string would be read letter by letter."""
     if isinstance(value, str | Path | Mapping) or not isinstance(value, Iterable):
         raise ValueError(f"must be a list, not {type(value).__name__}")
     return value
 
 
-def names(value: Any) -> list[str]:
+def names(value: object) -> list[str]:
     """Read a list of strings."""
     return [text(name) for name in items(value)]
 
 
-def path(value: Any) -> Path:
+def path(value: object) -> Path:
     """Read a path; `~` is the home directory."""
     return Path(value if isinstance(value, Path) else text(value)).expanduser()
 
 
-def home(value: Any) -> Path | bool | None:
+def home(value: object) -> Path | bool | None:
     """Read a home directory, or whether to use a new one."""
     return (value or None) if isinstance(value, bool) else path(value)
 
 
-def paths(value: Any) -> list[Path]:
+def paths(value: object) -> list[Path]:
     """Read a list of paths."""
     return [path(item) for item in items(value)]
 
 
-def function(value: Any) -> Any:
-    """Refuse a value that is not callable."""
-    if not callable(value):
-        raise ValueError(f"must be a function, not {type(value).__name__}")
-    return value
-
-
-def function_of(*arguments: str) -> Callable[[Any], Any]:
+def function_of(*arguments: str) -> Reader:
     """Return a reader that refuses a value that cannot be called with these arguments."""
     expected = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
 
-    def read(value: Any) -> Any:
-        if not takes_arguments(function(value), len(arguments)):
+    def read(value: object) -> object:
+        if not callable(value):
+            raise ValueError(f"must be a function, not {type(value).__name__}")
+        if not takes_arguments(value, len(arguments)):
             raise ValueError(f"{callback_name(value)} must take {expected}")
         if is_generator_callable(value):
             raise ValueError(GENERATOR)
@@ -127,17 +120,17 @@ def function_of(*arguments: str) -> Callable[[Any], Any]:
     return read
 
 
-def flag_or_text(value: Any) -> bool | str:
+def flag_or_text(value: object) -> bool | str:
     """Read a bool or text."""
     return value if isinstance(value, bool) else text(value)
 
 
-def system_user(value: Any) -> str | int:
+def system_user(value: object) -> str | int:
     """Read a user of the operating system: a name or a number."""
     return value if isinstance(value, int) and not isinstance(value, bool) else text(value)
 
 
-def session_id(value: Any) -> str:
+def session_id(value: object) -> str:
     """Read a UUID."""
     try:
         return str(UUID(str(value)))
@@ -145,7 +138,7 @@ def session_id(value: Any) -> str:
         raise ValueError("must be a UUID; make one with uuid.uuid4()") from None
 
 
-def session_store(value: Any) -> Any:
+def session_store(value: object) -> object:
     """Refuse a value that is not a session store."""
     missing = [name for name in ("append", "load") if not callable(getattr(value, name, None))]
     if isinstance(value, type) or missing:
@@ -154,7 +147,7 @@ def session_store(value: Any) -> Any:
     return value
 
 
-def telemetry(value: Any) -> Any:
+def telemetry(value: object) -> object:
     """Refuse a value that is neither a bool nor a `Telemetry`."""
     from claude_agent_py.observe.telemetry import Telemetry
 
@@ -163,7 +156,7 @@ def telemetry(value: Any) -> Any:
     return value
 
 
-def environment(value: Any) -> Any:
+def environment(value: object) -> object:
     """Refuse names and values that are invalid in an environment."""
     for name, content in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
@@ -173,7 +166,7 @@ def environment(value: Any) -> Any:
     return value
 
 
-def rules(value: Any) -> list[str]:
+def rules(value: object) -> list[str]:
     """Read permission rules, and refuse rules that the CLI would misread."""
     for rule in (given := names(value)):
         if not survives_splitting(rule) and survives_splitting(f"{rule})"):
@@ -186,7 +179,7 @@ def rules(value: Any) -> list[str]:
     return given
 
 
-def built_in_tools(value: Any) -> list[str] | str:
+def built_in_tools(value: object) -> list[str] | str:
     """Read the built-in tools: names, or all of them (`default`, or an official SDK's preset)."""
     if value == "default" or (isinstance(value, Mapping) and value.get("type") == "preset"):
         return "default"
@@ -201,7 +194,7 @@ def built_in_tools(value: Any) -> list[str] | str:
     return given
 
 
-def skills(value: Any) -> list[str] | str:
+def skills(value: object) -> list[str] | str:
     """Read skills: names, or `all`."""
     if value == "all":
         return "all"
@@ -211,24 +204,24 @@ def skills(value: Any) -> list[str] | str:
     return given
 
 
-def models(value: Any) -> list[str]:
+def models(value: object) -> list[str]:
     """Read models in order: a list, or one string with commas."""
     return names([name.strip() for name in value.split(",")] if isinstance(value, str) else value)
 
 
-def token_budget(value: Any) -> Any:
+def token_budget(value: object) -> object:
     """Read a number of tokens: from an official SDK's `{total: N}`, or as is."""
     return value["total"] if isinstance(value, Mapping) and set(value) == {"total"} else value
 
 
-def agents(value: Any) -> Any:
+def agents(value: object) -> object:
     """Read agents by name."""
     from claude_agent_py.agents.definition import validate_agents
 
     return validate_agents(value)
 
 
-def delegation_guide(value: Any) -> Any:
+def delegation_guide(value: object) -> object:
     """Read a guide; True is the default one, False is none."""
     from claude_agent_py.agents.guide import DelegationGuide
 
@@ -239,14 +232,14 @@ def delegation_guide(value: Any) -> Any:
     raise ValueError(f"must be a DelegationGuide, True or False, not {type(value).__name__}")
 
 
-def sandbox(value: Any) -> Any:
+def sandbox(value: object) -> object:
     """Read the settings of the sandbox."""
     from claude_agent_py.wire.settings.sandbox import SandboxSettings
 
     return validate_part(SandboxSettings, value)
 
 
-def settings(value: Any) -> JSONObject | Path:
+def settings(value: object) -> JSONObject | Path:
     """Read settings: an object, the JSON text of one, or the path of a file."""
     if isinstance(value, Mapping):
         return _check_json(dict(value))
@@ -255,7 +248,7 @@ def settings(value: Any) -> JSONObject | Path:
     return path(value)
 
 
-def managed_settings(value: Any) -> JSONObject:
+def managed_settings(value: object) -> JSONObject:
     """Read managed settings: an object, or its JSON. The CLI silently ignores a path here."""
     given = settings(value)
     if isinstance(given, Path):
@@ -263,7 +256,7 @@ def managed_settings(value: Any) -> JSONObject:
     return given
 
 
-def mcp_servers(value: Any) -> dict[str, Any] | Path:
+def mcp_servers(value: object) -> dict[str, object] | Path:
     """Read MCP servers by name, or the path of a configuration file."""
     if isinstance(value, str) and value.lstrip().startswith("{"):
         value = _parse_object(value)
@@ -280,8 +273,8 @@ def mcp_servers(value: Any) -> dict[str, Any] | Path:
     return {name: _read_mcp_server(name, server) for name, server in servers.items()}
 
 
-def _index_by_name(servers: Iterable[Any]) -> dict[str, Any]:
-    named: dict[str, Any] = {}
+def _index_by_name(servers: Iterable[object]) -> dict[str, object]:
+    named: dict[str, object] = {}
     for server in servers:
         name = getattr(server, "name", "")
         if name and name in named:
@@ -299,13 +292,13 @@ def _check_prefixes(names: list[str]) -> None:
             raise ValueError(f"the tools of the servers {other!r} and {name!r} would have the same names")
 
 
-def _check_server_name(name: Any) -> str:
+def _check_server_name(name: object) -> str:
     if not isinstance(name, str) or not name.strip():
         raise ValueError(f"{name!r} is not a server name; pass servers as {{name: server}}")
     return name
 
 
-def _read_mcp_server(name: str, server: Any) -> Any:
+def _read_mcp_server(name: str, server: object) -> object:
     if isinstance(server, Mapping):
         if server.get("type") == "sdk":
             if server.get("instance") is None:
@@ -329,7 +322,7 @@ def is_external(server: object) -> bool:
     return isinstance(server, MCPServerConfig)
 
 
-def interactions(value: Any) -> Any:
+def interactions(value: object) -> object:
     """Read an inbox, or whether to use one."""
     if isinstance(value, bool):
         return value
@@ -340,7 +333,7 @@ def interactions(value: Any) -> Any:
     return value
 
 
-def custom_tools(value: Any) -> list[Any]:
+def custom_tools(value: object) -> list[object]:
     """Read tools that run in this process; functions become tools."""
     from claude_agent_py.tools.server import ToolServer
 
@@ -350,14 +343,14 @@ def custom_tools(value: Any) -> list[Any]:
         raise ValueError(str(error)) from None
 
 
-def hooks(value: Any) -> Any:
+def hooks(value: Any) -> object:
     """Read hooks by event."""
     from claude_agent_py.hooks.registry import Hooks
 
     return Hooks.of(value)
 
 
-def output_type(value: Any) -> Any:
+def output_type(value: object) -> object:
     """Refuse a type without a JSON Schema."""
     if inspect.isroutine(value):
         raise ValueError("must be a type, not a function")
@@ -365,7 +358,7 @@ def output_type(value: Any) -> Any:
     return value
 
 
-def extra_args(value: Any) -> Any:
+def extra_args(value: object) -> object:
     """Read flags by name, with or without leading dashes."""
     if not isinstance(value, Mapping):
         return value
@@ -391,7 +384,7 @@ def _check_json(value: JSONObject) -> JSONObject:
     return value
 
 
-def _parse_object(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, object]:
     try:
         value = read_json(text)
     except ValueError as error:

@@ -7,7 +7,6 @@ from claude_agent_py._base.lazy_names import attach
 if TYPE_CHECKING:
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
     from claude_agent_py.permissions.elicitation import Accept as Accept, Cancel as Cancel, Decline as Decline
-    from claude_agent_py.permissions.handlers import *
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
         Inbox as Inbox,
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
         PermissionRequest as PermissionRequest,
         displayable as displayable,
     )
+    from claude_agent_py.permissions.signatures import *
     from claude_agent_py.wire.control.asks import ElicitationRequest as ElicitationRequest
     from claude_agent_py.wire.control.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.wire.control.permissions import (
@@ -51,7 +51,7 @@ else:
     _NAMES = {
         "claude_agent_py.permissions.decisions": "Allow Decision Deny",
         "claude_agent_py.permissions.elicitation": "Accept Cancel Decline",
-        "claude_agent_py.permissions.handlers": """
+        "claude_agent_py.permissions.signatures": """
             CanUseTool QuestionHandler PlanHandler ElicitationHandler DialogHandler
         """,
         "claude_agent_py.permissions.inbox_sqlite": "SQLiteInbox",

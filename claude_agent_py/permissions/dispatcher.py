@@ -6,7 +6,7 @@ times out, or returns an invalid answer refuses.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import Any, Final, Literal
 
 from anyio import from_thread
 from msgspec.structs import force_setattr
@@ -24,11 +24,9 @@ from claude_agent_py.permissions.interactions import (
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
 from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.handler_context import extend
 from claude_agent_py.wire.base import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks import TaskIntake
 
 Handler = Callable[..., Any]
 
@@ -67,7 +65,7 @@ class PermissionDispatcher:
         *,
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
-        intakes: "Callable[[], Iterable[TaskIntake]]" = tuple,
+        intakes: Callable[[], Iterable[TaskIntake]] = tuple,
         on_interaction: Callable[[Any], object] = lambda event: None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {}
@@ -104,15 +102,17 @@ class PermissionDispatcher:
             cancel_timer()
             prompt.end(was_answered)
 
-    async def _ask_inbox(self, kind: Kind, request: object, context: PermissionContext) -> JSONObject:
+    async def _ask_inbox(self, kind: Kind, request: object, prompt: "_Prompt") -> JSONObject:
         if self.interactions is None:
             return KINDS[kind].refuse("No handler is configured to allow this.")
         try:
-            return await self.interactions.ask(kind, request, context)
+            return await self.interactions.ask(kind, request, prompt)
         except BaseException as error:
             # An inbox may be a file or the user's class, so it can fail in any way.
             self._report(make_handler_error("interactions", error))
-            return KINDS[kind].refuse("Denied: the inbox failed.")
+            refusal = KINDS[kind].refuse("Denied: the inbox failed.")
+            prompt.note_answer(refusal, AnswerSource("", "interactions"))
+            return refusal
 
     async def _ask_handler(self, kind: Kind, request: object, prompt: "_Prompt") -> JSONObject | None:
         """Return the reply of the kind's handler, or None if there is no handler or it has no opinion."""
@@ -126,12 +126,12 @@ class PermissionDispatcher:
             prompt.wait()
         try:
             reply = await handler.call_and_read(subject, prompt, read=lambda value: self._read(kind, request, value))
-            if reply is not None:
-                prompt.note_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
-            return reply
         except HandlerError as error:
             self._report(error)
-            return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
+            reply = KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
+        if reply is not None:
+            prompt.note_answer(reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
+        return reply
 
     def _read(self, kind: Kind, request: object, value: object) -> JSONObject | None:
         if value is None and kind == "permission" and self.interactions is not None:

@@ -7,7 +7,6 @@ row answers. Write access to the file allows approving tool calls, so only one u
 import contextlib
 import json
 import os
-import secrets
 import sqlite3
 import stat
 import time
@@ -22,16 +21,12 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.shared_sqlite import open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py.permissions.interactions import (
-    TIMED_OUT,
     AnswerSource,
-    Inbox,
     Interaction,
-    InteractionOpened,
-    InteractionSettled,
+    WaitingInbox,
     read_stored,
 )
 from claude_agent_py.permissions.prompts import KINDS, Kind
-from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
 
@@ -67,7 +62,7 @@ _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
 Result = TypeVar("Result")
 
 
-class SQLiteInbox(Inbox):
+class SQLiteInbox(WaitingInbox["StoredInteraction"]):
     """An inbox in a file, for the asking session and for answering processes.
 
     Args:
@@ -81,7 +76,7 @@ class SQLiteInbox(Inbox):
 
     def __init__(self, path: str | os.PathLike[str], *, timeout: float | None = None, poll: float = 0.2) -> None:
         self.path: Path = Path(path).expanduser()
-        self.timeout = timeout
+        super().__init__(timeout=timeout)
         self._poll = poll
         _make_private(self.path)
         try:
@@ -93,7 +88,7 @@ class SQLiteInbox(Inbox):
     def __iter__(self) -> Iterator[Interaction]:
         """Iterate over pending questions, oldest first. Reads the file."""
         pending = f"SELECT * FROM interactions WHERE {_IS_PENDING} ORDER BY created_at"  # noqa: S608 - a constant
-        return iter([StoredInteraction(self, row) for row in self._execute(pending, (time.time() - ALIVE_FOR,))])
+        return iter([StoredInteraction.read(self, row) for row in self._execute(pending, (time.time() - ALIVE_FOR,))])
 
     def arrivals(self) -> AsyncIterator[Interaction]:
         """Iterate over pending questions, then new ones. Never ends. Checks the file every `poll` seconds."""
@@ -109,81 +104,43 @@ class SQLiteInbox(Inbox):
 
         return Polling(read, (self._poll, self._poll))
 
-    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
-        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
-        interaction_id = secrets.token_hex(4)
-        # Report the wait before the question becomes visible and can be answered.
-        with context.awaiting_user(interaction_id):
-            return await self._ask(interaction_id, kind, wire, context)
-
-    async def _ask(self, interaction_id: str, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
-        reply: JSONObject | None = None
-        stored: str | None = None
-        source: AnswerSource | None = None
-        row = self._build_row(interaction_id, kind, wire, context)
-        interaction = StoredInteraction(self, row)
-        # Shielded, because a row that is written must also be closed.
-        with anyio.CancelScope(shield=True):
-            await run_file_work(self._open, row)
-        context.on_interaction(InteractionOpened(interaction))
-        try:
-            with anyio.move_on_after(self.timeout):
-                await self._wait_for_answer(interaction_id)
-        finally:
-            with anyio.CancelScope(shield=True):
-                stored, source = await run_file_work(self._close, interaction_id)
-            reply = None if stored is None else read_stored(kind, wire, stored)
-            context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
-        return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
-
     # Asking ------------------------------------------------------------------------------------------------------
 
-    def _build_row(self, interaction_id: str, kind: Kind, wire: Any, context: PermissionContext) -> dict[str, object]:
-        now = time.time()
-        return {
-            "id": interaction_id,
-            "kind": kind,
-            "request": json.dumps(dump(wire)),
-            "session_id": context.session_id,
-            "agent_id": context.agent_id,
-            "task_description": getattr(context.task, "description", None),
-            "created_at": now,
-            "deadline": None if self.timeout is None else now + self.timeout,
-            "seen_at": now,
-        }
+    def _make(self, kind: Kind, wire: Any, **about: Any) -> "StoredInteraction":
+        return StoredInteraction(self, kind, wire, **about)
 
-    def _open(self, row: dict[str, object]) -> None:
+    async def _open(self, question: "StoredInteraction") -> None:
+        row = {name: getattr(question, name) for name in ("kind", *_ATTRIBUTES)}
+        row |= {"request": json.dumps(dump(question.wire)), "seen_at": question.created_at}
         values = ", ".join(f":{column}" for column in row)
-        self._execute(f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})", row)  # noqa: S608 - our names
+        insert = f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})"  # noqa: S608 - our names
+        await run_file_work(self._execute, insert, row)
 
-    async def _wait_for_answer(self, interaction_id: str) -> None:
+    async def _wait(self, question: "StoredInteraction") -> None:
         signed_at = time.monotonic()
-        while await run_file_work(self._read_state, interaction_id) == "pending":
+        while await run_file_work(self._read_state, question.id) == "pending":
             await anyio.sleep(self._poll)
             if time.monotonic() - signed_at > HEARTBEAT_INTERVAL:
                 signed_at = time.monotonic()
-                await run_file_work(self._update_heartbeat, interaction_id)
+                update = "UPDATE interactions SET seen_at = ? WHERE id = ?"
+                await run_file_work(self._execute, update, (time.time(), question.id))
 
     def _read_state(self, interaction_id: str) -> str | None:
         rows = self._execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,))
         return rows[0]["state"] if rows else None
 
-    def _update_heartbeat(self, interaction_id: str) -> None:
-        self._execute("UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id))
+    async def _close(self, question: "StoredInteraction") -> tuple[JSONObject | None, AnswerSource | None]:
+        withdraw = "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'"
 
-    def _close(self, interaction_id: str) -> tuple[str | None, AnswerSource | None]:
-        """Close the question and return its answer with its source. Both are None if it was not answered."""
+        def close(cursor: sqlite3.Cursor) -> Any:
+            cursor.execute(withdraw, (question.id,))
+            return cursor.execute("SELECT * FROM interactions WHERE id = ?", (question.id,)).fetchone()
 
-        def close(cursor: sqlite3.Cursor) -> tuple[str | None, AnswerSource | None]:
-            cursor.execute(
-                "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'", (interaction_id,)
-            )
-            row = cursor.execute("SELECT * FROM interactions WHERE id = ?", (interaction_id,)).fetchone()
-            if row is None or row["reply"] is None:
-                return None, None
-            return row["reply"], AnswerSource(str(row["answered_by"] or ""), str(row["answered_from"] or ""))
-
-        return self._run(close)
+        row = await run_file_work(self._run, close)
+        if row is None or row["reply"] is None:
+            return None, None
+        source = AnswerSource(str(row["answered_by"] or ""), str(row["answered_from"] or ""))
+        return read_stored(question.kind, question.wire, row["reply"]), source
 
     # Answering ---------------------------------------------------------------------------------------------------
 
@@ -206,14 +163,16 @@ class SQLiteInbox(Inbox):
 class StoredInteraction(Interaction):
     """A question in a file."""
 
-    def __init__(self, inbox: SQLiteInbox, row: sqlite3.Row | Mapping[str, Any]) -> None:
-        kind: Kind = row["kind"]
-        super().__init__(
-            kind,
-            fit(KINDS[kind].wire, json.loads(row["request"]))[0],
-            **{name: row[name] for name in _ATTRIBUTES},
-        )
+    def __init__(self, inbox: SQLiteInbox, kind: Kind, wire: Any, **about: Any) -> None:
+        super().__init__(kind, wire, **about)
         self._inbox = inbox
+
+    @classmethod
+    def read(cls, inbox: SQLiteInbox, row: sqlite3.Row | Mapping[str, Any]) -> "StoredInteraction":
+        """Return the question in a row of the file."""
+        kind: Kind = row["kind"]
+        wire = fit(KINDS[kind].wire, json.loads(row["request"]))[0]
+        return cls(inbox, kind, wire, **{name: row[name] for name in _ATTRIBUTES})
 
     @property
     def done(self) -> bool:

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import anyio
@@ -28,8 +28,7 @@ from claude_agent_py.permissions.requests import PermissionContext, PermissionRe
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, dump
 
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.task import Task
+Question = TypeVar("Question", bound="Interaction")
 
 TIMED_OUT: Final = "The request timed out without an answer."
 
@@ -94,7 +93,7 @@ class Interaction(ABC):
         self.deadline = deadline
         self.session_id = session_id
         self.agent_id = agent_id
-        self.task: Task | None = None if context is None else context.task
+        self.task = None if context is None else context.task
         self.task_description = task_description
         self.subject: Subject = KINDS[kind].subject(wire, context)
 
@@ -208,6 +207,63 @@ class Inbox(ABC):
         return decision
 
 
+class WaitingInbox(Inbox, Generic[Question]):
+    """An inbox that waits for a person while the question is open. A subclass keeps the questions.
+
+    Args:
+        timeout: Seconds after which a question is refused; None means never.
+    """
+
+    def __init__(self, *, timeout: float | None = None) -> None:
+        self.timeout = timeout
+
+    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
+        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
+        now = time.time()
+        question = self._make(
+            kind,
+            wire,
+            id=secrets.token_hex(4),
+            created_at=now,
+            deadline=None if self.timeout is None else now + self.timeout,
+            session_id=context.session_id,
+            agent_id=context.agent_id,
+            task_description=getattr(context.task, "description", None),
+            context=context,
+        )
+        # Report the wait before the question becomes visible and can be answered.
+        with context.awaiting_user(question.id):
+            # Shielded, because a question that is visible must also be closed.
+            with anyio.CancelScope(shield=True):
+                await self._open(question)
+            context.on_interaction(InteractionOpened(question))
+            reply = source = None
+            try:
+                with anyio.move_on_after(self.timeout):
+                    await self._wait(question)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    reply, source = await self._close(question)
+                context.on_interaction(InteractionSettled(question, reply is not None, reply, source))
+        return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
+
+    @abstractmethod
+    def _make(self, kind: Kind, wire: Any, **about: Any) -> Question:
+        """Return a question. See `Interaction` for the arguments."""
+
+    @abstractmethod
+    async def _open(self, question: Question) -> None:
+        """Make a question visible."""
+
+    @abstractmethod
+    async def _wait(self, question: Question) -> None:
+        """Wait until a question is settled."""
+
+    @abstractmethod
+    async def _close(self, question: Question) -> tuple[JSONObject | None, AnswerSource | None]:
+        """Close a question and return its answer with its source. Both are None if it was not answered."""
+
+
 def read_stored(kind: Kind, wire: object, reply: str) -> JSONObject:
     """Validate a stored answer as if it had been given in this process."""
     try:
@@ -216,7 +272,7 @@ def read_stored(kind: Kind, wire: object, reply: str) -> JSONObject:
         return KINDS[kind].refuse("The stored answer could not be read.")
 
 
-class PendingInteractions(Inbox):
+class PendingInteractions(WaitingInbox["_Waiting"]):
     """An inbox in memory.
 
     Args:
@@ -224,7 +280,7 @@ class PendingInteractions(Inbox):
     """
 
     def __init__(self, *, timeout: float | None = None) -> None:
-        self.timeout = timeout
+        super().__init__(timeout=timeout)
         self._lock = threading.Lock()
         self._is_closed = False
         self._waiting: dict[str, _Waiting] = {}
@@ -262,51 +318,30 @@ class PendingInteractions(Inbox):
             for arrivals in self._arrivals:
                 arrivals.end()
 
-    async def ask(self, kind: Kind, wire: object, context: PermissionContext) -> JSONObject:
-        """Wait for an answer and return the reply to the CLI. Cancelling withdraws the question."""
-        interaction = _Waiting(kind, wire, timeout=self.timeout, context=context)
-        # Report the wait before the question becomes visible and can be answered.
-        with context.awaiting_user(interaction.id):
-            self._publish(interaction)
-            context.on_interaction(InteractionOpened(interaction))
-            try:
-                with anyio.move_on_after(self.timeout):
-                    await interaction.settled.wait()
-            finally:
-                reply, source = self._close(interaction)
-                context.on_interaction(InteractionSettled(interaction, reply is not None, reply, source))
-        return interaction.reply
+    def _make(self, kind: Kind, wire: Any, **about: Any) -> "_Waiting":
+        return _Waiting(kind, wire, **about)
 
-    def _close(self, interaction: "_Waiting") -> tuple[JSONObject | None, AnswerSource | None]:
-        """Close the question and return its answer with its source. Both are None if it was not answered."""
-        was_answered = not interaction.refuse(TIMED_OUT)  # only a question without an answer can be refused
+    async def _open(self, question: "_Waiting") -> None:
         with self._lock:
-            del self._waiting[interaction.id]
-        return (interaction.reply, interaction.source) if was_answered else (None, None)
-
-    def _publish(self, interaction: "_Waiting") -> None:
-        with self._lock:
-            self._waiting[interaction.id] = interaction
+            self._waiting[question.id] = question
             for arrivals in self._arrivals:
-                arrivals.put(interaction)
+                arrivals.put(question)
+
+    async def _wait(self, question: "_Waiting") -> None:
+        await question.settled.wait()
+
+    async def _close(self, question: "_Waiting") -> tuple[JSONObject | None, AnswerSource | None]:
+        was_answered = not question.refuse(TIMED_OUT)  # only a question without an answer can be refused
+        with self._lock:
+            del self._waiting[question.id]
+        return (question.reply, question.source) if was_answered else (None, None)
 
 
 class _Waiting(Interaction):
     """A question in memory."""
 
-    def __init__(self, kind: Kind, wire: object, *, timeout: float | None, context: PermissionContext) -> None:
-        now = time.time()
-        super().__init__(
-            kind,
-            wire,
-            id=secrets.token_hex(4),
-            created_at=now,
-            deadline=None if timeout is None else now + timeout,
-            session_id=context.session_id,
-            agent_id=context.agent_id,
-            task_description=getattr(context.task, "description", None),
-            context=context,
-        )
+    def __init__(self, kind: Kind, wire: Any, **about: Any) -> None:
+        super().__init__(kind, wire, **about)
         self.settled = Wakeup()
         self.reply: JSONObject = {}
         self.source: AnswerSource | None = None

@@ -30,8 +30,8 @@ from claude_agent_py.tools.calls import (
     shorten_repr,
 )
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.definition import Tool, ToolOutcome, as_tool, build_failure, run_tool
-from claude_agent_py.tools.results import ToolCallResult, ToolChainResult, ToolResult
+from claude_agent_py.tools.definition import Tool, as_tool, build_failure, run_tool
+from claude_agent_py.tools.results import ToolCallResult, ToolChainResult, ToolOutcome, ToolResult
 from claude_agent_py.wire.base import JSONObject
 
 CallModel: TypeAlias = Callable[[list[Any]], Any]
@@ -297,18 +297,17 @@ class ToolChain:
         begun = anyio.current_time()
         outcome = await self._call_tool(call)
         value = outcome.value
-        error = outcome.error
-        if outcome.result.is_error and error is None:
-            error = ToolError(outcome.result.text if outcome.result.text.strip() else f"{call.name} failed")
-            outcome = replace(outcome, result=replace(outcome.result, text=str(error)))
+        if outcome.is_error and outcome.error is None:
+            error = ToolError(outcome.text if outcome.text.strip() else f"{call.name} failed")
+            outcome = replace(outcome, text=str(error), error=error)
         return ToolCallResult(
             name=call.name,
             tool_use_id=call.id,
             input=call.input,
             output=value.text if isinstance(value, ToolResult) else value,
-            error=error,
+            error=outcome.error,
             duration=anyio.current_time() - begun,
-            told=outcome.result,
+            told=outcome,
         )
 
     async def _call_tool(self, call: ToolCall) -> ToolOutcome:
@@ -333,16 +332,16 @@ class ToolChain:
 
     async def _transform_media(self, name: str, outcome: ToolOutcome) -> ToolOutcome:
         """Transform the media; a failing transform fails the call."""
-        if self._media_transform is None or not outcome.result.media:
+        if self._media_transform is None or not outcome.media:
             return outcome
         try:
-            changed = [await self._media_transform.call(medium) for medium in outcome.result.media]
+            changed = [await self._media_transform.call(medium) for medium in outcome.media]
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
             return replace(build_failure(name, error), value=outcome.value)
         media: Sequence[Media] = [medium for medium in changed if medium is not None]
-        return replace(outcome, result=replace(outcome.result, media=tuple(media)))
+        return replace(outcome, media=tuple(media))
 
     # Many steps --------------------------------------------------------------------------------------------------
 

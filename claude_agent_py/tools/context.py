@@ -1,6 +1,5 @@
 """`ToolContext`: information about a tool's call, and methods to report progress and to log."""
 
-from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final, Literal, TypeAlias
 
@@ -8,9 +7,6 @@ from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-
-Notify: TypeAlias = Callable[[str, JSONObject], None]
-"""Sends an MCP notification, method and params. Never blocks."""
 
 
 class ToolContext(HandlerContext, frozen=True, kw_only=True):
@@ -33,7 +29,9 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
     """The session's absolute start directory; None without a session, as in a `ToolChain`."""
     progress_token: str | int | None = None
     """The token for progress reports; None if the caller did not ask for progress."""
-    notify: Notify = lambda method, params: None
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        """Send an MCP notification without blocking. Without a session, as in a `ToolChain`, it is dropped."""
 
     def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
         """Report progress without blocking.

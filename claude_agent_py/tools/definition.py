@@ -31,8 +31,8 @@ from claude_agent_py.tools.context import CURRENT, ToolContext
 from claude_agent_py.tools.results import (
     OverflowPolicy,
     SizeLimit,
+    ToolOutcome,
     ToolResult,
-    WrittenResult,
     as_result,
     encode_result,
     failure_text,
@@ -366,17 +366,6 @@ def _check_settings(tool: Tool[..., Any]) -> None:
         raise OptionsError(f"overflow must be 'truncate', 'file' or 'error', not {tool.overflow!r}", option=option)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ToolOutcome:
-    """The outcome of a call: its value or error, and the result for the model."""
-
-    result: WrittenResult
-    value: Any = None
-    """The return value of the function."""
-    error: Exception | None = None
-    """The exception of the function, or an error in the call itself."""
-
-
 async def run_tool(
     tool: Tool[..., Any],
     arguments: Mapping[str, object],
@@ -403,7 +392,7 @@ async def run_tool(
     except BaseException as error:
         (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
         return build_failure(tool.name, error)
-    return ToolOutcome(result=encoded, value=value)
+    return replace(encoded, value=value)
 
 
 def build_failure(tool: str, error: BaseException) -> ToolOutcome:
@@ -411,4 +400,4 @@ def build_failure(tool: str, error: BaseException) -> ToolOutcome:
     if not isinstance(error, Exception):
         cancelled_itself = isinstance(error, get_cancelled_exc_class())
         error = ToolError(f"{tool} cancelled itself" if cancelled_itself else f"{tool} tried to exit the program")
-    return ToolOutcome(result=WrittenResult(text=failure_text(tool, error), is_error=True), error=error)
+    return ToolOutcome(text=failure_text(tool, error), is_error=True, error=error)

@@ -16,7 +16,7 @@ from claude_agent_py._base.callbacks import Report, log_failure, make_handler_er
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.jsonrpc import RequestID
+from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import ToolServer, load_small_set
 from claude_agent_py.tools.session import Send, ServerSession
@@ -63,18 +63,19 @@ class PackageSession:
         self._inbox: Any = None
         self._started: Event | None = None
 
-    async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
-        """Handle a message and return the server's answer, or None if it needs none."""
+    async def handle(self, message: JSONObject, context: HandlerContext) -> JSONObject | None:
+        """Handle a message and return the server's answer, or None if it needs none.
+
+        Raises RPCError for a message that the server cannot answer.
+        """
         # The server reads the message's `_meta` instead.
         del context
-        request_id = jsonrpc.get_request_id(message) if "method" in message else None
-        if request_id is None and "method" in message and "id" in message:
-            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
+        request_id = jsonrpc.check_request_id(message) if "method" in message else None
         require_package()
         try:
             parsed = _message_adapter().validate_python(message)
         except ValidationError as error:
-            return jsonrpc.error(request_id, jsonrpc.INVALID_REQUEST, failure_text("reading the message", error))
+            raise RPCError(jsonrpc.INVALID_REQUEST, failure_text("reading the message", error)) from None
         await self._start()
         if message.get("method") == "notifications/cancelled":
             self._answer_cancelled((message.get("params") or {}).get("requestId"))
@@ -90,12 +91,14 @@ class PackageSession:
         pending = self._pending[request_id] = _Pending()
         try:
             if not await self._send_to_server(parsed):
-                return jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
+                raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
             await pending.done.wait()
         finally:
             if self._pending.get(request_id) is pending:
                 del self._pending[request_id]
-        return pending.answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
+        if isinstance(pending.answer, RPCError):
+            raise pending.answer
+        return pending.answer
 
     async def _send_to_server(self, parsed: Any) -> bool:
         """Send a message to the server and return whether it accepted it."""
@@ -145,8 +148,8 @@ class PackageSession:
                 log_failure(make_handler_error(f"MCP server {getattr(self._server, 'name', '')}", error))
         self._started = None
         started.set()
-        for request_id, pending in self._pending.items():
-            pending.answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, "the server has ended")
+        for pending in self._pending.values():
+            pending.answer = RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
             pending.done.set()
 
     async def _forward(self, outbox: Any) -> None:
@@ -177,7 +180,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.done = Event()
-        self.answer: JSONObject | None = None
+        self.answer: JSONObject | RPCError = RPCError(jsonrpc.CANCELLED, "the request was cancelled")
 
 
 @cache
@@ -247,17 +250,16 @@ class MCPHost:
         `start` starts the workers of a server of the `mcp` package; without it, such a server answers with an error.
         Concurrent calls are safe. Cancelling cancels the running tool.
         """
-        reply: JSONObject | None
-        if server_name not in self._servers:
-            problem = f"unknown server {server_name!r}"
-            reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.METHOD_NOT_FOUND, problem)
-        else:
-            try:
-                reply = await self._get_session(server_name, start).handle(message, context)
-            except Exception as error:
-                logger.exception("the server %s failed", server_name)
-                problem = failure_text(server_name, error)
-                reply = jsonrpc.error(jsonrpc.get_request_id(message), jsonrpc.INTERNAL_ERROR, problem)
+        try:
+            if server_name not in self._servers:
+                raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown server {server_name!r}")
+            reply = await self._get_session(server_name, start).handle(message, context)
+        except RPCError as error:
+            reply = error.to_response(jsonrpc.get_request_id(message))
+        except Exception as error:
+            logger.exception("the server %s failed", server_name)
+            failure = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(server_name, error))
+            reply = failure.to_response(jsonrpc.get_request_id(message))
         return {"mcp_response": ACK if reply is None else reply}
 
     def _get_session(self, name: str, start: Start | None = None) -> ServerSession | PackageSession:

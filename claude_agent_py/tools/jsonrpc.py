@@ -1,6 +1,6 @@
 """JSON-RPC 2.0 messages as dicts."""
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from claude_agent_py.wire.base import JSONObject
 
@@ -21,18 +21,19 @@ CANCELLED = -32800
 
 
 class RPCError(Exception):
-    """The error response to a request. Not raised to users."""
+    """An error that becomes the response to a request. Not raised to users."""
 
     def __init__(self, code: int, message: str, data: object = None) -> None:
         self.code = code
         self.data = data
         super().__init__(message)
 
-
-def error(request_id: RequestID | None, code: int, message: str, data: Any = None) -> JSONObject:
-    """Return an error response. The id is None if the request's id could not be read."""
-    details: JSONObject = {"code": code, "message": message, **({"data": data} if data is not None else {})}
-    return {"jsonrpc": "2.0", "id": request_id, "error": details}
+    def to_response(self, request_id: RequestID | None) -> JSONObject:
+        """Return the response. The id is None if the request's id could not be read."""
+        error: JSONObject = {"code": self.code, "message": str(self)}
+        if self.data is not None:
+            error["data"] = self.data
+        return {"jsonrpc": "2.0", "id": request_id, "error": error}
 
 
 def is_response(message: JSONObject) -> bool:
@@ -41,9 +42,17 @@ def is_response(message: JSONObject) -> bool:
 
 
 def get_request_id(message: JSONObject) -> RequestID | None:
-    """Return the id of a request, or None for a notification."""
+    """Return the id of a request, or None for a notification or an invalid id."""
     found = message.get("id")
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def check_request_id(message: JSONObject) -> RequestID | None:
+    """Return the id of a request, or None for a notification. Raises RPCError for an invalid id."""
+    found = get_request_id(message)
+    if found is None and "id" in message:
+        raise RPCError(INVALID_REQUEST, "an id must be a string or an integer")
+    return found
 
 
 def tool_use_id_of(message: JSONObject) -> str | None:

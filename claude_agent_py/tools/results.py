@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py._base.callbacks import error_text
 from claude_agent_py._base.errors import ToolError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.redaction import HIDDEN, find_secrets, hide_secrets, hide_values
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import (
     File,
@@ -28,30 +29,13 @@ from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolR
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MAX_CHARS = 2_000
-BLANK = "[redacted]"
 
-SECRETS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
-    (re.compile(pattern, re.IGNORECASE), replacement)
-    for pattern, replacement in (
-        (r"(?<=://)[^/\s:@]*:[^/\s@]*(?=@)", BLANK),  # user:password in a URL
-        (r"\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}", rf"\1 {BLANK}"),
-        (
-            r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
-            r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
-            rf"\1{BLANK}",
-        ),
-        (r"\bsk-[a-z0-9_-]{8,}", BLANK),
-        (r"\bgh[pousr]_[a-z0-9]{16,}|\bgithub_pat_[a-z0-9_]{16,}", BLANK),
-        (r"\bxox[abprs]-[a-z0-9-]{8,}", BLANK),
-        (r"\bAKIA[0-9A-Z]{12,}", BLANK),
-        (r"\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*", BLANK),  # a JSON web token
-        (r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)", BLANK),
-    )
+_ASSIGNED: Final = re.compile(
+    r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
+    r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
+    re.IGNORECASE,
 )
-"""Patterns of secrets with their replacements."""
-
-SECRET_VARIABLE = re.compile(r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL", re.IGNORECASE)
-MIN_SECRET_CHARS = 8
+"""Values with a secret name, also in lower case: errors are not code, where such names are common."""
 
 
 def failure_text(tool: str, error: BaseException) -> str:
@@ -74,13 +58,9 @@ def format_failure(error: BaseException) -> str:
 
 
 def redact(text: str) -> str:
-    """Redact secrets by pattern, and the values of environment variables with names like `API_KEY`."""
-    for name, value in os.environ.items():
-        if len(value) >= MIN_SECRET_CHARS and SECRET_VARIABLE.search(name):
-            text = text.replace(value, BLANK)
-    for pattern, replacement in SECRETS:
-        text = pattern.sub(replacement, text)
-    return text
+    """Hide the values of secret environment variables, and what looks like a secret."""
+    known = hide_secrets(hide_values(text, find_secrets(os.environ).items()))
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", known)
 
 
 def _describe_error(error: BaseException) -> str:
@@ -136,14 +116,18 @@ class ToolResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WrittenResult:
-    """A result with its data encoded as text, within the tool's limit."""
+class ToolOutcome:
+    """The outcome of a call: what the model sees, within the tool's limit, and the value or the error."""
 
     text: str = ""
     media: tuple[Media, ...] = ()
     is_error: bool = False
     structured: JSONObject | None = None
     meta: Mapping[str, Any] = field(default_factory=dict)
+    value: Any = None
+    """The return value of the function."""
+    error: Exception | None = None
+    """The exception of the function, or an error in the call itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +189,7 @@ def _convert_mixed(items: Sequence[object]) -> ToolResult:
     return ToolResult(text=rest[0] if len(rest) == 1 else rest, media=media)
 
 
-async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> WrittenResult:
+async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> ToolOutcome:
     """Encode the data of a result as text and apply the size limit.
 
     Raises:
@@ -225,7 +209,7 @@ async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) 
     shown, *files = await _shorten([shown, *files], room, limit)
     if structured is not None:
         [shown] = await _shorten([text], room, limit)
-    return WrittenResult(
+    return ToolOutcome(
         text=shown,
         media=tuple(_replace_texts(result.media, files)),
         is_error=result.is_error,
@@ -234,7 +218,7 @@ async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) 
     )
 
 
-def call_tool_result(result: WrittenResult) -> JSONObject:
+def call_tool_result(result: ToolOutcome) -> JSONObject:
     """Return the MCP form, `CallToolResult`."""
     content: list[JSONObject] = [{"type": "text", "text": result.text}] if result.text else []
     content += [mcp_block(medium) for medium in result.media]
@@ -340,7 +324,7 @@ class ToolCallResult:
     """Why the call failed; None if it succeeded. A `ToolResult(..., is_error=True)` has an output as well."""
     duration: float = 0.0
     """Seconds from the start of the call to its end, including a wait for the tool's `max_concurrency`."""
-    told: WrittenResult = field(repr=False)
+    told: ToolOutcome = field(repr=False)
     """The result as the model sees it."""
 
     def as_text(self) -> str:

@@ -15,7 +15,7 @@ from claude_agent_py._base.errors import ToolInputError
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.tools.definition import ToolOutcome, build_failure, run_tool
+from claude_agent_py.tools.definition import build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
@@ -44,48 +44,37 @@ class ServerSession:
 
     # In
 
-    async def handle(self, message: JSONObject, context: HandlerContext | None = None) -> JSONObject | None:
+    async def handle(self, message: JSONObject, context: HandlerContext) -> JSONObject | None:
         """Handle a message and return the answer, or None if it needs none.
 
-        Concurrent calls are safe. Cancelling cancels the request's work.
+        Concurrent calls are safe. Cancelling cancels the request's work. Raises RPCError for a request that fails.
         """
         self._home = threading.get_ident()
         if jsonrpc.is_response(message):
             return None
         method = message.get("method")
-        request_id = jsonrpc.get_request_id(message)
         if not isinstance(method, str):
-            return jsonrpc.error(
-                request_id, jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error"
-            )
+            raise RPCError(jsonrpc.INVALID_REQUEST, "a message must have a method, a result or an error")
+        request_id = jsonrpc.check_request_id(message)
         params = message.get("params")
-        if "id" not in message:
+        if request_id is None:
             if method == "notifications/cancelled" and isinstance(params, dict):
                 self.cancel(params.get("requestId"), params.get("reason"))
             return None
-        if request_id is None:
-            return jsonrpc.error(None, jsonrpc.INVALID_REQUEST, "an id must be a string or an integer")
-        return await self._run_request(request_id, method, params, context or HandlerContext(request_id=""))
-
-    async def _run_request(
-        self, request_id: RequestID, method: str, params: object, context: HandlerContext
-    ) -> JSONObject:
-        answer: JSONObject | None = None
         with CancelScope() as scope:
             self._running[request_id] = scope, context
             try:
-                result = await self._dispatch(method, params, context)
-                answer = {"jsonrpc": "2.0", "id": request_id, "result": result}
-            except RPCError as error:
-                answer = jsonrpc.error(request_id, error.code, str(error), error.data)
+                return {"jsonrpc": "2.0", "id": request_id, "result": await self._dispatch(method, params, context)}
+            except RPCError:
+                raise
             except BaseException as error:
                 # The function of a resource or a prompt raised.
                 (self._report or log_failure)(make_handler_error(f"{self._server.name} {method}", error))
-                answer = jsonrpc.error(request_id, jsonrpc.INTERNAL_ERROR, failure_text(method, error))
+                raise RPCError(jsonrpc.INTERNAL_ERROR, failure_text(method, error)) from None
             finally:
                 if self._running.get(request_id, (None,))[0] is scope:
                     del self._running[request_id]
-        return answer or jsonrpc.error(request_id, jsonrpc.CANCELLED, "the request was cancelled")
+        raise RPCError(jsonrpc.CANCELLED, "the request was cancelled")
 
     async def _dispatch(self, method: str, params: object, context: HandlerContext) -> JSONObject:
         given: object = {} if params is None else params
@@ -153,34 +142,32 @@ class ServerSession:
 
     async def _call_tool(self, params: JSONObject, context: HandlerContext) -> JSONObject:
         name = params.get("name")
-        arguments = params.get("arguments")
         meta = params.get("_meta")
         if not isinstance(name, str):
             raise RPCError(jsonrpc.INVALID_PARAMS, "a call must name a tool")
-        own_context = self._build_context(name, meta if isinstance(meta, dict) else {}, context)
-        outcome = await self._run(name, {} if arguments is None else arguments, own_context)
-        return call_tool_result(outcome.result)
-
-    async def _run(self, name: str, arguments: object, context: ToolContext) -> ToolOutcome:
         tool = self._server.get(name)
         if tool is None:
             raise RPCError(jsonrpc.INVALID_PARAMS, f"unknown tool {name!r}")
+        arguments = {} if params.get("arguments") is None else params["arguments"]
         if not isinstance(arguments, dict):
-            return build_failure(name, ToolInputError(name, [("", "the arguments must be an object")]))
-        return await run_tool(tool, arguments, context, timeout=self._server.timeout, report=self._report)
+            problem = ToolInputError(name, [("", "the arguments must be an object")])
+            return call_tool_result(build_failure(name, problem))
+        own_context = self._build_context(name, meta if isinstance(meta, dict) else {}, context)
+        timeout, report = self._server.timeout, self._report
+        return call_tool_result(await run_tool(tool, arguments, own_context, timeout=timeout, report=report))
 
     def _build_context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
         tool_use_id = meta.get(TOOL_USE_ID)
         token = meta.get("progressToken")
         return extend(
             context,
-            ToolContext,
+            _CallContext,
             tool_name=tool_name,
             server_name=self._server.name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
             cwd=self._cwd,
             progress_token=token if isinstance(token, str | int) else None,
-            notify=self.notify,
+            _session=self,
         )
 
     async def _read_resource(self, params: JSONObject) -> JSONObject:
@@ -209,3 +196,12 @@ class ServerSession:
         end = begin + (self._server.page_size or len(items))
         page: JSONObject = {kind: items[begin:end]}
         return page | ({"nextCursor": str(end)} if end < len(items) else {})
+
+
+class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
+    """The context of a call in a session, whose notifications go to the CLI."""
+
+    _session: ServerSession
+
+    def notify(self, method: str, params: JSONObject) -> None:
+        self._session.notify(method, params)

@@ -121,7 +121,7 @@ def test_doubtful_hooks_warn() -> None:
         Hooks({"TeammateIdle": [handler]})
     with pytest.warns(HookWarning, match="'clear' and 'compact' only"):
         Hooks({"SessionStart": [handler]})
-    with pytest.warns(HookWarning, match="'Bash' is"):
+    with pytest.warns(HookWarning, match="did you mean 'Bash'"):
         Hooks({"PreToolUse": [HookMatcher("bash", handler)]})
 
 

@@ -2,13 +2,16 @@
 
 import logging
 import tracemalloc
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from peers import MakeClient
 from stored import Stored, call
 
+from claude_agent_py.journal import Fact
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
+from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -68,12 +71,15 @@ def test_an_id_that_comes_again_and_again_costs_the_same_each_time() -> None:
 async def test_an_observer_that_fails_is_logged_and_disturbs_nothing(
     start: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
+    class Failing(Observer):
+        def add(self, facts: Sequence[Fact]) -> None:
+            raise ZeroDivisionError
+
     async with start(FakeCLI(steps.turn("Hi."))) as client:
-        watched, other = watch(client), watch(client)
-        watched.add = lambda facts: 1 / 0  # type: ignore[assignment]
+        other = watch(client)
+        LiveJournal.of(client.connection).observe(Failing())
         with caplog.at_level(logging.ERROR):
             assert (await client.query("hello")).text == "Hi."
     logged = [record.message for record in caplog.records]
     assert logged == ["an observer of the session failed and ignores further events"]
     assert "model" in {span.kind for span in other.spans}
-    watched.close()

@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from hypothesis.strategies import integers, lists
 
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
-from claude_agent_py.observe.observer import LiveJournal, Observer, Watch
+from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.wire import decode
@@ -94,9 +93,9 @@ def times_of(name: str) -> Iterator[tuple[float, float]]:
 
 def test_every_recording_has_the_same_spans_live() -> None:
     for name in recordings.names():
-        watch = Watch(SimpleNamespace(journals=()))
-        live_journal(name, watch)
-        assert watch.spans == Timeline.from_recording(path_of(name)).spans, name
+        log = SpanLog()
+        live_journal(name, SpanFold(log.add))
+        assert log.spans == Timeline.from_recording(path_of(name)).spans, name
 
 
 def test_calls_before_the_first_known_time_begin_then() -> None:

@@ -299,13 +299,16 @@ async def test_another_process_lists_and_answers(tmp_path: Path) -> None:
 
 async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answered(tmp_path: Path) -> None:
     inbox = SQLiteInbox(tmp_path / "inbox.db")
-    inbox._open(inbox._build_row("id1", "permission", BASH, context()))
-    [interaction] = inbox
-    with sqlite3.connect(inbox.path) as database:
-        database.execute("UPDATE interactions SET seen_at = seen_at - 60")
-    database.close()
-    assert list(inbox) == []
-    assert not interaction.resolve(Allow())
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", BASH, context())
+            interaction = await arrival(inbox)
+            with sqlite3.connect(inbox.path) as database:
+                database.execute("UPDATE interactions SET seen_at = seen_at - 60")
+            database.close()
+            assert list(inbox) == []
+            assert not interaction.resolve(Allow())
+            group.cancel_scope.cancel()
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -527,5 +530,5 @@ ROW = {
 
 def test_help_lists_the_attributes_of_an_interaction() -> None:
     shown = pydoc.plain(pydoc.render_doc(Interaction))
-    for name in vars(StoredInteraction(cast(Any, None), ROW)):
+    for name in vars(StoredInteraction.read(cast(Any, None), ROW)):
         assert name.startswith("_") or f"{name}: " in shown, name

@@ -278,6 +278,17 @@ async def test_a_handler_that_fails_refuses_and_reports_once(option: str, failin
     assert [failing.__name__ in error.handler for error in session.errors] == [True]
 
 
+async def test_the_refusal_of_a_handler_that_fails_answers_the_question_to_a_person() -> None:
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        with context.awaiting_user():
+            raise RuntimeError("no terminal")
+
+    session = Session(can_use_tool=decide)
+    reply = await session.ask(BASH)
+    answered = Answered(reply, "decide", "can_use_tool")
+    assert session.waits == ["awaiting_user", Asked("Bash: rm -rf /", "permission"), answered, "running"]
+
+
 async def test_a_failure_of_one_handler_does_not_ask_the_inbox() -> None:
     session = Session(can_use_tool=raises, interactions=True)
     assert is_denied(await session.ask(BASH))

@@ -603,7 +603,7 @@ async def test_an_exception_is_marked_with_its_kind_and_without_a_traceback() ->
 
     result = await ToolChain([broken], text_format=XMLFormat()).execute([use("broken")])
 
-    assert result.text == "<broken>Error: ConnectionError: no route; token=[redacted]</broken>"
+    assert result.text == "<broken>Error: ConnectionError: no route; token=***</broken>"
 
 
 class SilentError(Exception):

@@ -9,18 +9,18 @@ from claude_agent_py.tools.results import failure_text, redact
 @pytest.mark.parametrize(
     ("text", "clean"),
     [
-        ("https://user:hunter2@db.example/x", "https://[redacted]@db.example/x"),
+        ("https://user:hunter2@db.example/x", "https://***@db.example/x"),
         ("GET https://example.com:8080/a?b=c failed", "GET https://example.com:8080/a?b=c failed"),
-        ("Authorization: Bearer abc.def-123456", "Authorization: Bearer [redacted]"),
-        ("key sk-ant-api03-abcdefgh_123 is wrong", "key [redacted] is wrong"),
-        ("https://x/?api_key=abcd1234&b=1", "https://x/?api_key=[redacted]&b=1"),
-        ("{'password': 'hunter22', 'n': 1}", "{'password': '[redacted]', 'n': 1}"),
-        ("token=ghp_0123456789abcdefABCD", "token=[redacted]"),
-        ("AWS AKIAIOSFODNN7EXAMPLE", "AWS [redacted]"),
-        ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "jwt [redacted]"),
+        ("Authorization: Bearer abc.def-123456", "Authorization: ***"),
+        ("key sk-ant-api03-abcdefgh_123 is wrong", "key *** is wrong"),
+        ("https://x/?api_key=abcd1234&b=1", "https://x/?api_key=***&b=1"),
+        ("{'password': 'hunter22', 'n': 1}", "{'password': '***', 'n': 1}"),
+        ("token=ghp_0123456789abcdefABCD", "token=***"),
+        ("AWS AKIAIOSFODNN7EXAMPLE", "AWS ***"),
+        ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "jwt ***"),
         ("no such file: /home/me/monkey.txt", "no such file: /home/me/monkey.txt"),
         ("the key 'city' is missing", "the key 'city' is missing"),
-        ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "[redacted]"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "***"),
     ],
 )
 def test_what_looks_like_a_secret_is_blanked(text: str, clean: str) -> None:
@@ -32,7 +32,7 @@ def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("SHORT_KEY", "abc")
     monkeypatch.setenv("CITY", "Heidelberg")
 
-    assert redact("abc: correct horse battery in Heidelberg") == "abc: [redacted] in Heidelberg"
+    assert redact("abc: correct horse battery in Heidelberg") == "abc: <SERVICE_TOKEN> in Heidelberg"
 
 
 def test_a_failure_names_the_tool_and_the_error() -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from claude_agent_py import ToolResult
 from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import Audio, File, Image, JSONEncoder, Media, ResourceLink, YAMLEncoder
-from claude_agent_py.tools.results import SizeLimit, WrittenResult, as_result, call_tool_result, encode_result
+from claude_agent_py.tools.results import SizeLimit, ToolOutcome, as_result, call_tool_result, encode_result
 
 pytestmark = pytest.mark.anyio
 
@@ -214,7 +214,7 @@ async def test_a_text_file_is_cut_too() -> None:
     assert len(file.data) <= 100
 
 
-def length(told: WrittenResult) -> int:
+def length(told: ToolOutcome) -> int:
     return len(told.text) + sum(len(it.data) for it in told.media if isinstance(it, File))
 
 

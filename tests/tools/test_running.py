@@ -61,8 +61,8 @@ async def test_what_a_tool_raises_to_end_the_program_is_its_own_failure(error: B
 
     reported: list[HandlerError] = []
     outcome = await run_tool(ends, {}, ToolContext(), report=reported.append)
-    assert outcome.result.is_error
-    assert "tried to exit the program" in outcome.result.text
+    assert outcome.is_error
+    assert "tried to exit the program" in outcome.text
     assert [failure.__cause__ for failure in reported] == [error]
 
 
@@ -144,7 +144,7 @@ async def test_a_timeout_of_the_tools_own_is_not_ours() -> None:
 
     outcome = await run_tool(impatient, {}, ToolContext())
 
-    assert outcome.result.text == "impatient failed: TimeoutError: the database"
+    assert outcome.text == "impatient failed: TimeoutError: the database"
 
 
 async def test_no_more_calls_than_allowed_run_at_once() -> None:
@@ -199,7 +199,7 @@ def test_one_tool_serves_many_event_loops() -> None:
 async def test_an_outcome_has_the_value_and_what_the_model_is_told() -> None:
     outcome = await run_tool(add, {"a": 1}, ToolContext())
 
-    assert (outcome.value, outcome.result.text, outcome.error) == (2, "2", None)
+    assert (outcome.value, outcome.text, outcome.error) == (2, "2", None)
 
 
 async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogCaptureFixture) -> None:
@@ -209,8 +209,8 @@ async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogC
 
     outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.result.text == "fail failed: KeyError: 'city'"
-    assert outcome.result.is_error
+    assert outcome.text == "fail failed: KeyError: 'city'"
+    assert outcome.is_error
     assert isinstance(outcome.error, KeyError)
     [entry] = caplog.records
     assert (entry.levelno, entry.exc_info is not None) == (logging.ERROR, True)
@@ -223,15 +223,15 @@ async def test_what_a_tool_says_on_purpose_stands_as_it_is_and_is_not_logged(cap
 
     outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.result.text == "There is no such city; try a larger one."
+    assert outcome.text == "There is no such city; try a larger one."
     assert not caplog.records
 
 
 async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
     outcome = await run_tool(add, {"a": "x", "c": 1}, ToolContext())
 
-    assert "- a: Input should be a valid integer" in outcome.result.text
-    assert "- c: is not a parameter" in outcome.result.text
+    assert "- a: Input should be a valid integer" in outcome.text
+    assert "- c: is not a parameter" in outcome.text
     assert not caplog.records
 
 
@@ -247,7 +247,7 @@ async def test_a_tool_that_exits_fails(error: BaseException) -> None:
 
     outcome = await run_tool(leave, {}, ToolContext())
 
-    assert outcome.result.text == "leave tried to exit the program"
+    assert outcome.text == "leave tried to exit the program"
 
 
 async def test_a_value_without_a_json_form_is_a_failure() -> None:
@@ -255,7 +255,7 @@ async def test_a_value_without_a_json_form_is_a_failure() -> None:
 
     outcome = await run_tool(made, {}, ToolContext())
 
-    assert outcome.result.text == (
+    assert outcome.text == (
         "strange failed: EncodingError: cannot encode a value of type object as JSON: unsupported type object"
     )
 
@@ -271,7 +271,7 @@ async def test_a_group_of_errors_is_told_leaf_by_leaf() -> None:
 
     outcome = await run_tool(fail, {}, ToolContext())
 
-    assert outcome.result.text == "fail failed: ValueError: one"
+    assert outcome.text == "fail failed: ValueError: one"
 
 
 async def test_cancelling_the_caller_is_no_outcome() -> None:
@@ -301,7 +301,7 @@ async def test_a_tool_that_awaits_a_cancelled_future_fails() -> None:
 
     outcome = await run_tool(broken, {}, ToolContext())
 
-    assert outcome.result.text == "broken cancelled itself"
+    assert outcome.text == "broken cancelled itself"
 
 
 async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
@@ -313,9 +313,9 @@ async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
     def chosen() -> ToolResult:
         return ToolResult(text="a", structured={"own": 1})
 
-    assert (await run_tool(count, {}, ToolContext())).result.structured == {"result": [1, 2]}
-    assert (await run_tool(chosen, {}, ToolContext())).result.structured == {"own": 1}
-    assert (await run_tool(add, {"a": 1}, ToolContext())).result.structured is None
+    assert (await run_tool(count, {}, ToolContext())).structured == {"result": [1, 2]}
+    assert (await run_tool(chosen, {}, ToolContext())).structured == {"own": 1}
+    assert (await run_tool(add, {"a": 1}, ToolContext())).structured is None
 
 
 async def test_a_default_timeout_is_for_tools_without_one() -> None:
@@ -328,13 +328,18 @@ async def test_a_default_timeout_is_for_tools_without_one() -> None:
         await anyio.sleep(0.05)
         return "done"
 
-    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).result.text
-    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).result.text == "done"
+    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).text
+    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).text == "done"
 
 
 async def test_progress_from_a_thread_and_from_the_loop() -> None:
     heard: list[Any] = []
-    context = ToolContext(progress_token=7, notify=lambda method, params: heard.append((method, params)))
+
+    class Listening(ToolContext, frozen=True):
+        def notify(self, method: str, params: dict[str, Any]) -> None:
+            heard.append((method, params))
+
+    context = Listening(progress_token=7)
 
     @tool
     def plain(context: ToolContext) -> None:

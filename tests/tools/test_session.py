@@ -13,8 +13,8 @@ from claude_agent_py.errors import ToolError
 from claude_agent_py.formatting import File, Image
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import Prompt, Resource
+from claude_agent_py.tools.host import ACK, MCPHost
 from claude_agent_py.tools.jsonrpc import PROTOCOL_VERSIONS
-from claude_agent_py.tools.session import ServerSession
 
 pytestmark = pytest.mark.anyio
 
@@ -37,14 +37,19 @@ class Client:
 
     def __init__(self, server: ToolServer) -> None:
         self.heard: list[dict[str, Any]] = []
-        self.session: ServerSession = ServerSession(server, self.heard.append)
+        self.host = MCPHost({"calc": server}, lambda name, message: self.heard.append(message))
         self._ids = itertools.count()
+
+    async def send(self, message: dict[str, Any], context: HandlerContext | None = None) -> dict[str, Any]:
+        """Send any message and give the reply."""
+        payload = await self.host.answer("calc", message, context or HandlerContext(request_id=""))
+        reply: dict[str, Any] = payload["mcp_response"]
+        return reply
 
     async def ask(self, method: str, params: Any = None, context: HandlerContext | None = None) -> dict[str, Any]:
         """Send a request and give its whole answer."""
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
-        reply = await self.session.handle(message if params is None else {**message, "params": params}, context)
-        assert reply is not None
+        reply = await self.send(message if params is None else {**message, "params": params}, context)
         assert (reply["jsonrpc"], reply["id"]) == ("2.0", message["id"])
         return reply
 
@@ -56,7 +61,7 @@ class Client:
 
     async def tell(self, method: str, params: Any = None) -> None:
         """Send a notification."""
-        assert await self.session.handle({"jsonrpc": "2.0", "method": method, "params": params or {}}) is None
+        assert await self.send({"jsonrpc": "2.0", "method": method, "params": params or {}}) == ACK
 
 
 def text_of(result: dict[str, Any]) -> str:
@@ -335,7 +340,7 @@ async def test_closing_cancels_everything() -> None:
         async with anyio.create_task_group() as workers:
             workers.start_soon(call)
             await started.wait()
-            client.session.close()
+            client.host.close()
 
     assert replies[0]["error"]["code"] == -32800
 
@@ -436,7 +441,7 @@ async def test_prompts_are_listed_and_filled_in() -> None:
     ],
 )
 async def test_a_bad_message_is_answered_with_an_error(message: dict[str, Any], code: int) -> None:
-    reply = await Client(ToolServer("calc", [echo])).session.handle(message)
+    reply = await Client(ToolServer("calc", [echo])).send(message)
 
     assert reply is not None
     assert reply["error"]["code"] == code
@@ -453,4 +458,4 @@ async def test_answers_to_nothing_are_harmless() -> None:
     client = Client(ToolServer("calc"))
 
     for request_id in (1, "x", None):
-        assert await client.session.handle({"jsonrpc": "2.0", "id": request_id, "result": {}}) is None
+        assert await client.send({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ACK

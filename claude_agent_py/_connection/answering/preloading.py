@@ -36,7 +36,7 @@ def list_parts(options: ClientOptions) -> list[str]:
     """Return the modules that a start with these options imports."""
     modules = ["claude_agent_py._connection.startup"]
     if needs_hooks(options):
-        modules += ["claude_agent_py._connection.answering.delegating", "claude_agent_py.hooks.dispatcher"]
+        modules += ["claude_agent_py.options.delegation_hooks", "claude_agent_py.hooks.dispatcher"]
     if depends_on_hooks(options):
         modules.append("claude_agent_py.hooks.live")
     if needs_permissions(options):

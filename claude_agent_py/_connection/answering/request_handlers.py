@@ -222,8 +222,8 @@ class RequestHandlers:
         session = self._session
         if session.hooks is not None:
             return session.hooks
-        from claude_agent_py._connection.answering.delegating import DelegationHooks
         from claude_agent_py.hooks.dispatcher import HookDispatcher
+        from claude_agent_py.options.delegation_hooks import DelegationHooks
 
         delegation = DelegationHooks(session.options, lambda: session.facts.info.agents if session.facts.info else ())
         session.hooks = HookDispatcher(

@@ -1,7 +1,7 @@
 """Facts about the hook events: what they are for, what their matchers compare, when the CLI sends them.
 
 Measured on CLI 2.1.328 with callbacks registered over the control channel; hooks in settings files receive more events.
-`inputs`, `outputs` and, in `claude_agent_py.hooks`, `handler_types` and `shorthands` have the same events, which tests
+`inputs`, `outputs` and, in `claude_agent_py.hooks`, `by_event` and `shorthands` have the same events, which tests
 check.
 """
 

@@ -73,7 +73,7 @@ def canonical_name(name: str) -> str:
 def is_misspelt(name: str) -> bool:
     """Return whether a name looks like that of a built-in tool, but no such tool is known."""
     is_plain = re.fullmatch(r"\w+", name) is not None and not name.startswith("mcp__")
-    return is_plain and name not in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES, *UNLISTED_TOOLS)
+    return is_plain and name not in (*BUILTIN_TOOL_NAMES, *LEGACY_TOOL_NAME_ALIASES, *UNLISTED_TOOLS, *_MODULE_OF)
 
 
 def suggested_tool(name: str) -> str:

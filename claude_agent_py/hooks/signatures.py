@@ -1,4 +1,4 @@
-"""The type of hook handlers."""
+"""The signature of hook handlers."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias

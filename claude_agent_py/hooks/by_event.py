@@ -1,4 +1,4 @@
-"""Types of hook handlers and of the `hooks` option.
+"""The option `hooks`: hooks by event.
 
 Handlers are typed by event, so a type checker rejects a handler whose input belongs to another event.
 """
@@ -8,8 +8,8 @@ from typing import Any, TypeAlias, TypedDict
 
 from typing_extensions import TypeVar
 
-from claude_agent_py.hooks.handler import HookHandler
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.hooks.signatures import HookHandler
 from claude_agent_py.wire.hooks import inputs
 
 Input = TypeVar("Input", default=Any)

@@ -8,13 +8,15 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.log import logger
 from claude_agent_py.agents.guide import cli_agents_text, shorten_report
 from claude_agent_py.formatting.truncation import text_length
+from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.hooks.signatures import HookAnswer, HookHandler
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import (
     AGENT_TOOL,
@@ -23,11 +25,10 @@ from claude_agent_py.options.delegation import (
     report_limit,
     why_no_agent_tool,
 )
-from claude_agent_py.wire.hooks import outputs
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.hooks import inputs, outputs
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.context import HookContext
-    from claude_agent_py.hooks.handler import HookHandler
     from claude_agent_py.wire.messages.catalog import AgentInfo
 
 NEW_CONVERSATION: Final = "clear|compact"
@@ -57,7 +58,7 @@ class DelegationHooks:
         """Return the hooks by event."""
         hooks: list[tuple[str, HookMatcher]] = []
 
-        def add(event: str, handler: "HookHandler", pattern: str | None = None) -> None:
+        def add(event: str, handler: HookHandler, pattern: str | None = None) -> None:
             hooks.append((event, HookMatcher(pattern, handler, on_failure="continue")))
 
         if self._limit is not None:
@@ -80,9 +81,11 @@ class DelegationHooks:
 
     # Reports -----------------------------------------------------------------------------------------------------
 
-    def _shorten(self, output: Any, is_original: bool) -> Any:
+    def _shorten(self, output: object, is_original: bool) -> JSONObject | None:
         """Return the output of the tool `Agent` with a shorter report; None if it needs none."""
-        content = output.get("content") if isinstance(output, Mapping) else None
+        if not isinstance(output, Mapping):
+            return None
+        content = output.get("content")
         if not isinstance(content, list) or not all(isinstance(block, Mapping) for block in content):
             return None
         first, last = 0, len(content)
@@ -94,18 +97,18 @@ class DelegationHooks:
             return None
         return {**output, "content": [*content[:first], {"type": "text", "text": short}, *content[last:]]}
 
-    async def _ask_to_shorten(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
-        agent_id, length = input.agent_id, text_length(input.last_assistant_message or "")
+    async def _ask_to_shorten(self, data: inputs.SubagentStopInput, context: HookContext) -> HookAnswer:
+        agent_id, length = data.agent_id, text_length(data.last_assistant_message or "")
         was_asked = agent_id in self._asked
         self._asked.discard(agent_id)
-        runs_in_background = any(task.id == agent_id for task in input.background_tasks or ())
+        runs_in_background = any(task.id == agent_id for task in data.background_tasks or ())
         if self._limit is None or length <= self._limit or not runs_in_background:
             return None
         if was_asked:
             logger.warning(
                 "the report of the background subagent %r (%s) has %d characters; max_report_chars is %d, but the CLI "
                 "delivers it whole",
-                input.agent_type,
+                data.agent_type,
                 agent_id,
                 length,
                 self._limit,
@@ -120,26 +123,26 @@ class DelegationHooks:
 
     # Reminders ---------------------------------------------------------------------------------------------------
 
-    async def _remind_at_start(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
-        reminder = self._reminders.get(input.agent_type)
+    async def _remind_at_start(self, data: inputs.SubagentStartInput, context: HookContext) -> HookAnswer:
+        reminder = self._reminders.get(data.agent_type)
         return None if reminder is None else outputs.SubagentStartOutput(additional_context=reminder)
 
-    async def _remind_after_tools(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
-        agent = self._main if input.agent_id is None else input.agent_type
+    async def _remind_after_tools(self, data: inputs.PostToolBatchInput, context: HookContext) -> HookAnswer:
+        agent = self._main if data.agent_id is None else data.agent_type
         reminder = self._reminders.get(agent or "")
         return None if reminder is None else outputs.PostToolBatchOutput(additional_context=reminder)
 
     # Prompts -----------------------------------------------------------------------------------------------------
 
-    async def _remind_at_prompt(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _remind_at_prompt(self, data: inputs.UserPromptSubmitInput, context: HookContext) -> HookAnswer:
         return outputs.UserPromptSubmitOutput(additional_context=self._reminders[self._main or ""])
 
-    async def _list_once(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _list_once(self, data: inputs.UserPromptSubmitInput, context: HookContext) -> HookAnswer:
         listing = "" if self._has_listed else self._listing()
         self._has_listed = True
         return outputs.UserPromptSubmitOutput(additional_context=listing) if listing else None
 
-    async def _list_again(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _list_again(self, data: inputs.SessionStartInput, context: HookContext) -> HookAnswer:
         return outputs.SessionStartOutput(additional_context=self._listing() or None)
 
     def _listing(self) -> str:
@@ -150,10 +153,10 @@ class DelegationHooks:
         return cli_agents_text(others)
 
 
-async def _do_nothing(input: Any, context: "HookContext") -> None:  # noqa: A002
+async def _do_nothing(data: object, context: HookContext) -> None:
     """Do nothing. With this hook there is an answer, which `FinalFilter` can replace with the shortened report."""
 
 
-def _count(output: Mapping[str, Any], name: str) -> int:
+def _count(output: Mapping[str, object], name: str) -> int:
     value = output.get(name)
     return value if isinstance(value, int) and value > 0 else 0

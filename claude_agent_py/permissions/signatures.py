@@ -1,4 +1,4 @@
-"""Types of the handlers that answer for a person. Handlers are async or plain; plain ones run in a worker thread."""
+"""The signatures of handlers that answer for a person. Async or plain; plain ones run in a worker thread."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias
