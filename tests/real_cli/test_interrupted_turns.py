@@ -195,6 +195,7 @@ async def test_tasks_of_before_have_parents_and_usage() -> None:
         store = MemoryStore()
         async with Client(model.options(session_store=store)) as client:
             session = (await client.query("go", until="idle")).session_id
+            await client.tasks.wait_all(timeout=60)  # until their transcripts are counted
             known = {task.id: task for task in client.tasks}
         rename_session(session, "The Session", config_dir=model.sandbox.config_dir)
         for given in ({"resume": "the session"}, {"resume": session, "session_store": store}):
