@@ -5,11 +5,10 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition
+from claude_agent_py import AgentDefinition, MCPHTTPServer, MCPStdioServer
 from claude_agent_py.agents import PRESETS, AgentModel, Explore
 from claude_agent_py.agents.definition import validate_agents
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p"}
 

@@ -6,9 +6,9 @@ from hypothesis import given, strategies as st
 from claude_agent_py import AgentDefinition
 from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
 from claude_agent_py.agents.guide import MAX_LISTING_CHARS, cli_agents_text
+from claude_agent_py.control import AgentInfo
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.formatting.truncation import text_length
-from claude_agent_py.wire.messages.catalog import AgentInfo
+from claude_agent_py.formatting import text_length
 
 AGENTS = {
     "reader": AgentDefinition(description="Reads a | b\n\nand more", prompt="p", tools=["Read"], model="haiku"),

@@ -22,11 +22,12 @@ from claude_agent_py.cli._chat.approvals import (
 )
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli._chat.widgets import MAX_PROMPTS, PromptHistory, get_history_file
-from claude_agent_py.permissions.interactions import AnswerSource, Interaction
+from claude_agent_py.permissions import Interaction
+from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames
+from claude_agent_py.wire import decode
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.codec import decode
 
 
 def said(text: str, *blocks: object, uuid: str = "m") -> object:

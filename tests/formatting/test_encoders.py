@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from claude_agent_py.formatting import EncodingError, JSONEncoder, YAMLEncoder
-from claude_agent_py.formatting.encoders import Encoder, clean_text
+from claude_agent_py.formatting import Encoder, EncodingError, JSONEncoder, YAMLEncoder
+from claude_agent_py.formatting.encoders import clean_text
 
 
 class Colour(Enum):

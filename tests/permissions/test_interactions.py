@@ -21,6 +21,7 @@ from forks import run_program
 from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
+from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
@@ -33,11 +34,10 @@ from claude_agent_py.permissions import (
     PendingInteractions,
     SQLiteInbox,
     first_of,
+    read_typed,
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 from claude_agent_py.permissions.interactions import TIMED_OUT
-from claude_agent_py.permissions.typed_answers import read_typed
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
 

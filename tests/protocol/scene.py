@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage
 from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 Frame: TypeAlias = dict[str, Any]
 

@@ -10,10 +10,10 @@ from hypothesis import given, strategies as st
 from recordings_loader import lines
 from scene import result
 
+from claude_agent_py import MalformedFrame
 from claude_agent_py._journal.text import RESTART, TextFold
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
 

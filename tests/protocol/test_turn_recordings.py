@@ -14,7 +14,7 @@ from scene import Scene
 
 from claude_agent_py._journal.open_runs import OpenRun, Until
 from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
 Telling = Callable[[Frame], Frame | None]

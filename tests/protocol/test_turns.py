@@ -28,11 +28,11 @@ from scene import (
     turn,
 )
 
+from claude_agent_py import TaskStartedMessage
 from claude_agent_py._journal.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
 from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+from claude_agent_py.wire import decode
 
 # Results and prompts ---------------------------------------------------------------------------------------------
 

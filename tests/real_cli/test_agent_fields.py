@@ -12,10 +12,9 @@ import anyio
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import AgentDefinition, Client, Deny, PermissionContext, PermissionRequest
+from claude_agent_py import AgentDefinition, Client, Deny, MCPStdioServer, PermissionContext, PermissionRequest
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.testing import RecordedRequest, Reply, Sandbox, ScriptedModel, Usage, text, tool_use
-from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
+from claude_agent_py import Allow, Client, ControlRejectedError, MCPStdioServer, OptionsError, ToolServer, tool
 from claude_agent_py._connection.controls.conversation import ConversationControls
 from claude_agent_py._connection.controls.files import FileControls
 from claude_agent_py._connection.controls.mcp import MCPControls
@@ -21,7 +21,6 @@ from claude_agent_py._connection.controls.usage import UsageControls
 from claude_agent_py.control import AppliedSettings, GetHooksListingReply, GetSettingsReply
 from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

@@ -7,8 +7,7 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, ResultMessage, Task, Timeouts, query, run, run_sync
-from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
-from claude_agent_py.testing.script import LooseAnswer
+from claude_agent_py.testing import LooseAnswer, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

@@ -13,12 +13,12 @@ import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
+from claude_agent_py import MCPHTTPServer, MCPStdioServer
 from claude_agent_py.errors import ControlRejectedError, OptionsError
+from claude_agent_py.tools import ToolServer
 from claude_agent_py.tools.host import MCPHost
-from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.control import requests
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 

@@ -4,8 +4,9 @@ import logging
 
 import pytest
 
-from claude_agent_py._connection.failures import FailureLog, HandlerFailed
+from claude_agent_py._connection.failures import FailureLog
 from claude_agent_py.errors import HandlerError
+from claude_agent_py.messages import HandlerFailed
 
 
 def failure(cause: Exception | None = None) -> HandlerError:

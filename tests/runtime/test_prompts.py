@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from claude_agent_py import AssistantMessage, TextBlock, UnknownBlock, UserMessage
 from claude_agent_py._connection.runs.prompts import is_stream, prompt_message
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.messages.content import ImageBlock, MediaSource, TextBlock, UnknownBlock
-from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
 
 IMAGE = ImageBlock(source=MediaSource(type="base64", media_type="image/png", data="iVBORw0KGgo="))
 

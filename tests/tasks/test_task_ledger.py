@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from folding import Desk, child, kinds, level, shell_started, turn_over
 
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted
-from claude_agent_py.tasks.events import TaskStatusChanged
+from claude_agent_py import TaskStatus
+from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TaskStatusChanged
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 @pytest.fixture

@@ -9,19 +9,16 @@ import anyio
 import pytest
 from folding import child, intake_of, shell_started, tracking
 
-from claude_agent_py import TaskManager
+from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
 from claude_agent_py.errors import TaskOutputError
+from claude_agent_py.tasks import Evidence
 from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.ledger.spending import Counted
-from claude_agent_py.tasks.ledger.state import Evidence
 from claude_agent_py.tasks.outcome import Finding
 from claude_agent_py.tasks.reconcile import _count_each
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.content import UnknownBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 pytestmark = pytest.mark.anyio
 

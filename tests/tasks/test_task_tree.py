@@ -8,7 +8,7 @@ from recordings_loader import lines
 
 from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 
 def usage(tokens: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from claude_agent_py.testing import (
     CutStream,
     Failure,
     Gate,
+    LooseAnswer,
     RecordedRequest,
     Reply,
     ScriptedModel,
@@ -19,7 +20,6 @@ from claude_agent_py.testing import (
     thinking,
     tool_use,
 )
-from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = pytest.mark.real_cli
 

@@ -13,7 +13,7 @@ from recordings_loader import lines
 from claude_agent_py.tasks import TaskList, TaskListItem, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.todo.files import get_directory
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 pytestmark = pytest.mark.anyio
 
