@@ -23,25 +23,20 @@ from pydantic import BaseModel
 import claude_agent_py
 import claude_agent_py.testing
 from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
-from claude_agent_py._connection.controls.conversation import ConversationControls
-from claude_agent_py._connection.controls.files import FileControls
-from claude_agent_py._connection.controls.mcp import MCPControls
-from claude_agent_py._connection.controls.settings import SettingsControls
-from claude_agent_py._connection.controls.usage import UsageControls
 
 BLOCK = re.compile(
     r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
 
+CONTROLS = ("mcp", "settings", "files", "conversation", "usage")
+"""The properties of a client that group control requests."""
+
+
 CONVENTIONAL: dict[str, Any] = {
     "client": claude_agent_py.Client,
     "client.tasks": claude_agent_py.TaskManager,
-    "client.mcp": MCPControls,
-    "client.settings": SettingsControls,
-    "client.files": FileControls,
-    "client.conversation": ConversationControls,
-    "client.usage": UsageControls,
+    **{f"client.{name}": type(getattr(claude_agent_py.Client(), name)) for name in CONTROLS},
     "task": claude_agent_py.Task,
     "outcome": claude_agent_py.TaskOutcome,
     "run": claude_agent_py.Run,

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_cli import find_cli
 
 from claude_agent_py import Client, ClientOptions, OptionsError
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.testing import ScriptedModel, tool_use
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_cli import find_cli
 
 from claude_agent_py import Client, ClientOptions, OptionsError, run
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import MemoryStore, push
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps, tool_use

@@ -11,7 +11,6 @@ from folding import deliver_in, intake_of, message, text_of
 from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
 from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import CHILD_AGENT
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +27,7 @@ class Stopped:
 
 
 def adopted(manager: TaskManager, task_id: str = "c1", stop: Stopped | None = None) -> Task:
-    start = message(frames.task_started(task_id, "work", task_type=CHILD_AGENT))
+    start = message(frames.task_started(task_id, "work", task_type="child_agent"))
     intake_of(manager).adopt(start, stop or Stopped())
     manager.track(start)
     return manager[task_id]

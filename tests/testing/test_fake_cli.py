@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
+from installed_cli import read_version
 
-from claude_agent_py._launch.locate import read_version
 from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, frames, steps
 
 pytestmark = pytest.mark.anyio

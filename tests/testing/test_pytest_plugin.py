@@ -7,8 +7,8 @@ import sys
 
 import pytest
 from forks import PRELOADED, run_program
+from installed_cli import CLI_VARIABLE, find_cli
 
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
 pytest_plugins = ["pytester"]
