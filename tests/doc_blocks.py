@@ -1,7 +1,9 @@
 """Extract code from Markdown and find names in it that the package does not have.
 
 A fenced ```` ```python ```` block is code. With the comment `<!-- offline: ["Hi."] -->` above, it is a program that
-runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output.
+runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output. With
+`<!-- fake: ["Hi."] -->` it runs with a fake CLI that gives these answers, because an example makes the same calls on the
+real CLI.
 """
 
 import ast
@@ -25,7 +27,8 @@ import claude_agent_py.testing
 from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
 
 BLOCK = re.compile(
-    r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
+    r"(?:^<!-- (?P<runs_on>offline|fake): (?P<script>.*?) -->\n)?"
+    r"^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
 
@@ -68,6 +71,8 @@ class CodeBlock:
     code: str
     script: str | None
     printed: str | None
+    runs_on: str | None = None
+    """`offline` or `fake`; None for code that is not run."""
 
     @property
     def name(self) -> str:
@@ -83,7 +88,7 @@ def blocks_of(page: Path) -> Iterator[CodeBlock]:
     text = page.read_text(encoding="utf-8")
     for found in BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("code")) + 1
-        yield CodeBlock(page, line, found["code"], found["script"], found["printed"])
+        yield CodeBlock(page, line, found["code"], found["script"], found["printed"], found["runs_on"])
 
 
 # Types ------------------------------------------------------------------------------------------------------------
