@@ -267,7 +267,6 @@ async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
         await until_gone(*pids)
 
 
-@pytest.mark.each_backend
 async def test_a_dropped_run_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     before = workers()
