@@ -47,6 +47,22 @@ def is_alive(pid: int) -> bool:
     return True
 
 
+def argument_zero(pid: int) -> str:
+    """Return how a process is called in its command line; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process, None if the process has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 def children() -> set[int]:
     """Return the child processes of this one, including zombies, but none that serves all tests."""
     tasks = Path("/proc/self/task")

@@ -11,11 +11,11 @@ import pytest
 from installed_cli import find_cli
 
 from claude_agent_py import Client, ClientOptions, OptionsError
-from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.testing import ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
+HOME_VARIABLES = ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR")
 MARK = "HOSTILE-MARK"
 MCP_SERVER = str(Path(__file__).with_name("stdio_mcp_server.py"))
 
