@@ -49,7 +49,7 @@ async def test_a_listener_is_told_everything_in_order() -> None:
     assert told == list(range(50))
 
 
-async def test_a_plain_function_is_told_in_a_thread_of_its_own_one_thing_after_the_other() -> None:
+async def test_a_plain_function_is_notified_in_one_thread_of_one_thing_at_a_time() -> None:
     told: list[tuple[int, int]] = []
     queue = ListenerQueue(lambda number: told.append((number, threading.get_ident())), never)
     async with delivering(queue):

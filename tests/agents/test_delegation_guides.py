@@ -37,7 +37,7 @@ def test_a_guide_says_when_to_do_what() -> None:
     assert "- C\n- Ask for reports of at most 2,500 characters." in text
 
 
-def test_a_guide_without_agents_of_ones_own_speaks_of_the_others() -> None:
+def test_a_guide_without_own_agents_describes_the_others() -> None:
     text = DelegationGuide().text()
     assert "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)." in text
     assert "run it in the background" in text

@@ -134,7 +134,7 @@ def test_text_that_is_nested_too_deep_is_a_value_error(encoder: JSONEncoder | YA
 
 
 @pytest.mark.parametrize("text", ["!!int ''", "!!bool maybe", "!!timestamp soon", "a: &a [*a]", "? [a]\n: b"])
-def test_yaml_without_a_value_of_its_own_is_a_value_error(text: str) -> None:
+def test_yaml_that_is_not_plain_data_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"not YAML|aliases are rejected|unhashable"):
         YAMLEncoder().decode(text)
 

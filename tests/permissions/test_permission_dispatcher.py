@@ -74,7 +74,7 @@ class Session:
 
 
 def is_denied(reply: dict[str, Any]) -> bool:
-    """Tell whether the CLI would take a reply for a denial: it wants a message."""
+    """Return whether the CLI would take a reply for a denial: it wants a message."""
     return reply["behavior"] == "deny" and bool(reply["message"])
 
 

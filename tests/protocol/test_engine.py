@@ -49,7 +49,7 @@ class Driver:
         return request.request_id
 
     def sent(self) -> list[dict[str, Any]]:
-        """Give the frames that are to be written."""
+        """Return the frames that are to be written."""
         data = self.engine.data_to_send()
         assert data == b"" or data.endswith(b"\n")
         return [json.loads(line) for line in data.splitlines()]

@@ -19,7 +19,7 @@ Frame = dict[str, Any]
 
 
 def fold(said: Iterable[Frame | bytes]) -> list[str]:
-    """Give the pieces of text that frames bring."""
+    """Return the pieces of text that frames bring."""
     text = TextFold()
     pieces: list[str] = []
     for frame in said:

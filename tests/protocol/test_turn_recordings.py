@@ -167,7 +167,7 @@ def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn(
     in_each([name for name in with_one_prompt() if name.startswith("turns/")], until="idle", check=check)
 
 
-def test_until_idle_a_run_goes_on_through_the_turns_of_the_clis_own() -> None:
+def test_until_idle_a_run_continues_through_turns_that_the_cli_starts() -> None:
     def check(name: str, played: Played) -> None:
         for number, (prompt, run) in enumerate(played.runs.items()):
             if TAKEN_BACK.get(name) == number:
@@ -218,7 +218,7 @@ def test_in_a_dialogue_the_answers_come_in_order() -> None:
     in_each(dialogues(), until="result", check=check)
 
 
-def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
+def test_until_idle_no_run_ends_before_the_turns_that_its_tasks_caused() -> None:
     def check(name: str, played: Played) -> None:
         scene = played.scene
         for end in scene.ends.values():

@@ -85,7 +85,7 @@ def conversation(result: RunResult[Any]) -> list[tuple[str, str]]:
     return [(message["role"], message["content"][0]["text"]) for message in result.to_api_messages()]
 
 
-async def test_a_fresh_client_goes_on_with_an_interrupted_turn() -> None:
+async def test_a_fresh_client_continues_an_interrupted_turn() -> None:
     """In every way that a session can be resumed, each from the transcript that the killed CLI left."""
 
     def answer(request: RecordedRequest) -> Any:
@@ -214,7 +214,7 @@ async def test_tasks_of_before_have_parents_and_usage() -> None:
                 assert [task.description for task in client.tasks.roots] == ["above"]
 
 
-async def test_a_reopened_client_goes_on_with_its_runs_and_what_was_changed_live_holds() -> None:
+async def test_a_reopened_client_continues_its_runs_and_keeps_live_changes() -> None:
     """Twice: the process that goes on dies, too."""
     async with ScriptedModel([slow(), slow(), "At last.", "The second, too.", "next"]) as model:
         async with Client(model.options(allowed_tools=["Bash"])) as client:  # which acceptEdits refuses
@@ -277,7 +277,7 @@ class OwnClient(Client):
         return []
 
 
-async def test_a_run_that_is_being_read_goes_on_live() -> None:
+async def test_a_run_that_is_being_read_continues_after_a_reopening() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
         async with OwnClient(model.options()) as client:

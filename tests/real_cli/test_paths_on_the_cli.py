@@ -208,7 +208,7 @@ class Place:
         return value.replace("<repo>", str(self.repo)).replace("<out>", str(self.out)).replace("<home>", self.home)
 
     def opened(self, row: Row, result: Mapping[str, Any], seen: Mapping[str, Any]) -> str | None:
-        """Tell where a tool was by its result."""
+        """Return where a tool was, by its result."""
         said = str(result["content"])
         if result.get("is_error") or row.tool.startswith("mcp__"):
             return None

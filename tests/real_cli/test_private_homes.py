@@ -108,7 +108,7 @@ async def test_a_private_home_shows_nothing_of_the_users(hostile: HostileHome) -
     assert not Path(home).exists()
 
 
-async def test_a_named_home_is_kept_for_this_user_only_and_its_session_goes_on(
+async def test_a_named_home_is_kept_for_this_user_only_and_its_session_continues(
     hostile: HostileHome, tmp_path: Path
 ) -> None:
     home = tmp_path / "homes/one"

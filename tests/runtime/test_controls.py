@@ -29,7 +29,7 @@ QUEUED = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
 
 
 def _recorded() -> list[tuple[Body, Body]]:
-    """Give every request of the recording with the payload of its successful reply."""
+    """Yield every request of the recording with the payload of its successful reply."""
     name = "control/03_control_requests"
     asked = {f["request_id"]: f["request"] for f in frames(name, "in") if {"request_id", "request"} <= f.keys()}
     replies = [
@@ -42,7 +42,7 @@ RECORDED = _recorded()
 
 
 def payload_of(body: Body) -> Body:
-    """Give what the real CLI answered to exactly this body."""
+    """Return what the real CLI answered to exactly this body."""
     return next(payload for asked, payload in RECORDED if asked == body)
 
 

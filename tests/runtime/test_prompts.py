@@ -30,7 +30,7 @@ def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
     }
 
 
-def test_every_prompt_has_a_uuid_of_its_own() -> None:
+def test_every_prompt_has_its_own_uuid() -> None:
     uuids = [prompt_message("hi", verbatim=False).uuid for _ in range(100)]
     assert len(set(uuids)) == 100
     assert all(str(uuid.UUID(one)) == one for one in uuids)

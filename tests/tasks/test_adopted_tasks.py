@@ -55,7 +55,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     assert [event.task_id for event in events if isinstance(event, TaskFinished)] == ["a1", "c1"]
 
 
-async def test_events_of_a_session_that_goes_on_do_not_end_with_an_adopted_task() -> None:
+async def test_events_of_an_open_session_do_not_end_with_an_adopted_task() -> None:
     manager = TaskManager()
     stream = manager.events(TaskFinished)
     for task_id in ("c1", "c2"):

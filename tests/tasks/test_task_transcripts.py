@@ -98,7 +98,7 @@ def test_an_unknown_block_with_a_replacement_character_is_a_message() -> None:
     assert message.content == [UnknownBlock(raw=block)]
 
 
-def test_what_the_cli_notes_beside_a_transcript() -> None:
+def test_what_the_cli_records_next_to_a_transcript() -> None:
     outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None

@@ -86,7 +86,7 @@ async def test_every_word_about_the_end_is_lost_but_the_list() -> None:
     }
 
 
-async def test_an_end_that_only_the_list_tells_of_is_noticed_without_a_waiter_for_each_task_in_turn() -> None:
+async def test_an_end_that_only_the_list_shows_is_noticed_without_a_waiter_for_each_task_in_turn() -> None:
     ended: list[str] = []
     fake = FakeCLI(launching("a1"), level(), launching("a2"), level())
     with anyio.fail_after(30):

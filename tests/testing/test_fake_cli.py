@@ -55,7 +55,7 @@ async def test_a_session_in_memory() -> None:
     assert fake.requests("initialize") == [{"subtype": "initialize"}]
 
 
-async def test_each_step_is_a_chunk_of_its_own() -> None:
+async def test_each_step_is_a_separate_chunk() -> None:
     transport = FakeCLI(b'{"ha', b'lf"}\n', steps.emit({"a": 1}, {"b": 2})).transport()
     await transport.start()
     assert [await transport.receive() for _ in range(3)] == [b'{"ha', b'lf"}\n', b'{"a": 1}\n{"b": 2}\n']
@@ -106,7 +106,7 @@ async def test_the_end_wakes_a_reader() -> None:
     assert transport.exit_code == 143
 
 
-async def test_writing_to_what_is_over_fails_as_a_pipe_does() -> None:
+async def test_writing_after_the_end_fails_like_a_pipe() -> None:
     ended = FakeCLI(steps.exit(3)).transport()
     await ended.start()
     assert await ended.receive() == b""

@@ -268,7 +268,7 @@ def test_sessions_share_one_model() -> None:
         assert said(ask(model, "parent", session_id="2")) == "m2"
 
 
-def test_side_requests_have_a_script_of_their_own() -> None:
+def test_side_requests_have_their_own_script() -> None:
     with ScriptedModel("main", side=lambda request: f"side {request.request_class}") as model:
         assert said(ask(model, request_class="auxiliary")) == "side auxiliary"
     with ScriptedModel("main") as model:

@@ -521,7 +521,7 @@ async def test_what_is_no_call_is_text(text: str) -> None:
         (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
     ],
 )
-async def test_calls_beside_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
+async def test_calls_next_to_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
     text_format = make()
     text_format.register_section("answer")
     text_format.register_section("summary")
