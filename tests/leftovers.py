@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio.lowlevel import checkpoint
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Time limit for workers and processes to end, in seconds."""
 
 

@@ -330,7 +330,7 @@ async def test_a_session_in_a_store_is_reopened() -> None:
 
 async def in_store(store: MemoryStore, session_id: str | None, text: str, times: int) -> None:
     """Wait until a store has a text in so many answers."""
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         while (
             sum(
                 text in str(entry)

@@ -67,7 +67,7 @@ async def test_concurrent_starts_are_planned_before_the_first_program_starts() -
         async with Client(ClientOptions(cli_path="claude", spawn=spawn)):
             order.append("open")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as starts:
             for _ in range(3):
                 starts.start_soon(connect)

@@ -37,7 +37,7 @@ def kinds(data: bytes) -> list[str]:
 async def test_a_session_in_memory() -> None:
     fake = FakeCLI(steps.turn("hello"), steps.stderr("warning"))
     transport = fake.transport()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await transport.start()
         await transport.send(frames.encode(INITIALIZE, PROMPT))
         await transport.end_input()
@@ -66,7 +66,7 @@ async def test_a_reader_waits_for_input_and_for_gates() -> None:
     transport = FakeCLI(steps.wait_for_prompt(), b"one", steps.wait_gate(gate), b"two").transport()
     heard: list[bytes] = []
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
 
             async def read() -> None:
@@ -85,7 +85,7 @@ async def test_a_gate_may_be_opened_from_another_thread() -> None:
     gate = Gate()
     transport = FakeCLI(steps.wait_gate(gate), b"two").transport()
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
             workers.start_soon(anyio.to_thread.run_sync, gate.open)
             assert await transport.receive() == b"two"
@@ -94,7 +94,7 @@ async def test_a_gate_may_be_opened_from_another_thread() -> None:
 async def test_the_end_wakes_a_reader() -> None:
     transport = FakeCLI(ignore_eof=True).transport()
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
 
             async def read() -> None:

@@ -145,7 +145,7 @@ async def test_changes_are_a_stream(model: Model) -> None:
     changes = model.list.changes()
     model.update("1", status="completed")
     model.list.close()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert [(change.kind, change.item.status) async for change in changes if change.item] == [
             ("updated", "completed")
         ]
@@ -220,7 +220,7 @@ async def test_a_file_that_is_being_written_leaves_its_item_as_it_was(tmp_path: 
     await tasks.read()
     (directory / "1.json").write_text('{"id": "1", "sub')
     os.mkfifo(directory / "2.json")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         assert [item.subject for item in await tasks.read()] == ["S1"]
 
 

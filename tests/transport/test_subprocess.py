@@ -468,7 +468,7 @@ async def test_the_output_ends_although_the_program_ended_before_it_was_watched(
     try:
         argv = ["/bin/sh", "-c", "sleep 600 & echo $!"]
         process = PidfdProcess(asyncio.get_running_loop(), argv, lambda data: None)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             while Path(f"/proc/{process.pid}").exists():
                 await anyio.sleep(0.01)
             process.watch()
