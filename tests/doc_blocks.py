@@ -1,7 +1,9 @@
 """Extract code from Markdown and find names in it that the package does not have.
 
 A fenced ```` ```python ```` block is code. With the comment `<!-- offline: ["Hi."] -->` above, it is a program that
-runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output.
+runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output. With
+`<!-- fake: ["Hi."] -->` it runs with a fake CLI that gives these answers, as an example makes the same calls on the
+real one.
 """
 
 import ast
@@ -23,25 +25,21 @@ from pydantic import BaseModel
 import claude_agent_py
 import claude_agent_py.testing
 from claude_agent_py import control, hooks, messages, options, permissions, tasks, tools, wire
-from claude_agent_py._connection.controls.conversation import ConversationControls
-from claude_agent_py._connection.controls.files import FileControls
-from claude_agent_py._connection.controls.mcp import MCPControls
-from claude_agent_py._connection.controls.settings import SettingsControls
-from claude_agent_py._connection.controls.usage import UsageControls
 
 BLOCK = re.compile(
-    r"(?:^<!-- offline: (?P<script>.*?) -->\n)?^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
+    r"(?:^<!-- (?P<runs_on>offline|fake): (?P<script>.*?) -->\n)?"
+    r"^```python\n(?P<code>.*?)^```$(?:\n+^```text\n(?P<printed>.*?)^```$)?",
     re.MULTILINE | re.DOTALL,
 )
+
+CONTROLS = ("mcp", "settings", "files", "conversation", "usage")
+"""The properties of a client that group control requests."""
+
 
 CONVENTIONAL: dict[str, Any] = {
     "client": claude_agent_py.Client,
     "client.tasks": claude_agent_py.TaskManager,
-    "client.mcp": MCPControls,
-    "client.settings": SettingsControls,
-    "client.files": FileControls,
-    "client.conversation": ConversationControls,
-    "client.usage": UsageControls,
+    **{f"client.{name}": type(getattr(claude_agent_py.Client(), name)) for name in CONTROLS},
     "task": claude_agent_py.Task,
     "outcome": claude_agent_py.TaskOutcome,
     "run": claude_agent_py.Run,
@@ -73,6 +71,8 @@ class CodeBlock:
     code: str
     script: str | None
     printed: str | None
+    runs_on: str | None = None
+    """`offline` or `fake`; None for code that is not run."""
 
     @property
     def name(self) -> str:
@@ -88,7 +88,7 @@ def blocks_of(page: Path) -> Iterator[CodeBlock]:
     text = page.read_text(encoding="utf-8")
     for found in BLOCK.finditer(text):
         line = text.count("\n", 0, found.start("code")) + 1
-        yield CodeBlock(page, line, found["code"], found["script"], found["printed"])
+        yield CodeBlock(page, line, found["code"], found["script"], found["printed"], found["runs_on"])
 
 
 # Types ------------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from pathlib import Path
 import anyio
 from anyio.lowlevel import checkpoint
 
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Time limit for workers and processes to end, in seconds."""
 
 
@@ -45,6 +45,22 @@ def is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def argument_zero(pid: int) -> str:
+    """Return how a process is called in its command line; empty if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0].decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def parent_of(pid: int) -> int | None:
+    """Return the parent of a process, None if the process has ended."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
 
 
 def children() -> set[int]:

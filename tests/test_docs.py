@@ -18,15 +18,22 @@ GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
 EXAMPLES = ROOT / "examples"
 
 RUN = """
-import ast, inspect, sys
+import ast, contextlib, inspect, os, sys, tempfile
 import anyio
 import claude_agent_py.testing as testing
 
-_, sys.path[0], name, code, script = sys.argv
-from offline import offline
+_, sys.path[0], name, code, runs_on, script = sys.argv
+from offline import CLI_VARIABLE, offline
+
+@contextlib.contextmanager
+def fake(answers):
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        program = testing.FakeCLI(*map(testing.steps.turn, answers)).install(directory)
+        os.environ.update({CLI_VARIABLE: str(program), "HOME": directory})
+        yield
 
 names = {name: getattr(testing, name) for name in testing.__all__}
-with eval(f"offline({script})", {**names, "offline": offline}):
+with eval(f"{runs_on}({script})", {**names, "offline": offline, "fake": fake}):
     program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
     if inspect.iscoroutine(program):
         async def main():
@@ -69,9 +76,10 @@ def test_the_first_use_of_a_name_shows_its_import(page: Path) -> None:
 @pytest.mark.real_cli
 @pytest.mark.parametrize("block", PROGRAMS, ids=by_name)
 def test_a_program_in_the_docs_runs(block: CodeBlock) -> None:
+    assert block.runs_on is not None
     assert block.script is not None
-    program = [sys.executable, "-W", "error", "-c", RUN, str(EXAMPLES), block.name, block.code, block.script]
-    done = run_program(program, timeout=300, preloaded=IMPORTED)
+    program = [sys.executable, "-W", "error", "-c", RUN, str(EXAMPLES), block.name, block.code]
+    done = run_program([*program, block.runs_on, block.script], timeout=300, preloaded=IMPORTED)
     assert done.returncode == 0, done.stderr
     assert block.printed is None or done.stdout == block.printed
 
@@ -169,7 +177,7 @@ def test_a_program_is_read_with_its_script_and_what_it_prints(tmp_path: Path) ->
     page = tmp_path / "page.md"
     page.write_text('# A\n\n<!-- offline: ["x"] -->\n```python\nrun()\n```\n\n```text\nx\n```\n\n```python\n1\n```\n')
     assert list(blocks_of(page)) == [
-        CodeBlock(page, 5, "run()\n", '["x"]', "x\n"),
+        CodeBlock(page, 5, "run()\n", '["x"]', "x\n", "offline"),
         CodeBlock(page, 13, "1\n", None, None),
     ]
 

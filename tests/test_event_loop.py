@@ -43,7 +43,7 @@ async def test_a_worker_survives_the_scope_of_its_caller() -> None:
         await go_on.wait()
         done.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         with anyio.CancelScope() as scope:
             spawn_detached(work, name="worker")
             await anyio.wait_all_tasks_blocked()
@@ -62,7 +62,7 @@ async def test_a_worker_survives_the_worker_that_started_it() -> None:
     async def start_and_end() -> None:
         spawn_detached(work, name="worker")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(start_and_end)
         go_on.set()
@@ -78,7 +78,7 @@ async def test_a_worker_may_open_task_groups_and_cancel_them() -> None:
             group.cancel_scope.cancel()
         done.set()
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         spawn_detached(work, name="worker")
         await done.wait()
 
@@ -94,7 +94,7 @@ async def test_a_worker_sees_the_context_variables_of_its_caller() -> None:
         done.set()
 
     variable.set("set by the caller")
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         spawn_detached(work, name="worker")
         await done.wait()
     assert seen == ["set by the caller"]
@@ -161,7 +161,7 @@ def test_a_worker_ends_with_a_loop_that_failed(backend: str) -> None:
 async def test_a_wakeup_wakes_all_who_wait_now_and_later() -> None:
     wakeup = Wakeup()
     assert not wakeup.is_set()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(3):
                 group.start_soon(wakeup.wait)
@@ -174,7 +174,7 @@ async def test_a_wakeup_wakes_all_who_wait_now_and_later() -> None:
 
 async def test_a_wakeup_may_be_set_from_any_thread() -> None:
     wakeup = Wakeup()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         thread = threading.Thread(target=wakeup.set)
         thread.start()
         await wakeup.wait()
@@ -258,7 +258,7 @@ async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
     async def run() -> None:
         await run_until_wait(work(at_end), lambda: told.append("waits"))
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await at_end.wait()

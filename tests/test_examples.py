@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from forks import FLEET, PLAIN, run_program
+from installed_cli import CLI_VARIABLE, find_cli
 
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import ScriptedModel
 
 EXAMPLES = Path(__file__).parent.parent / "examples"

@@ -5,11 +5,9 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import AgentDefinition
+from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
 from claude_agent_py.agents import PRESETS, AgentModel, Explore
-from claude_agent_py.agents.definition import validate_agents
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p"}
 
@@ -109,7 +107,7 @@ def test_every_field_has_the_name_of_the_wire() -> None:
 )
 def test_a_mistake_names_the_agent_and_the_field(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionsError) as caught:
-        validate_agents({"fine": LEAST, "reviewer": LEAST | wrong})
+        ClientOptions(agents={"fine": LEAST, "reviewer": LEAST | wrong})
     assert str(caught.value).startswith("agents: agent 'reviewer': ")
     assert says in str(caught.value)
     assert caught.value.option == "agents"
@@ -138,12 +136,14 @@ def test_a_mistake_in_a_definition_by_itself_names_its_class_and_description() -
 )
 def test_what_is_no_agent_is_refused(agents: Any, says: str) -> None:
     with pytest.raises(OptionsError) as caught:
-        validate_agents(agents)
+        ClientOptions(agents=agents)
     assert says in str(caught.value)
 
 
 def test_dicts_with_either_names_become_definitions() -> None:
-    agents = validate_agents({"a": LEAST | {"maxTurns": 3}, "b": LEAST | {"max_turns": 3}, "c": Explore})
+    given: Any = {"a": LEAST | {"maxTurns": 3}, "b": LEAST | {"max_turns": 3}, "c": Explore}
+    agents = ClientOptions(agents=given).agents
+    assert agents is not None
     assert agents["a"] == agents["b"]
     assert agents["c"] is Explore
 
@@ -158,7 +158,7 @@ def test_a_repr_is_short_and_shows_no_secrets() -> None:
 
 def test_presets_can_be_changed() -> None:
     assert Explore.replace(model=AgentModel.HAIKU).to_wire()["model"] == "haiku"
-    assert validate_agents(PRESETS) == dict(PRESETS)
+    assert ClientOptions(agents=PRESETS).agents == dict(PRESETS)
 
 
 @pytest.mark.parametrize("name", ["Explore", "Plan"])

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, strategies as st
 
-from claude_agent_py import AgentDefinition
+from claude_agent_py import AgentDefinition, MCPStdioServer
 from claude_agent_py.agents import load_agents, read_agent
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 TEXT = st.text(alphabet=st.characters(exclude_categories=["Cs", "Cc"], include_characters="\n\t"), min_size=1)
 PLAIN = TEXT.filter(lambda text: text == text.strip() and "\\n" not in text)

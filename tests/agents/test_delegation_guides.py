@@ -6,9 +6,9 @@ from hypothesis import given, strategies as st
 from claude_agent_py import AgentDefinition
 from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
 from claude_agent_py.agents.guide import MAX_LISTING_CHARS, cli_agents_text
+from claude_agent_py.control import AgentInfo
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.formatting.truncation import text_length
-from claude_agent_py.wire.messages.catalog import AgentInfo
+from claude_agent_py.formatting import text_length
 
 AGENTS = {
     "reader": AgentDefinition(description="Reads a | b\n\nand more", prompt="p", tools=["Read"], model="haiku"),
@@ -37,7 +37,7 @@ def test_a_guide_says_when_to_do_what() -> None:
     assert "- C\n- Ask for reports of at most 2,500 characters." in text
 
 
-def test_a_guide_without_agents_of_ones_own_speaks_of_the_others() -> None:
+def test_a_guide_without_own_agents_describes_the_others() -> None:
     text = DelegationGuide().text()
     assert "You can delegate work to agents (tool `Agent`, parameter `subagent_type`)." in text
     assert "run it in the background" in text

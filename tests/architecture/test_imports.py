@@ -18,6 +18,7 @@ from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 from package_source import PACKAGE
@@ -125,25 +126,36 @@ NAMESPACES = [
     "wire",
 ]
 NAMESPACES += ["formatting", "observe", "pool", "fleet", "testing"]
-MODULES = [importlib.import_module(f"claude_agent_py{name}") for name in ("", *(f".{name}" for name in NAMESPACES))]
+MODULES = ["claude_agent_py", *(f"claude_agent_py.{name}" for name in NAMESPACES)]
+"""The modules that load their names on first use."""
 
-
-EVERY_MODULE = [
-    importlib.import_module(f"claude_agent_py.{found.name}")
+EVERY_MODULE = ["claude_agent_py"]
+EVERY_MODULE += [
+    f"claude_agent_py.{found.name}"
     for found in pkgutil.iter_modules(claude_agent_py.__path__)
     if not found.name.startswith("_")
 ]
-PUBLIC = {
-    f"{value.__module__}.{name}": value
-    for module in [claude_agent_py, *EVERY_MODULE]
-    for name in getattr(module, "__all__", ())
-    if callable(value := getattr(module, name)) and hasattr(value, "__module__")
-}
-"""The classes and functions that the public modules export."""
+
+
+@pytest.fixture
+def module(request: pytest.FixtureRequest) -> ModuleType:
+    """Import the module that a test is about: an import while tests are collected would cost every worker."""
+    return importlib.import_module(request.param)
+
+
+@cache
+def exported() -> dict[str, Any]:
+    """Return the classes and functions that the public modules export."""
+    return {
+        f"{value.__module__}.{name}": value
+        for module in map(importlib.import_module, EVERY_MODULE)
+        for name in getattr(module, "__all__", ())
+        if callable(value := getattr(module, name)) and hasattr(value, "__module__")
+    }
 
 
 def imported(module: ModuleType) -> dict[str, str]:
-    """The names that type checkers see a module import, with their modules."""
+    """Return the names that type checkers see a module import, with their modules."""
     tree = ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8"))
     [block] = [node for node in tree.body if isinstance(node, ast.If)]
     lines = [line for line in block.body if isinstance(line, ast.ImportFrom)]
@@ -159,7 +171,7 @@ def imported(module: ModuleType) -> dict[str, str]:
 
 
 def defined(module: str) -> Iterator[str]:
-    """The public names that a module defines."""
+    """Yield the public names that a module defines."""
     for node in ast.parse(Path(str(importlib.import_module(module).__file__)).read_text(encoding="utf-8")).body:
         found = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", node)
         name = getattr(found, "name", getattr(found, "id", "_"))
@@ -167,7 +179,7 @@ def defined(module: str) -> Iterator[str]:
             yield name
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+@pytest.mark.parametrize("module", MODULES, indirect=True)
 def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
     for name, home in imported(module).items():
         there = importlib.import_module(f"{home}.{name}") if home == module.__name__ else None
@@ -177,18 +189,18 @@ def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
     assert set(module.__all__) <= imported(module).keys()
 
 
-@pytest.mark.parametrize("module", MODULES, ids=lambda module: str(module.__name__))
+@pytest.mark.parametrize("module", MODULES, indirect=True)
 def test_no_public_name_is_listed_twice(module: ModuleType) -> None:
     assert len(module.__all__) == len(set(module.__all__))
 
 
-@pytest.mark.parametrize("module", [claude_agent_py, *EVERY_MODULE], ids=lambda module: str(module.__name__))
+@pytest.mark.parametrize("module", EVERY_MODULE, indirect=True)
 def test_help_shows_every_public_module(module: ModuleType) -> None:
     assert pydoc.render_doc(module).startswith(f"Python Library Documentation: {pydoc.describe(module)}")
 
 
 def test_every_public_class_and_function_can_be_inspected() -> None:
-    for name, value in PUBLIC.items():
+    for name, value in exported().items():
         assert pydoc.render_doc(value), name
         if inspect.isclass(value) or inspect.isfunction(value):
             typing.get_type_hints(value)
@@ -244,7 +256,7 @@ FEATURES = {
 
 
 def test_errors_are_in_errors_and_with_their_feature() -> None:
-    public = [value for value in PUBLIC.values() if inspect.isclass(value) and issubclass(value, Exception)]
+    public = [value for value in exported().values() if inspect.isclass(value) and issubclass(value, Exception)]
     raised = [error for error in public if not issubclass(error, Warning | AssertionError)]
     assert [error for error in raised if error.__name__ not in dir(claude_agent_py.errors)] == []
     for feature, bases in FEATURES.items():
@@ -254,7 +266,7 @@ def test_errors_are_in_errors_and_with_their_feature() -> None:
 
 
 def test_the_package_has_at_most_100_names() -> None:
-    assert len(MODULES[0].__all__) <= 100
+    assert len(importlib.import_module("claude_agent_py").__all__) <= 100
 
 
 def test_a_name_that_is_not_there_is_an_attribute_error() -> None:

@@ -68,7 +68,7 @@ def test_the_player_of_the_fake_needs_nothing_but_python() -> None:
     assert {name.partition(".")[0] for name in imported(player)} <= set(sys.stdlib_module_names)
 
 
-def test_only_one_module_tells_the_event_loops_apart() -> None:
+def test_only_one_module_distinguishes_the_event_loops() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
     assert named == {"claude_agent_py._base.event_loop"}

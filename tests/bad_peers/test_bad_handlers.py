@@ -228,7 +228,7 @@ async def test_a_handler_leaves_no_context_to_the_next(start: MakeClient) -> Non
 
 
 @each_in_memory("function", BROKEN)
-async def test_a_tool_that_fails_tells_the_model(
+async def test_a_failed_tool_is_reported_to_the_model(
     start: MakeClient, function: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     @tool

@@ -59,7 +59,7 @@ async def session_with(start: MakeClient, *said: Any, **options: Any) -> tuple[l
 
 
 @pytest.mark.parametrize("kind", WRONG)
-async def test_a_wrong_line_is_an_event_and_the_session_goes_on(kind: str) -> None:
+async def test_a_wrong_line_is_an_event_and_the_session_continues(kind: str) -> None:
     [event], text = await session_with(start_in_memory, WRONG[kind])
     assert isinstance(event, MalformedFrame)
     assert event.line == WRONG[kind].rstrip(b"\n")

@@ -15,8 +15,7 @@ from claude_agent_py import (
     ConnectionClosedError,
     Limits,
 )
-from claude_agent_py.testing import FakeCLI, frames, steps
-from claude_agent_py.testing.fake_cli import FakeTransport
+from claude_agent_py.testing import FakeCLI, FakeTransport, frames, steps
 from claude_agent_py.transport import Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

@@ -87,7 +87,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
             assert list(inbox) == []
 
 
-async def test_a_child_with_handlers_of_its_own_asks_them_and_shows_that_it_waits(agent_of: MakeAgent) -> None:
+async def test_a_child_with_its_own_handlers_asks_them_and_shows_that_it_waits(agent_of: MakeAgent) -> None:
     seen: list[TaskStatus] = []
 
     async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:

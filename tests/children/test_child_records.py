@@ -144,7 +144,7 @@ async def test_a_child_that_the_program_stops(agent_of: MakeAgent) -> None:
     assert (end.kind, end.details["by"]) == (RecordKind.CANCELLED, "program")
 
 
-async def test_a_child_whose_time_is_over(agent_of: MakeAgent) -> None:
+async def test_a_child_that_exceeds_its_time_limit(agent_of: MakeAgent) -> None:
     async def wait(client: Client, task: Any) -> None:
         await task
 

@@ -16,11 +16,12 @@ from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli._chat.widgets import MAX_PROMPTS, PromptHistory, get_history_file
 from claude_agent_py.cli.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
 from claude_agent_py.cli.questions import OpenQuestion
-from claude_agent_py.permissions.interactions import AnswerSource, Interaction
+from claude_agent_py.permissions import Interaction
+from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.testing import frames
+from claude_agent_py.wire import decode
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.codec import decode
 
 
 def said(text: str, *blocks: object, uuid: str = "m") -> object:
@@ -64,16 +65,14 @@ def test_a_conversation_is_prompts_answers_and_calls_without_control_characters(
     assert not again.is_working
 
 
-def test_an_answer_to_a_notification_is_an_answer_of_its_own() -> None:
+def test_an_answer_to_a_notification_is_a_separate_answer() -> None:
     chat = Conversation()
     chat.replay([told("go"), said("It runs."), told("<task-notification>x"), said("It is done.", uuid="n")])
     assert [one.text for one in chat.entries] == ["go", "It runs.", "It is done."]
 
 
 @pytest.mark.parametrize(("first", "second"), [(220, 330), (110, 210)], ids=["continues", "counts from 0"])
-def test_a_new_process_that_goes_on_from_the_sums_of_the_one_before_is_not_counted_twice(
-    first: int, second: int
-) -> None:
+def test_a_new_process_that_continues_the_earlier_sums_is_not_counted_twice(first: int, second: int) -> None:
     chat = Conversation()
     chat.apply(turn_end(200, 200))
     chat.end_process()

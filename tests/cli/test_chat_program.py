@@ -15,10 +15,10 @@ from pathlib import Path
 import anyio
 import pytest
 from forks import Program, run_program
+from installed_cli import CLI_VARIABLE, find_cli
 from questions import asking
 
 import claude_agent_py
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
 
 pytestmark = pytest.mark.real_cli

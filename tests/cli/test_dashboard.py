@@ -16,11 +16,11 @@ from claude_agent_py.cli._dashboard.app import Dashboard
 from claude_agent_py.cli._dashboard.model import DashboardModel
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli._dashboard.tree import RowTree
+from claude_agent_py.control import CanUseToolRequest, ElicitationRequest
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

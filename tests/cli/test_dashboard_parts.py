@@ -16,7 +16,7 @@ import pytest
 from stored import SESSION, Stored
 from textual.widgets import Input
 
-from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py import ClaudeAgentError
 from claude_agent_py.cli import main
 from claude_agent_py.cli._dashboard.app import Dashboard
 from claude_agent_py.cli._dashboard.machine import TranscriptTailer

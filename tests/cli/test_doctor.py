@@ -10,8 +10,8 @@ from typing import Any, TypeAlias
 
 import pytest
 from commands import Command, command as command
+from installed_cli import CLI_VARIABLE, find_cli
 
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")

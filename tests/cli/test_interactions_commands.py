@@ -10,9 +10,9 @@ from anyio import to_thread
 from questions import RecordingContext
 
 from claude_agent_py import PermissionContext
-from claude_agent_py.cli.main import main
+from claude_agent_py.cli import main
+from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.permissions import InteractionSettled, SQLiteInbox
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 BASH = CanUseToolRequest(
     tool_name="Bash", input={"command": "rm \x1b[2J x"}, tool_use_id="t", agent_id="a1", decision_reason="because"

@@ -16,9 +16,9 @@ import anyio
 import pytest
 import recordings_loader as recordings
 from forks import Program
+from installed_cli import CLI_VARIABLE, find_cli
 
 import claude_agent_py
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.cli import main
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 

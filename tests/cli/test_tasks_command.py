@@ -12,7 +12,7 @@ from anyio import to_thread
 from folding import Clock, tracking
 
 from claude_agent_py import TaskManager
-from claude_agent_py.cli.main import main
+from claude_agent_py.cli import main
 from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import frames

@@ -8,7 +8,7 @@ import pytest
 import recordings_loader as recordings
 from stored import Stored, call
 
-from claude_agent_py.cli.main import main
+from claude_agent_py.cli import main
 from claude_agent_py.sessions import DirectoryStore, SessionStore, SQLiteStore, import_session
 
 

@@ -178,7 +178,7 @@ async def test_waiting_for_a_task(start: MakeClient) -> None:
 
 
 @pytest.mark.parametrize("turns", STARTS)
-async def test_a_run_with_a_process_of_its_own(start_process: MakeClient, turns: int) -> None:
+async def test_a_run_with_its_own_process(start_process: MakeClient, turns: int) -> None:
     fake = FakeCLI(steps.turn("one"))
     options = start_process(fake).options
     if await cancelled_after(turns, lambda: run("hi", options)):

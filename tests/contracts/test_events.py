@@ -197,7 +197,7 @@ async def test_progress_is_left_out_where_too_much_waits() -> None:
 
 
 async def next_of(events: AsyncIterator[Any], kind: type) -> Any:
-    """Give the next event of a kind."""
+    """Return the next event of a kind."""
     async for event in events:
         if isinstance(event, kind):
             return event

@@ -209,7 +209,7 @@ def test_a_run_that_is_never_begun_starts_nothing(backend: str, options: MakeOpt
 
 
 @BACKENDS
-def test_the_process_is_gone_when_the_run_is_over(backend: str, options: MakeOptions) -> None:
+def test_the_process_has_exited_when_the_run_has_ended(backend: str, options: MakeOptions) -> None:
     fake = FakeCLI(steps.turn("one"))
     chosen = options(fake)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
-from leftovers import is_alive, until_gone, until_workers, workers
+from leftovers import argument_zero, is_alive, parent_of, until_gone, until_workers, workers
 
 from claude_agent_py import (
     Allow,
@@ -24,21 +24,20 @@ from claude_agent_py import (
     query,
     run,
 )
-from claude_agent_py._base.proc import contents, parent_and_start
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]
 
 
 class Shells:
-    """Shell commands that can be found among all processes, and told to end."""
+    """Shell commands that can be found among all processes, and that end on request."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self.tag = f"shell-{uuid.uuid4().hex}"
 
     def command(self) -> str:
-        """Give a command that runs until `release`, with a child of its own that is told apart by its arguments."""
+        """Return a command that runs until `release`, with a child that its arguments identify."""
         return f"(exec -a {self.tag} sleep 300) & while [ ! -e {self._done} ]; do sleep 0.05; done; kill $!; echo out"
 
     @property
@@ -50,7 +49,7 @@ class Shells:
         self._done.touch()
 
     def pids(self) -> list[int]:
-        """Give the processes of the commands that run."""
+        """Return the processes of the commands that run."""
         found = []
         for folder in Path("/proc").glob("[0-9]*"):
             try:
@@ -64,12 +63,12 @@ class Shells:
     async def wait_running(self, count: int = 1) -> list[int]:
         """Wait until so many commands run; return their processes: each has a child under the tag, and is its parent.
 
-        Not every process that has the tag in its arguments: a shell that is about to start a program has it, too.
+        Not every process with the tag in its arguments counts: a shell that is about to start a program also has it.
         """
         with anyio.fail_after(60):
             while True:
-                named = [pid for pid in self.pids() if contents(f"/proc/{pid}/cmdline").startswith(self.tag.encode())]
-                born = [child[0] for pid in named if (child := parent_and_start(pid))]
+                named = [pid for pid in self.pids() if argument_zero(pid) == self.tag]
+                born = [parent for pid in named if (parent := parent_of(pid)) is not None]
                 if len(named) == len(born) == count:
                     return [*named, *born]
                 await anyio.sleep(0.02)
@@ -100,7 +99,7 @@ ORPHANS = 2 if sys.platform.startswith("linux") else 0
 
 
 def job(shells: Shells, agent: Gate, apart: Shells | None = None, *agent_does: Any) -> ScriptedModel:
-    """A shell command and a subagent in the background; the subagent's model answers when the gate opens.
+    """Return a model that starts a shell command and a subagent in the background; the subagent answers after the gate.
 
     Commands that run apart leave the CLI's process.
     """
@@ -267,7 +266,6 @@ async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
         await until_gone(*pids)
 
 
-@pytest.mark.each_backend
 async def test_a_dropped_run_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     before = workers()

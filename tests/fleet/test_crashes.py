@@ -42,7 +42,7 @@ async def until_stored(made: FleetSetUp, session: FleetSession, text: str) -> No
     await until(is_there, f"{text} in the store")
 
 
-async def test_a_turn_goes_on_after_its_worker_was_killed(tmp_path: Path) -> None:
+async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:
             return Reply(

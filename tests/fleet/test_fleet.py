@@ -58,7 +58,7 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
         assert await fleet.workers() == []
 
 
-async def test_a_call_that_waits_for_the_database_warns_once_and_goes_on(
+async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "fleet.db").mkdir()  # cannot be opened

@@ -16,7 +16,7 @@ from anyio import to_thread
 from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
 from forks import FLEET, Program
 
-from claude_agent_py.cli.main import main
+from claude_agent_py.cli import main
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
 

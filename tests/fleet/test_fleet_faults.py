@@ -10,12 +10,12 @@ from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until
 from questions import RecordingContext
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import StoreError
 from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _inbox, _rows, _workflows
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
-from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 

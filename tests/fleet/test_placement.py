@@ -134,7 +134,7 @@ async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hol
 
 
 @on_asyncio
-async def test_a_tenant_has_a_limit_and_a_share_of_its_own(hold: Hold) -> None:
+async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
     held = hold(tenant_limit=3)
     async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)

@@ -32,7 +32,7 @@ def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
     return names
 
 
-async def test_what_is_over_is_deleted_while_a_worker_runs(
+async def test_ended_sessions_are_deleted_while_a_worker_runs(
     tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_retention, "SCHEDULE_SECONDS", 0.0)

@@ -9,26 +9,20 @@ from each import for_each
 from hypothesis import given, strategies as st
 from recordings_loader import lines, names
 
-from claude_agent_py import wire
+from claude_agent_py import ThinkingBlock, ToolResultBlock, ToolUseBlock, UnknownBlock, wire
 from claude_agent_py.messages import (
     AssistantMessage,
+    Citation,
     ContentBlock,
+    FallbackBlock,
+    ImageBlock,
     TextBlock,
+    ToolReferenceBlock,
     UserContent,
     UserMessage,
     to_api_messages,
 )
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.content import (
-    Citation,
-    FallbackBlock,
-    ImageBlock,
-    ThinkingBlock,
-    ToolReferenceBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    UnknownBlock,
-)
 
 PNG = ImageBlock.from_bytes(b"x", "image/png")
 

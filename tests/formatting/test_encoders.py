@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
-from claude_agent_py.formatting import EncodingError, JSONEncoder, YAMLEncoder
-from claude_agent_py.formatting.encoders import Encoder, clean_text
+from claude_agent_py.formatting import Encoder, EncodingError, JSONEncoder, YAMLEncoder
+from claude_agent_py.formatting.encoders import clean_text
 
 
 class Colour(Enum):
@@ -134,7 +134,7 @@ def test_text_that_is_nested_too_deep_is_a_value_error(encoder: JSONEncoder | YA
 
 
 @pytest.mark.parametrize("text", ["!!int ''", "!!bool maybe", "!!timestamp soon", "a: &a [*a]", "? [a]\n: b"])
-def test_yaml_without_a_value_of_its_own_is_a_value_error(text: str) -> None:
+def test_yaml_that_is_not_plain_data_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"not YAML|aliases are rejected|unhashable"):
         YAMLEncoder().decode(text)
 

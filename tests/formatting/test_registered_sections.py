@@ -379,7 +379,7 @@ def test_the_instructions_show_an_example_without_problems(kind: str) -> None:
 
 
 @every_kind
-def test_a_repair_prompt_tells_the_problems_and_the_form(kind: str) -> None:
+def test_a_repair_prompt_contains_the_problems_and_the_format(kind: str) -> None:
     text_format = made(kind)
     parsed = text_format.parse(text_format.format_section("answer", "x"))
 

@@ -108,7 +108,7 @@ async def test_what_another_process_records_is_followed_live(tmp_path: Path) -> 
             assert (await anext(later)).number == 4
 
 
-async def test_a_reader_that_was_cancelled_goes_on_where_it_was(tmp_path: Path) -> None:
+async def test_a_cancelled_reader_continues_where_it_was(tmp_path: Path) -> None:
     async with TaskHistory(tmp_path / "history.db") as history:
         records = history.follow("s1", "a1", poll=0.01)
         with anyio.move_on_after(0.05):
@@ -192,7 +192,7 @@ async def test_a_process_that_ends_well_leaves_nothing_behind(tmp_path: Path) ->
         assert (await reader.records("s1"))[-1].kind is RecordKind.COMPLETED
 
 
-async def test_a_history_that_is_closed_first_does_not_end_what_goes_on(tmp_path: Path) -> None:
+async def test_closing_the_history_first_does_not_end_running_tasks(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     manager = TaskManager()
     history = TaskHistory(path)
@@ -207,7 +207,7 @@ async def test_a_history_that_is_closed_first_does_not_end_what_goes_on(tmp_path
     assert signs(path) == []
 
 
-async def test_a_session_that_goes_on_in_another_process_is_that_one_s(tmp_path: Path) -> None:
+async def test_a_session_that_continues_in_another_process_belongs_to_it(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with recording(path) as first:
         first.send(frames.task_started("a1", prompt="Look."))

@@ -48,7 +48,7 @@ class Session:
 
 
 def denied(wire: dict[str, Any]) -> str:
-    """Give the reason of a denial, as the CLI would read it."""
+    """Return the reason of a denial, as the CLI would read it."""
     assert wire["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
     assert wire["hookSpecificOutput"]["permissionDecision"] == "deny"
     return str(wire["hookSpecificOutput"]["permissionDecisionReason"])
@@ -291,7 +291,7 @@ FAILURES: list[tuple[Callable[..., Any], str]] = [
 
 
 def limit(failing: Callable[..., Any]) -> float:
-    """Give the time limit that only the slow one exceeds, also on a busy machine."""
+    """Return the time limit that only the slow one exceeds, also on a busy machine."""
     return 0.05 if failing is never_returns else 30
 
 
@@ -310,7 +310,7 @@ async def test_a_guard_that_fails_denies_and_reports_once(failing: Any, reason: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(("failing", "reason"), FAILURES)
-async def test_a_hook_that_may_fail_reports_and_goes_on(failing: Any, reason: str) -> None:
+async def test_a_hook_that_may_fail_reports_and_continues(failing: Any, reason: str) -> None:
     session = Session("PreToolUse", failing, timeout=limit(failing), on_failure="continue")
     assert await session.ask(PRE) == {}
     assert [reason in error.reason for error in session.errors] == [True]

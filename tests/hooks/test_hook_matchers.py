@@ -207,7 +207,7 @@ console.log(JSON.stringify(patterns.map((pattern) => {
 
 @cache
 def accepted_patterns() -> list[str]:
-    """Give what is accepted of very many patterns, most of which are broken."""
+    """Return what is accepted of very many patterns, most of which are broken."""
     dice = random.Random(18)
     made = {"".join(dice.choices(PIECES, k=dice.randint(1, 7))) for _ in range(60_000)}
     return sorted(pattern for pattern in made if find_syntax_problem(pattern) is None and not PLAIN.fullmatch(pattern))
@@ -219,7 +219,7 @@ PLAIN = re.compile(r"[a-zA-Z0-9_|, -]*|\*")
 
 @cache
 def matched_by_python(pattern: str) -> list[str] | None:
-    """Give the names that match; None for a look-behind of any length, which Python does not have."""
+    """Return the names that match; None for a look-behind of any length, which Python does not have."""
     try:
         compiled = re.compile(re.sub(r"\(\?<(?![=!])", "(?P<", pattern), re.ASCII)
     except re.error as error:

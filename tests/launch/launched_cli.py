@@ -12,7 +12,7 @@ from typing import Any
 from claude_agent_py import ClientOptions
 from claude_agent_py._launch.locate import find_cli
 from claude_agent_py._launch.planner import plan_launch
-from claude_agent_py.transport.launch_plan import LaunchPlan
+from claude_agent_py.transport import LaunchPlan
 
 Frame = dict[str, Any]
 

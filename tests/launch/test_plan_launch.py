@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
 from claude_agent_py._launch.planner import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, plan_launch
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.options.values import SystemPromptFile, ThinkingEnabled
-from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.transport.launch_plan import LaunchPlan
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.options import SystemPromptFile, ThinkingEnabled
+from claude_agent_py.tools import ToolServer
+from claude_agent_py.transport import LaunchPlan
 
 ALWAYS = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
 

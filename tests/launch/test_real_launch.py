@@ -11,7 +11,7 @@ import pytest
 from launched_cli import launched
 from pydantic import BaseModel
 
-from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
 from claude_agent_py._launch.planner import LONG_LIST_CHARS
 from claude_agent_py._launch.table import TABLE
 from claude_agent_py.agents import PRESETS, DelegationGuide
@@ -23,7 +23,6 @@ from claude_agent_py.options import (
     ThinkingEnabled,
 )
 from claude_agent_py.testing import ScriptedModel, tool_use
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 pytestmark = pytest.mark.real_cli
 

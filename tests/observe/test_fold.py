@@ -13,13 +13,13 @@ from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
+from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.wire import decode
-from claude_agent_py.wire.control.frames import ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.timestamps import seconds
 
 SESSION = "11111111-1111-4111-8111-111111111111"

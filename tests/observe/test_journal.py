@@ -143,7 +143,7 @@ async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -
 
 
 @pytest.mark.anyio
-async def test_the_journal_of_a_session_that_is_over_is_empty(start: MakeClient) -> None:
+async def test_the_journal_of_a_closed_session_is_empty(start: MakeClient) -> None:
     async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(1))) as client:
         stream = client.journal()
         with pytest.raises(CLIExitError):

@@ -166,7 +166,7 @@ def test_a_time_that_rounds_up_to_a_second_is_shown_as_one(browser: Browser, tmp
     assert "Bash1 s" in browser.evaluate("document.getElementById('panels').textContent")
 
 
-def test_a_notebook_shows_the_page_in_a_frame_of_its_own(browser: Browser, tmp_path: Path) -> None:
+def test_a_notebook_shows_the_page_in_its_own_frame(browser: Browser, tmp_path: Path) -> None:
     frame = recorded("turns/two_shells")._repr_html_()
     assert frame.startswith('<iframe sandbox="allow-scripts" srcdoc="')
     path = tmp_path / "notebook.html"

@@ -11,7 +11,18 @@ from typing import Any, TypedDict
 import pytest
 from pydantic import BaseModel
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, Limits, Timeouts, query, run_sync, tool
+from claude_agent_py import (
+    AgentDefinition,
+    Client,
+    ClientOptions,
+    Limits,
+    MCPHTTPServer,
+    MCPStdioServer,
+    Timeouts,
+    query,
+    run_sync,
+    tool,
+)
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import (
@@ -28,8 +39,7 @@ from claude_agent_py.options import (
 )
 from claude_agent_py.options.readers import RENAMED
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tools.server import ToolServer
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
+from claude_agent_py.tools import ToolServer
 
 REVIEWER = AgentDefinition(description="Reviews code", prompt="You review code.")
 DIGGER = AgentDefinition(description="d", prompt="p", max_turns=3)

@@ -30,7 +30,7 @@ SECRET = "a-" + "secret"
 
 
 def shown(error: BaseException) -> str:
-    """Give what a printer of tracebacks with variables shows of the frames of this package."""
+    """Return what a printer of tracebacks with variables shows of the frames of this package."""
     parts = []
     one = traceback.TracebackException.from_exception(error, capture_locals=True)
     chain = [one]

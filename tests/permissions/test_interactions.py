@@ -22,6 +22,7 @@ from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py.cli import read_typed
+from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
@@ -37,7 +38,6 @@ from claude_agent_py.permissions import (
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 from claude_agent_py.permissions.interactions import TIMED_OUT
-from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 
 pytestmark = pytest.mark.anyio
 
@@ -238,7 +238,7 @@ async def test_a_person_is_waited_for_meanwhile(inbox: Inbox) -> None:
 # In memory -------------------------------------------------------------------------------------------------------
 
 
-async def test_another_thread_with_a_loop_of_its_own_watches_and_answers() -> None:
+async def test_another_thread_with_its_own_loop_watches_and_answers() -> None:
     inbox = PendingInteractions()
 
     async def watch() -> None:
@@ -335,7 +335,7 @@ async def test_an_answer_in_the_file_that_is_none_denies(tmp_path: Path, reply: 
     assert (await answered(inbox, "permission", BASH, scribble))["behavior"] == "deny"
 
 
-async def test_what_is_over_is_forgotten_after_a_day(tmp_path: Path) -> None:
+async def test_interactions_are_forgotten_a_day_after_they_ended(tmp_path: Path) -> None:
     inbox = SQLiteInbox(tmp_path / "inbox.db", timeout=0.01)
     await inbox.ask("permission", BASH, context())
 

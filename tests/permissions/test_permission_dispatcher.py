@@ -14,16 +14,13 @@ from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
 from claude_agent_py._base.cancellation import Cancellation
+from claude_agent_py.control import CanUseToolRequest, UserDialogRequest
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
 from claude_agent_py.tasks import Answered, Asked, TaskAnswered, TaskAsked, TaskStatusChanged
 from claude_agent_py.testing import frames
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.control.asks import (
-    CanUseToolRequest,
-    UserDialogRequest,
-)
 
 pytestmark = pytest.mark.anyio
 
@@ -77,7 +74,7 @@ class Session:
 
 
 def is_denied(reply: dict[str, Any]) -> bool:
-    """Tell whether the CLI would take a reply for a denial: it wants a message."""
+    """Return whether the CLI would take a reply for a denial: it wants a message."""
     return reply["behavior"] == "deny" and bool(reply["message"])
 
 

@@ -13,12 +13,12 @@ from hypothesis import given, strategies as st
 from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
+from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.permissions import allow_tools, ask, bash_commands, deny_tools, first_of
 from claude_agent_py.permissions.policies import plain_words
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
-from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import fit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]

@@ -6,11 +6,10 @@ from typing import Any, cast
 import pytest
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
+from claude_agent_py.control import CanUseToolRequest
+from claude_agent_py.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate, displayable
 from claude_agent_py.permissions.decisions import NO_REASON, build_reply
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.control.asks import CanUseToolRequest
-from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate
 from claude_agent_py.wire.fitting import fit
 
 WIRE = {

@@ -7,6 +7,7 @@ import pytest
 
 from claude_agent_py import Allow, Deny
 from claude_agent_py.cli import read_form
+from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.permissions import (
     Accept,
     Answers,
@@ -22,7 +23,6 @@ from claude_agent_py.permissions import (
 from claude_agent_py.permissions.elicitation import read_elicitation
 from claude_agent_py.permissions.prompts import read_dialog, read_plan
 from claude_agent_py.permissions.questions import UNANSWERED, read_answers, read_questions
-from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 INPUT: dict[str, Any] = {
     "questions": [

@@ -10,7 +10,7 @@ from claude_agent_py.pool import Pool, PoolStats
 from claude_agent_py.testing import FakeCLI, steps
 from claude_agent_py.transport import LaunchPlan, Transport
 
-PATIENCE = 30
+PATIENCE = 60
 """Seconds in which anything has to happen."""
 
 

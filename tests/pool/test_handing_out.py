@@ -103,7 +103,9 @@ async def test_the_model_and_the_permission_mode_change_at_hand_out() -> None:
         ({}, {"env": {"A": "1"}}),
     ],
 )
-async def test_what_the_start_fixes_needs_a_process_of_its_own(ahead: dict[str, Any], wanted: dict[str, Any]) -> None:
+async def test_options_fixed_at_the_start_need_a_separate_process(
+    ahead: dict[str, Any], wanted: dict[str, Any]
+) -> None:
     peers = Peers()
     options = peers.options(**ahead)
     async with Pool(options, size=1, max_size=4) as pool:
@@ -114,7 +116,7 @@ async def test_what_the_start_fixes_needs_a_process_of_its_own(ahead: dict[str, 
     assert peers.cli.requests("set_model") == peers.cli.requests("set_permission_mode") == []
 
 
-async def test_a_spare_that_refuses_a_change_makes_way_for_a_process_of_its_own() -> None:
+async def test_a_spare_that_refuses_a_change_is_replaced_by_a_new_process() -> None:
     peers = Peers(answers={"set_model": {"error": "no"}})
     options = peers.options(model="sonnet")
     async with Pool(options, size=2, max_size=4) as pool:

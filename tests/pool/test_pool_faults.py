@@ -118,7 +118,7 @@ async def test_memory_counts_what_the_processes_start(tmp_path: Path) -> None:
 # The end ---------------------------------------------------------------------------------------------------------
 
 
-async def test_close_ends_everything_and_tells_who_waits() -> None:
+async def test_close_ends_everything_and_wakes_callers_that_wait() -> None:
     failures: list[Exception] = []
     pool = Pool(Peers().options(), size=1, max_size=1)
     with pytest.raises(ConnectionClosedError, match="not open"):
@@ -275,7 +275,7 @@ async def test_drain_within_a_limit() -> None:
         assert not client.is_open
 
 
-async def test_a_cancelled_close_goes_on() -> None:
+async def test_a_cancelled_close_continues() -> None:
     pool = Pool(Peers().options(), size=2)
     await pool.open()
     with anyio.CancelScope() as scope:

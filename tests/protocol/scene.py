@@ -7,13 +7,12 @@ import json
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage
 from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 Frame: TypeAlias = dict[str, Any]
 
@@ -83,16 +82,16 @@ class Scene:
                 self.ended_at[event.run] = self.now
 
     def end_of(self, run: OpenRun) -> str | None:
-        """Say how a run ended; None while it is open."""
+        """Return how a run ended; None while it is open."""
         end = self.ends.get(run)
         return None if end is None else end.kind or end.reason
 
     def results(self, run: OpenRun) -> list[str | None]:
-        """Give the texts of the results that a run received."""
+        """Return the texts of the results that a run received."""
         return [message.result for message in self.received[run] if isinstance(message, ResultMessage)]
 
     def texts(self, run: OpenRun) -> list[str]:
-        """Give what a run heard the model and its subagents say."""
+        """Return what a run heard the model and its subagents say."""
         return [message.text for message in self.received[run] if isinstance(message, AssistantMessage)]
 
 
@@ -100,7 +99,7 @@ class Scene:
 
 
 def naming(*prompts: str) -> Frame:
-    """Give the fields with which a frame names prompts."""
+    """Return the fields with which a frame names prompts."""
     return {"user_message_uuid": prompts[-1], "user_message_uuids": list(prompts)} if prompts else {}
 
 

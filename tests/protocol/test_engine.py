@@ -10,6 +10,7 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
+from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage, UnknownMessage, UserMessage
 from claude_agent_py._journal.engine import REMEMBERED, Engine
 from claude_agent_py._journal.events import (
     Event,
@@ -22,13 +23,12 @@ from claude_agent_py._journal.events import (
     StreamEnded,
 )
 from claude_agent_py._journal.state import State, Step
+from claude_agent_py.control import CanUseToolRequest, UnknownControlRequest
 from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode, line_of
-from claude_agent_py.wire.control.asks import CanUseToolRequest
-from claude_agent_py.wire.control.frames import UnknownControlRequest
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserContent, UserMessage
-from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
+from claude_agent_py.wire import decode
+from claude_agent_py.wire.codec import line_of
 
 
 class Driver:
@@ -49,7 +49,7 @@ class Driver:
         return request.request_id
 
     def sent(self) -> list[dict[str, Any]]:
-        """Give the frames that are to be written."""
+        """Return the frames that are to be written."""
         data = self.engine.data_to_send()
         assert data == b"" or data.endswith(b"\n")
         return [json.loads(line) for line in data.splitlines()]

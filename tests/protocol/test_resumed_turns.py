@@ -5,7 +5,8 @@ from typing import Any
 from claude_agent_py._journal.open_runs import OpenRun, RunEnded, TurnResumed
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode, encode_json
+from claude_agent_py.wire import decode
+from claude_agent_py.wire.codec import encode_json
 
 INIT: dict[str, Any] = {"type": "system", "subtype": "init", "cwd": "/", "session_id": "s"}
 

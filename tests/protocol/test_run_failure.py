@@ -7,7 +7,7 @@ import pytest
 from recordings_loader import lines
 from scene import result
 
-from claude_agent_py import errors
+from claude_agent_py import ResultMessage, errors
 from claude_agent_py._connection.runs.result import ERRORS, make_error
 from claude_agent_py._journal.run_failure import (
     BY_ASSISTANT_ERROR,
@@ -18,8 +18,7 @@ from claude_agent_py._journal.run_failure import (
 )
 from claude_agent_py.errors import RunError
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire import decode
 
 NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError, errors.UnreadableResultError}
 """These say that no result came, or none that can be read."""

@@ -10,16 +10,16 @@ from hypothesis import given, strategies as st
 from recordings_loader import lines
 from scene import result
 
+from claude_agent_py import MalformedFrame
 from claude_agent_py._journal.text import RESTART, TextFold
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
 
 
 def fold(said: Iterable[Frame | bytes]) -> list[str]:
-    """Give the pieces of text that frames bring."""
+    """Return the pieces of text that frames bring."""
     text = TextFold()
     pieces: list[str] = []
     for frame in said:

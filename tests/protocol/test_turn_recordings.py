@@ -14,7 +14,7 @@ from scene import Scene
 
 from claude_agent_py._journal.open_runs import OpenRun, Until
 from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
 Telling = Callable[[Frame], Frame | None]
@@ -68,7 +68,7 @@ class Played:
             self.scene.hear(decode(as_line(frame)))
 
     def own_result(self, prompt: str) -> tuple[float, Frame] | None:
-        """Give the result that names the prompt."""
+        """Return the result that names the prompt."""
         return next((r for r in self.results if prompt in r[1].get("user_message_uuids", ())), None)
 
 
@@ -96,8 +96,15 @@ def prompts_of(name: str) -> list[Frame]:
     ]
 
 
-WITH_UUIDS = [name for name in names() if prompts_of(name) and all("uuid" in prompt for prompt in prompts_of(name))]
-ONE_PROMPT = [name for name in WITH_UUIDS if len(prompts_of(name)) == 1]
+@cache
+def with_uuids() -> list[str]:
+    """Return the recordings in which every prompt has an id."""
+    return [name for name in names() if prompts_of(name) and all("uuid" in prompt for prompt in prompts_of(name))]
+
+
+def with_one_prompt() -> list[str]:
+    return [name for name in with_uuids() if len(prompts_of(name)) == 1]
+
 
 TAKEN_BACK = {"turns/interrupt_cancel_queued": 1, "turns/prompt_taken_back": 1}
 """The recordings in which a prompt never began, and which of them."""
@@ -106,8 +113,8 @@ TOO_MANY = "turns/many_folded"
 
 
 def test_there_is_something_to_test() -> None:
-    assert len(WITH_UUIDS) > 40
-    assert len(ONE_PROMPT) > 20
+    assert len(with_uuids()) > 40
+    assert len(with_one_prompt()) > 20
 
 
 def test_every_prompt_has_its_own_result() -> None:
@@ -124,7 +131,7 @@ def test_every_prompt_has_its_own_result() -> None:
             assert scene.results(run) == [own.get("result")]
             assert scene.ended_at[run] == at
 
-    in_each(WITH_UUIDS, as_it_is, without_states, until="result", check=check)
+    in_each(with_uuids(), as_it_is, without_states, until="result", check=check)
 
 
 def test_names_alone_are_enough() -> None:
@@ -135,7 +142,7 @@ def test_names_alone_are_enough() -> None:
             assert played.scene.results(run)[-1:] == [own[1].get("result")]
             assert played.scene.ended_at[run] == own[0]
 
-    named = [name for name in WITH_UUIDS if name not in (*TAKEN_BACK, TOO_MANY)]
+    named = [name for name in with_uuids() if name not in (*TAKEN_BACK, TOO_MANY)]
     in_each(named, without_life_cycles, until="result", check=check)
 
 
@@ -148,7 +155,7 @@ def test_until_idle_a_run_has_all_results_and_ends_soon_after_the_last() -> None
         last = played.results[-1][0]
         assert last <= scene.ended_at[run] <= last + FOLLOW_UP_GRACE + 0.4
 
-    in_each(ONE_PROMPT, as_it_is, without_states, without_life_cycles, without_names, until="idle", check=check)
+    in_each(with_one_prompt(), as_it_is, without_states, without_life_cycles, without_names, until="idle", check=check)
 
 
 def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn() -> None:
@@ -157,10 +164,10 @@ def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn(
         (run,) = played.runs.values()
         assert played.scene.ended_at[run] == states[-1].at
 
-    in_each([name for name in ONE_PROMPT if name.startswith("turns/")], until="idle", check=check)
+    in_each([name for name in with_one_prompt() if name.startswith("turns/")], until="idle", check=check)
 
 
-def test_until_idle_a_run_goes_on_through_the_turns_of_the_clis_own() -> None:
+def test_until_idle_a_run_continues_through_turns_that_the_cli_starts() -> None:
     def check(name: str, played: Played) -> None:
         for number, (prompt, run) in enumerate(played.runs.items()):
             if TAKEN_BACK.get(name) == number:
@@ -171,14 +178,14 @@ def test_until_idle_a_run_goes_on_through_the_turns_of_the_clis_own() -> None:
             assert played.scene.end_of(run) == "idle"
             assert played.scene.results(run) == [frame.get("result") for frame in [own, *injected]]
 
-    in_each(WITH_UUIDS, as_it_is, without_states, until="idle", check=check)
+    in_each(with_uuids(), as_it_is, without_states, until="idle", check=check)
 
 
 # Recordings without uuids: there, the answers come in the order of the prompts ----------------------------------
 
 
 def is_a_dialogue(name: str) -> bool:
-    """Tell whether prompts without uuids were sent one by one, each after the result of the one before it."""
+    """Return whether prompts without uuids were sent one by one, each after the result of the one before it."""
     is_open = False
     prompts = 0
     for record in records(name):
@@ -193,11 +200,13 @@ def is_a_dialogue(name: str) -> bool:
     return prompts > 0 and not is_open
 
 
-DIALOGUES = [name for name in names() if is_a_dialogue(name)]
+@cache
+def dialogues() -> list[str]:
+    return [name for name in names() if is_a_dialogue(name)]
 
 
 def test_there_are_dialogues() -> None:
-    assert len(DIALOGUES) > 120
+    assert len(dialogues()) > 120
 
 
 def test_in_a_dialogue_the_answers_come_in_order() -> None:
@@ -206,10 +215,10 @@ def test_in_a_dialogue_the_answers_come_in_order() -> None:
         ended = [(played.scene.ended_at[run], played.scene.results(run)[-1]) for run in played.runs.values()]
         assert ended == own
 
-    in_each(DIALOGUES, until="result", check=check)
+    in_each(dialogues(), until="result", check=check)
 
 
-def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
+def test_until_idle_no_run_ends_before_the_turns_that_its_tasks_caused() -> None:
     def check(name: str, played: Played) -> None:
         scene = played.scene
         for end in scene.ends.values():
@@ -220,4 +229,4 @@ def test_until_idle_no_run_is_over_before_what_its_tasks_caused() -> None:
             caused = [at for at, frame in played.results if frame.get("origin", {}).get("runId") in caused_by]
             assert max(caused, default=0.0) <= over
 
-    in_each([*DIALOGUES, *WITH_UUIDS], as_it_is, without_states, until="idle", check=check)
+    in_each([*dialogues(), *with_uuids()], as_it_is, without_states, until="idle", check=check)

@@ -28,11 +28,11 @@ from scene import (
     turn,
 )
 
+from claude_agent_py import TaskStartedMessage
 from claude_agent_py._journal.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
 from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+from claude_agent_py.wire import decode
 
 # Results and prompts ---------------------------------------------------------------------------------------------
 
@@ -184,7 +184,7 @@ def test_a_turn_on_somebody_elses_prompt_goes_to_nobody() -> None:
     assert scene.end_of(waiting) is None
 
 
-def test_a_turn_without_a_result_is_over_when_the_session_is_idle() -> None:
+def test_a_turn_without_a_result_ends_when_the_session_is_idle() -> None:
     scene = Scene()
     run = scene.ask("a")
     scene.cli(running(), started("a"), init("a"), idle())
@@ -283,7 +283,7 @@ def test_a_child_of_an_ownerless_task_belongs_to_no_run() -> None:
     assert run.tasks == set()
 
 
-def test_what_the_tasks_of_a_run_that_is_over_say_goes_to_those_that_wait_for_the_session() -> None:
+def test_messages_from_tasks_of_an_ended_run_reach_the_run_that_waits_until_idle() -> None:
     scene = Scene()
     scene.ask("a")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
@@ -383,7 +383,7 @@ def test_after_a_shell_that_was_stopped_there_is_only_a_grace(says_states: bool)
     assert scene.ended_at[run] == 100.0 + FOLLOW_UP_GRACE
 
 
-def test_when_the_session_says_idle_again_the_grace_is_over() -> None:
+def test_the_grace_period_ends_when_the_session_is_idle_again() -> None:
     scene = Scene()
     run = asked_with(scene, shell("b"), says_states=True)
     scene.cli(idle(), ends("b", "stopped"), idle())
@@ -713,7 +713,7 @@ def test_the_first_message_must_come_in_time() -> None:
     assert scene.ended_at[slow] == 105.0
 
 
-def test_after_the_first_message_that_limit_is_over() -> None:
+def test_that_limit_ends_with_the_first_message() -> None:
     scene = Scene()
     run = scene.ask("a", limits=RunLimits(first_message=5.0))
     scene.cli(started("a"), init("a"), says("something"))
@@ -884,7 +884,7 @@ def test_a_task_that_makes_progress_has_the_whole_time_again() -> None:
     assert scene.ends[run].late_tasks == {"t1"}
 
 
-def test_tasks_that_are_over_in_time_end_the_run_as_ever() -> None:
+def test_tasks_that_end_in_time_end_the_run_as_usual() -> None:
     scene = Scene()
     run = scene.ask("a", until="idle", limits=RunLimits(idle=30.0))
     scene.cli(turn("hello", "a"))
@@ -904,7 +904,7 @@ def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
 # Memory
 
 
-def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
+def test_an_ended_run_is_forgotten_with_its_tasks() -> None:
     scene = Scene()
     router, run = scene.router, OpenRun()
     router.open_run(run, 0.0, ["a"])
@@ -919,7 +919,7 @@ def test_a_run_that_is_over_is_forgotten_with_its_tasks() -> None:
     assert forgotten() is None
 
 
-def test_a_run_without_prompts_is_over_when_it_is_sealed() -> None:
+def test_a_run_without_prompts_ends_when_it_is_sealed() -> None:
     scene = Scene()
     assert scene.end_of(scene.ask()) == "cancelled"
 

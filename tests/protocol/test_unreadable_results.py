@@ -6,10 +6,10 @@ from typing import Any, Final
 import pytest
 from scene import Scene
 
+from claude_agent_py import MalformedFrame
 from claude_agent_py._journal.open_runs import OpenRun, RunEnded
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 WRONG: Final = {"is_error": "no"}
 """A field with a value of the wrong type."""

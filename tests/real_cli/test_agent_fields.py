@@ -12,10 +12,9 @@ import anyio
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import AgentDefinition, Client, Deny, PermissionContext, PermissionRequest
+from claude_agent_py import AgentDefinition, Client, Deny, MCPStdioServer, PermissionContext, PermissionRequest
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.testing import RecordedRequest, Reply, Sandbox, ScriptedModel, Usage, text, tool_use
-from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -315,7 +314,7 @@ async def test_where_it_runs_what_it_is_reminded_of_and_what_it_may_do() -> None
 
 
 @about("initial_prompt")
-async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_beside_a_delegation_guide() -> None:
+async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_next_to_a_delegation_guide() -> None:
     """And a child agent has a reminder."""
     long = f"{'Mind the gap. ' * 700}And the end."  # the CLI cuts what one hook adds at 10,000 characters
     worker = AgentDefinition(

@@ -9,8 +9,7 @@ from one_session import OneSession
 
 from claude_agent_py import ToolChain, ToolError, tool
 from claude_agent_py.messages import to_api_messages
-from claude_agent_py.testing import Reply, text, thinking, tool_use
-from claude_agent_py.testing.requests import RecordedRequest
+from claude_agent_py.testing import RecordedRequest, Reply, text, thinking, tool_use
 from claude_agent_py.tools import mcp_tool_name
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from forks import Program
+from installed_cli import find_cli
 from leftovers import kill, processes_with, until_gone
 from one_session import OneSession
 
@@ -24,7 +25,6 @@ from claude_agent_py import (
     TaskStatus,
     UserMessage,
 )
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
 from claude_agent_py.permissions import PendingInteractions

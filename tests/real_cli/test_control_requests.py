@@ -11,17 +11,11 @@ import msgspec
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import Allow, Client, ControlRejectedError, OptionsError, ToolServer, tool
-from claude_agent_py._connection.controls.conversation import ConversationControls
-from claude_agent_py._connection.controls.files import FileControls
-from claude_agent_py._connection.controls.mcp import MCPControls
+from claude_agent_py import Allow, Client, ControlRejectedError, MCPStdioServer, OptionsError, ToolServer, tool
 from claude_agent_py._connection.controls.session_controls import SessionControls
-from claude_agent_py._connection.controls.settings import SettingsControls
-from claude_agent_py._connection.controls.usage import UsageControls
 from claude_agent_py.control import AppliedSettings, GetHooksListingReply, GetSettingsReply
 from claude_agent_py.errors import MCPNotReadyError
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, text, tool_use
-from claude_agent_py.wire.settings.mcp_servers import MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -101,13 +95,8 @@ EVERY_METHOD: dict[str, tuple[Ask, Check | tuple[type[Exception], str]]] = {
 }
 
 
-GROUPS = {
-    "mcp": MCPControls,
-    "settings": SettingsControls,
-    "files": FileControls,
-    "conversation": ConversationControls,
-    "usage": UsageControls,
-}
+GROUPS = ("mcp", "settings", "files", "conversation", "usage")
+"""The properties of a client that group control requests."""
 
 
 def _folder(client: Client) -> Path:
@@ -120,7 +109,7 @@ def public_methods(cls: type) -> set[str]:
 
 async def test_every_method_is_answered_as_its_documentation_says() -> None:
     assert set(EVERY_METHOD) == public_methods(SessionControls).union(
-        *({f"{name}.{method}" for method in public_methods(group)} for name, group in GROUPS.items())
+        *({f"{name}.{method}" for method in public_methods(type(getattr(Client(), name)))} for name in GROUPS)
     )
     with ScriptedModel([text("Hello there.")], side=text("Because.")) as model:
         (model.sandbox.cwd / "a.txt").write_text("original\n")

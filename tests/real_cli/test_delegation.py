@@ -78,7 +78,7 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
     assert said(second).count(LISTING) == 1
 
 
-async def test_a_guide_needs_no_agents_of_ones_own_and_its_listing_survives_a_compaction() -> None:
+async def test_a_guide_needs_no_own_agents_and_its_listing_survives_a_compaction() -> None:
     with ScriptedModel([text("ok")] * 3) as model:
         async with Client(model.options(delegation_guide=True)) as client:
             with anyio.fail_after(60):

@@ -63,12 +63,12 @@ def agent(prompt: str, *, background: bool = False) -> Any:
 
 
 def heard(request: RecordedRequest) -> str:
-    """Give all that the model was sent, as text."""
+    """Return all that the model was sent, as text."""
     return str(request.body)
 
 
 def result_of(model: ScriptedModel, who: str = "main") -> str:
-    """Give the last tool result that the model was sent, as text."""
+    """Return the last tool result that the model was sent, as text."""
     return str(model.requests_of(who)[-1].tool_results)
 
 

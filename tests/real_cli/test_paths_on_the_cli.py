@@ -10,10 +10,9 @@ import anyio
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import Client, HookContext, HookMatcher, ToolServer, tool, within
+from claude_agent_py import Client, HookContext, HookMatcher, ToolServer, guard, tool, within
 from claude_agent_py.hooks import PreToolUseOutput
 from claude_agent_py.permissions import allow_tools, deny_tools, first_of
-from claude_agent_py.permissions.guard import guard
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [
@@ -209,7 +208,7 @@ class Place:
         return value.replace("<repo>", str(self.repo)).replace("<out>", str(self.out)).replace("<home>", self.home)
 
     def opened(self, row: Row, result: Mapping[str, Any], seen: Mapping[str, Any]) -> str | None:
-        """Tell where a tool was by its result."""
+        """Return where a tool was, by its result."""
         said = str(result["content"])
         if result.get("is_error") or row.tool.startswith("mcp__"):
             return None

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_cli import find_cli
 
 from claude_agent_py import Client, ClientOptions, OptionsError
-from claude_agent_py._launch.locate import find_cli
-from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.testing import ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
+HOME_VARIABLES = ("HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR")
 MARK = "HOSTILE-MARK"
 MCP_SERVER = str(Path(__file__).with_name("stdio_mcp_server.py"))
 
@@ -108,7 +108,7 @@ async def test_a_private_home_shows_nothing_of_the_users(hostile: HostileHome) -
     assert not Path(home).exists()
 
 
-async def test_a_named_home_is_kept_for_this_user_only_and_its_session_goes_on(
+async def test_a_named_home_is_kept_for_this_user_only_and_its_session_continues(
     hostile: HostileHome, tmp_path: Path
 ) -> None:
     home = tmp_path / "homes/one"

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from installed_cli import find_cli
 
 from claude_agent_py import Client, ClientOptions, OptionsError, run
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import MemoryStore, push
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps, tool_use
@@ -138,7 +138,7 @@ async def test_the_example_runs_in_a_container(container: str, monkeypatch: pyte
     assert str(model.sandbox.root.name) not in said
 
 
-async def test_a_session_from_a_store_goes_on_in_a_container(
+async def test_a_session_from_a_store_continues_in_a_container(
     container: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))

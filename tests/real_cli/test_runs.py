@@ -43,7 +43,7 @@ from claude_agent_py.errors import (
     ServerError,
 )
 from claude_agent_py.hooks import PostToolUseInput, PostToolUseOutput, StopInput
-from claude_agent_py.messages import UserContent
+from claude_agent_py.messages import ModelUsage, UserContent
 from claude_agent_py.testing import (
     CutStream,
     Failure,
@@ -54,7 +54,6 @@ from claude_agent_py.testing import (
     text,
     tool_use,
 )
-from claude_agent_py.wire.messages.usage import ModelUsage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

@@ -552,8 +552,7 @@ async def test_a_store_of_the_official_sdk_works_here(begun: Begun, anyio_backen
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_store_from_here_works_with_the_official_sdk(begun: Begun, tmp_path: Path, anyio_backend: str) -> None:
     import claude_agent_sdk
-
-    from claude_agent_py._launch.locate import find_cli
+    from installed_cli import find_cli
 
     store = SQLiteStore(tmp_path / "s.db")
     async with ScriptedModel(lambda request: "answered") as model:

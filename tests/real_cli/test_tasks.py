@@ -12,7 +12,7 @@ from one_session import OneSession
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
 from claude_agent_py.tasks import EndedBy, Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
-from claude_agent_py.todo.task_list import TASK_LIST_ENVIRONMENT
+from claude_agent_py.todo import TASK_LIST_ENVIRONMENT
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

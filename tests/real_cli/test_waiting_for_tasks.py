@@ -6,9 +6,8 @@ from pathlib import Path
 import anyio
 import pytest
 
-from claude_agent_py import Client, ResultMessage, Task, Timeouts, query, run, run_sync
-from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
-from claude_agent_py.testing.script import LooseAnswer
+from claude_agent_py import Client, Task, Timeouts, run, run_sync
+from claude_agent_py.testing import LooseAnswer, Reply, ScriptedModel, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -83,17 +82,3 @@ async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone(tmp_path: P
         (tmp_path / "end").touch()
         outcome = await only(result.unfinished_tasks).wait(timeout=60)
     assert outcome.status == "completed"
-
-
-@pytest.mark.parametrize(("until", "advice"), [("result", 'run until="idle"'), ("idle", "the run ended before they")])
-async def test_the_warning_at_the_end_advises_nothing_that_was_done(
-    until: str, advice: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
-        async with query("go", model.options(), until="idle" if until == "idle" else "result") as one:
-            async for message in one:
-                if isinstance(message, ResultMessage):
-                    break
-    (warning,) = warnings(caplog)
-    assert advice in warning
-    assert ("until=" in warning) is (until == "result")

@@ -13,12 +13,12 @@ import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
+from claude_agent_py import MCPHTTPServer, MCPStdioServer
 from claude_agent_py.errors import ControlRejectedError, OptionsError
+from claude_agent_py.tools import ToolServer
 from claude_agent_py.tools.host import MCPHost
-from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import WireModel
 from claude_agent_py.wire.control import requests
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPStdioServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
@@ -29,7 +29,7 @@ QUEUED = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
 
 
 def _recorded() -> list[tuple[Body, Body]]:
-    """Give every request of the recording with the payload of its successful reply."""
+    """Yield every request of the recording with the payload of its successful reply."""
     name = "control/03_control_requests"
     asked = {f["request_id"]: f["request"] for f in frames(name, "in") if {"request_id", "request"} <= f.keys()}
     replies = [
@@ -42,7 +42,7 @@ RECORDED = _recorded()
 
 
 def payload_of(body: Body) -> Body:
-    """Give what the real CLI answered to exactly this body."""
+    """Return what the real CLI answered to exactly this body."""
     return next(payload for asked, payload in RECORDED if asked == body)
 
 

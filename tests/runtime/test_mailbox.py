@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, strategies as st
 from recordings_loader import lines
 
+from claude_agent_py import MalformedFrame, UnknownMessage
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._connection.runs.message_log import BLOCK_BYTES
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
+from claude_agent_py.wire import decode
 
 pytestmark = pytest.mark.anyio
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import MalformedFrame
 from claude_agent_py._connection.runs.message_log import BLOCK_BYTES, MessageLog
 from claude_agent_py.errors import BacklogError
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.unknown import MalformedFrame
+from claude_agent_py.wire import decode
 
 MEBIBYTE = 1024 * 1024
 

@@ -6,11 +6,11 @@ from typing import Any, cast
 
 import pytest
 
+from claude_agent_py import AssistantMessage, TextBlock, UnknownBlock, UserMessage
 from claude_agent_py._connection.runs.prompts import is_stream, prompt_message
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.messages.content import ImageBlock, MediaSource, TextBlock, UnknownBlock
-from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
 
 IMAGE = ImageBlock(source=MediaSource(type="base64", media_type="image/png", data="iVBORw0KGgo="))
 
@@ -37,7 +37,7 @@ def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
     }
 
 
-def test_every_prompt_has_a_uuid_of_its_own() -> None:
+def test_every_prompt_has_its_own_uuid() -> None:
     uuids = [prompt_message("hi", verbatim=False).uuid for _ in range(100)]
     assert len(set(uuids)) == 100
     assert all(str(uuid.UUID(one)) == one for one in uuids)

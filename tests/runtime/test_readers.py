@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from claude_agent_py import UnknownMessage
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._connection.runs.readers import Readers
-from claude_agent_py.wire.unknown import UnknownMessage
 
 
 def put(readers: Readers, number: int) -> None:

@@ -8,15 +8,9 @@ from hypothesis import given, strategies as st
 from reply_models import REPLIES
 
 from claude_agent_py._connection.reply_reading import read_reply
+from claude_agent_py.control import ContextUsageReply, GetUsageReply, ListModelsReply, ReadFileReply, SetCwdReply
 from claude_agent_py.errors import RemoteProtocolError
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.replies import (
-    ContextUsageReply,
-    GetUsageReply,
-    ListModelsReply,
-    ReadFileReply,
-    SetCwdReply,
-)
 
 
 def test_a_reply_that_fits_keeps_what_is_new() -> None:

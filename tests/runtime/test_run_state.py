@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import Run
 from claude_agent_py._connection.runs.mailbox import Mailbox
-from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.open_runs import RunEnded
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 pytestmark = pytest.mark.anyio
 

@@ -8,14 +8,14 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts
+from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py.messages import UserContent
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.transport import LaunchPlan, Transport
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -67,7 +67,7 @@ async def test_concurrent_starts_are_planned_before_the_first_program_starts() -
         async with Client(ClientOptions(cli_path="claude", spawn=spawn)):
             order.append("open")
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as starts:
             for _ in range(3):
                 starts.start_soon(connect)

@@ -26,7 +26,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records if record.name == "claude_agent_py.wire"]
 
 
-async def test_a_line_tells_of_each_frame_and_shows_no_body(caplog: pytest.LogCaptureFixture) -> None:
+async def test_each_frame_is_logged_in_a_line_without_its_body(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "claude_agent_py.wire")
     await session()
     told = lines(caplog)

@@ -168,7 +168,7 @@ def test_a_half_written_line_of_a_process_is_waited_for(stored: Stored) -> None:
 # Copies ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_copy_is_a_session_of_its_own(stored: Stored) -> None:
+def test_a_copy_is_a_separate_session(stored: Stored) -> None:
     stored.note("tag", tag="x")
     stored.note("queue-operation", operation="enqueue", content="later")
     stored.note("content-replacement", replacements=[{"a": 1}])

@@ -86,7 +86,7 @@ def test_a_large_transcript_is_read_at_its_ends(tmp_path: Path) -> None:
     assert (found.first_prompt, found.custom_title, found.message_count) == ("the prompt", "in the middle", None)
 
 
-def test_a_title_is_not_forgotten_when_a_session_goes_on(tmp_path: Path) -> None:
+def test_a_title_is_not_forgotten_when_a_session_continues(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.user("the prompt")
     stored.note("custom-title", customTitle="far away")

@@ -69,7 +69,7 @@ class Running:
             file.writelines(json.dumps(entry) + "\n" for entry in entries)
 
     def reported(self, *entries: dict[str, Any]) -> None:
-        """Tell the mirror of entries."""
+        """Give entries to the mirror."""
         self.mirror.take(str(self.path), list(entries), len(json.dumps(entries)))
 
     def write(self, size: int = 10) -> dict[str, Any]:

@@ -229,7 +229,7 @@ def test_damaged_lines_are_skipped_and_reported(stored: Stored) -> None:
     assert messages.damage[-1].offset == end
 
 
-def test_the_conversation_goes_on_before_an_entry_that_was_lost(stored: Stored) -> None:
+def test_the_conversation_continues_before_a_lost_entry(stored: Stored) -> None:
     stored.user("one")
     stored.assistant("first answer")
     lost = "ffffffff-ffff-4fff-8fff-ffffffffffff"

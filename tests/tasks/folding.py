@@ -9,11 +9,11 @@ from anyio.abc import TaskGroup
 from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
+from claude_agent_py import AssistantMessage, UserMessage
 from claude_agent_py._base.callbacks import Report, log_failure
 from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire import decode
 
 Frame: TypeAlias = dict[str, Any]
 

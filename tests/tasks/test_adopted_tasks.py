@@ -11,7 +11,6 @@ from folding import deliver_in, intake_of, message, text_of
 from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
 from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import CHILD_AGENT
 
 pytestmark = pytest.mark.anyio
 
@@ -28,7 +27,7 @@ class Stopped:
 
 
 def adopted(manager: TaskManager, task_id: str = "c1", stop: Stopped | None = None) -> Task:
-    start = message(frames.task_started(task_id, "work", task_type=CHILD_AGENT))
+    start = message(frames.task_started(task_id, "work", task_type="child_agent"))
     intake_of(manager).adopt(start, stop or Stopped())
     manager.track(start)
     return manager[task_id]
@@ -56,7 +55,7 @@ async def test_the_end_of_the_process_is_not_the_end_of_an_adopted_task() -> Non
     assert [event.task_id for event in events if isinstance(event, TaskFinished)] == ["a1", "c1"]
 
 
-async def test_events_of_a_session_that_goes_on_do_not_end_with_an_adopted_task() -> None:
+async def test_events_of_an_open_session_do_not_end_with_an_adopted_task() -> None:
     manager = TaskManager()
     stream = manager.events(TaskFinished)
     for task_id in ("c1", "c2"):

@@ -13,7 +13,7 @@ from folding import HASTY, intake_of, level, shell_started, tracking
 
 from claude_agent_py import OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.history.records import FinishedTask
+from claude_agent_py.history import FinishedTask
 from claude_agent_py.tasks import TaskHistory, TaskList
 from claude_agent_py.testing import frames
 

@@ -44,7 +44,7 @@ async def test_stopping_a_task() -> None:
     assert outcome.failure_reason == manager["a1"].failure_reason == "stopped by this program"
 
 
-async def test_a_task_that_is_over_is_left_alone() -> None:
+async def test_an_ended_task_is_left_alone() -> None:
     manager, port = session(frames.task_started("a1"), frames.task_notification("a1"), effect=stops)
     assert (await manager["a1"].stop()).status is TaskStatus.COMPLETED
     assert port.sent == []
@@ -103,7 +103,7 @@ async def test_stopping_all_returns_the_end_of_a_shell_that_ends_with_its_subage
     assert port.sent == [("stop_task", {"task_id": "a1"})]
 
 
-async def test_stopping_all_goes_on_after_a_failure() -> None:
+async def test_stopping_all_continues_after_a_failure() -> None:
     def refuse_one(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
         if fields["task_id"] == "a1":
             raise ControlRejectedError(subtype, "no")
@@ -142,7 +142,7 @@ async def test_what_is_there_already_is_not_moved() -> None:
     assert port.sent == []
 
 
-async def test_what_is_over_is_not_moved() -> None:
+async def test_an_ended_task_is_not_moved() -> None:
     manager, port = session(
         frames.task_started("a1", is_backgrounded=False), frames.task_notification("a1"), effect=moves
     )

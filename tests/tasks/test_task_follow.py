@@ -125,7 +125,7 @@ async def test_a_link_that_is_made_later(shell: Followed, tmp_path: Path) -> Non
     assert shell.seen == "through the link\n"
 
 
-async def test_following_a_shell_that_is_over_gives_all_of_it_at_once(shell: Followed) -> None:
+async def test_following_an_ended_shell_gives_all_its_output_at_once(shell: Followed) -> None:
     shell.write("x" * 300_000 + "\n\n[exited with code 0]\n")
     shell.end()
     with anyio.fail_after(30):
@@ -141,7 +141,7 @@ async def test_following_ends_without_a_marker_too(shell: Followed) -> None:
     assert shell.seen == "cut off\n["
 
 
-async def test_following_ends_when_only_the_file_says_that_the_shell_is_over(shell: Followed) -> None:
+async def test_following_ends_when_only_the_file_shows_the_end_of_the_shell(shell: Followed) -> None:
     shell.write("done\n\n[exited with code 0]\n")
     with anyio.fail_after(30):
         await shell.read()

@@ -5,11 +5,10 @@ from typing import Any
 import pytest
 from folding import Desk, child, kinds, level, shell_started, turn_over
 
-from claude_agent_py._journal.tasks.events import TaskStatusChanged
+from claude_agent_py import TaskStatus
 from claude_agent_py._journal.tasks.outcome import Finding
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted
+from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TaskStatusChanged
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 
 @pytest.fixture
@@ -200,7 +199,7 @@ def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     assert desk.caused_by(desk.intake.track_prompt_end, "r2", "a1") == []
 
 
-def test_a_task_that_ends_while_it_waits_for_the_user_is_over(desk: Desk) -> None:
+def test_a_task_that_ends_while_it_waits_for_the_user_is_done(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     desk.intake.track_prompt("r1", "a1")
     desk.fold(frames.task_notification("a1", "stopped"))
@@ -232,7 +231,7 @@ def test_moving_to_the_background_is_one_event(desk: Desk) -> None:
 # Unreported ends
 
 
-def test_a_task_that_the_list_no_longer_has_is_over_after_a_grace(desk: Desk) -> None:
+def test_a_task_missing_from_the_list_is_done_after_a_grace_period(desk: Desk) -> None:
     desk.fold(level("a1"), frames.task_started("a1"), level())
     assert desk.pass_time(1.9) == []
     assert desk.status("a1") == "running"
@@ -279,7 +278,7 @@ def test_the_list_says_nothing_of_foreground_tasks(desk: Desk) -> None:
     assert desk.pass_time(60) == []
 
 
-def test_a_foreground_task_of_a_turn_that_is_over_is_over(desk: Desk) -> None:
+def test_a_foreground_task_ends_with_its_turn(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", is_backgrounded=False), turn_over())
     desk.pass_time(3)
     assert desk.run("a1").outcome.evidence is Evidence.RESULT
@@ -423,7 +422,7 @@ def test_a_parent_that_becomes_known_later_has_its_children(desk: Desk) -> None:
     assert desk.ledger.records["a1"].children == ["a2"]
 
 
-def test_without_a_name_the_launching_call_tells_the_parent(desk: Desk) -> None:
+def test_without_a_name_the_launching_call_shows_the_parent(desk: Desk) -> None:
     call = frames.assistant(
         [frames.tool_use_block("Agent", id="toolu_a2")], agent_id="a1", parent_tool_use_id="toolu_a1"
     )
@@ -515,7 +514,7 @@ def test_a_corrected_end_is_still_counted(desk: Desk) -> None:
     assert desk.run("a1") in desk.ledger.uncounted
 
 
-def test_a_run_that_goes_on_is_not_counted_before_its_end(desk: Desk) -> None:
+def test_a_continuing_run_is_not_counted_before_its_end(desk: Desk) -> None:
     desk.fold(level("a1"), frames.task_started("a1"), level())
     desk.pass_time(2.0)
     desk.fold(level("a1"))

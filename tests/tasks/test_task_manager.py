@@ -10,12 +10,10 @@ import anyio
 import pytest
 from folding import Clock, child, intake_of, level, message, shell_started, text_of, tracking
 
-from claude_agent_py import Task, TaskManager, TaskStatus
+from claude_agent_py import Task, TaskManager, TaskStartedMessage, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError
-from claude_agent_py.tasks import TaskFinished
-from claude_agent_py.tasks.intake import TaskIntake
+from claude_agent_py.tasks import TaskFinished, TaskIntake
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
 pytestmark = pytest.mark.anyio
 

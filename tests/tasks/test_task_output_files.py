@@ -93,7 +93,7 @@ def test_a_tail_never_begins_with_half_a_character(text: str, count: int) -> Non
 # Files
 
 
-async def test_reading_a_shell_that_is_over(tmp_path: Path) -> None:
+async def test_reading_the_output_of_an_ended_shell(tmp_path: Path) -> None:
     manager = shell(tmp_path, "one\ntwo\n\n[exited with code 3]\n", status="failed", summary="failed with exit code 3")
     task = manager["b1"]
     assert await task.read_output() == "one\ntwo\n"
@@ -211,7 +211,7 @@ async def test_an_unreadable_file_is_a_typed_error(tmp_path: Path) -> None:
         await manager["b1"].read_output()
 
 
-async def test_one_known_file_tells_where_the_others_are(tmp_path: Path) -> None:
+async def test_one_known_file_shows_where_the_others_are(tmp_path: Path) -> None:
     manager = shell(tmp_path, "known\n")
     (tmp_path / "b2.output").write_text("beside it\n")
     tracking(manager, shell_started("b2"), shell_started("../b3"))
@@ -276,7 +276,7 @@ async def test_other_tasks_have_their_summary(tmp_path: Path) -> None:
 # Like the TaskOutput tool
 
 
-async def test_output_of_a_task_that_is_over(tmp_path: Path) -> None:
+async def test_output_of_an_ended_task(tmp_path: Path) -> None:
     manager = shell(tmp_path, "x\n\n[exited with code 3]\n", status="failed", summary="failed with exit code 3")
     found = await manager.output("b1")
     assert (found.retrieval_status, found.status.value, found.text, found.exit_code) == ("success", "failed", "x\n", 3)

@@ -63,7 +63,7 @@ def agent(tmp_path: Path, notes: dict[str, object] | None, text: str = "report")
         ("half\n\n[killed]\n", TaskStatus.STOPPED, None),
     ],
 )
-async def test_an_end_that_only_the_marker_tells_of(
+async def test_an_end_that_only_the_marker_shows(
     tmp_path: Path, with_worker: bool, text: str, status: TaskStatus, code: int | None
 ) -> None:
     manager = shell(tmp_path, text)
@@ -105,7 +105,7 @@ async def test_the_report_of_an_update_that_no_notification_followed(tmp_path: P
     assert manager["a1"].summary == "report"
 
 
-async def test_an_agent_that_is_not_noted_as_finished_goes_on(tmp_path: Path) -> None:
+async def test_an_agent_not_recorded_as_finished_keeps_running(tmp_path: Path) -> None:
     manager = agent(tmp_path, {"agentType": "x"})
     with anyio.move_on_after(0.5):
         async with anyio.create_task_group() as workers:
@@ -113,7 +113,7 @@ async def test_an_agent_that_is_not_noted_as_finished_goes_on(tmp_path: Path) ->
     assert manager["a1"].status is TaskStatus.RUNNING
 
 
-async def test_a_shell_that_runs_goes_on(tmp_path: Path) -> None:
+async def test_a_running_shell_keeps_running(tmp_path: Path) -> None:
     manager = shell(tmp_path, "so far\n")
     with anyio.move_on_after(0.5):
         await manager["b1"].wait()

@@ -10,8 +10,8 @@ import pytest
 from folding import Clock, intake_of, tracking
 
 from claude_agent_py import TaskManager
+from claude_agent_py.messages import TaskUsage
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.tasks import TaskUsage
 
 MODEL = "claude-x"
 

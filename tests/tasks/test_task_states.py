@@ -2,8 +2,9 @@
 
 import pytest
 
-from claude_agent_py._journal.tasks.state import TRANSITIONS, Evidence, Guard, Signal, move, signal_for
-from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py import TaskStatus
+from claude_agent_py._journal.tasks.state import TRANSITIONS, Guard, Signal, move, signal_for
+from claude_agent_py.tasks import Evidence
 
 TERMINAL = [status for status in TaskStatus if status.is_terminal]
 OPEN = [status for status in TaskStatus if not status.is_terminal]

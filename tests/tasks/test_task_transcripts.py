@@ -9,19 +9,16 @@ import anyio
 import pytest
 from folding import child, intake_of, shell_started, tracking
 
-from claude_agent_py import TaskManager
+from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
 from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py._journal.tasks.spending import Counted
-from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.errors import TaskOutputError
+from claude_agent_py.tasks import Evidence
 from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.reconcile import _count_each
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.messages.content import UnknownBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 pytestmark = pytest.mark.anyio
 
@@ -101,7 +98,7 @@ def test_an_unknown_block_with_a_replacement_character_is_a_message() -> None:
     assert message.content == [UnknownBlock(raw=block)]
 
 
-def test_what_the_cli_notes_beside_a_transcript() -> None:
+def test_what_the_cli_records_next_to_a_transcript() -> None:
     outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None

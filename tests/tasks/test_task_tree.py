@@ -8,7 +8,7 @@ from recordings_loader import lines
 
 from claude_agent_py import TaskManager
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire import decode
 
 
 def usage(tokens: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def test_parents_children_depths_roots(manager: TaskManager) -> None:
     assert {task.id: task.depth for task in manager} == {"a1": 1, "a2": 2, "b1": 3, "a3": 1, "b2": 1}
 
 
-def test_a_parent_that_is_over_is_still_the_parent(manager: TaskManager) -> None:
+def test_an_ended_parent_is_still_the_parent(manager: TaskManager) -> None:
     assert manager["a1"].done
     assert manager["a2"].parent is manager["a1"]
 

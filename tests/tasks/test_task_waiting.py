@@ -21,7 +21,7 @@ def running(*task_ids: str) -> TaskManager:
     return tracking(TaskManager(grace=HASTY), *(frames.task_started(task_id) for task_id in task_ids))
 
 
-async def test_awaiting_a_task_that_is_over() -> None:
+async def test_awaiting_an_ended_task() -> None:
     manager = tracking(running("a1"), *frames.task_end("a1", summary="fine"))
     assert (await manager["a1"]).summary == "fine"
     assert (await manager.wait("a1", timeout=0)).summary == "fine"
@@ -175,7 +175,7 @@ async def test_a_wait_without_time_does_not_take_the_report_from_other_waiters()
     assert [ends.take().outcome.summary for _ in range(ends.waiting)] == ["the report"]
 
 
-async def test_a_wait_ends_when_nothing_but_the_list_says_that_the_task_is_over() -> None:
+async def test_a_wait_ends_when_only_the_list_shows_the_end_of_the_task() -> None:
     manager = tracking(running("a1"), level("a1"))
     with anyio.fail_after(30):
         async with anyio.create_task_group() as waiters:

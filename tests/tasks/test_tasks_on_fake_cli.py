@@ -1,13 +1,13 @@
 """Whole sessions with a CLI that loses, repeats, reorders and invents messages about tasks, or dies."""
 
 import pickle
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import pytest
 from folding import level
 
-from claude_agent_py import Client, RunError, TaskStatus
+from claude_agent_py import Client, ResultMessage, RunError, TaskStatus, query
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -58,6 +58,21 @@ async def test_a_listener_that_raises_is_logged_once(caplog: pytest.LogCaptureFi
     assert [(record.levelname, record.exc_info is not None) for record in caplog.records] == [("ERROR", True)]
 
 
+@pytest.mark.parametrize(("until", "advice"), [("result", 'run until="idle"'), ("idle", "the run ended before they")])
+async def test_the_warning_at_the_end_advises_nothing_that_was_done(
+    until: Literal["result", "idle"], advice: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeCLI(launching("a1"))
+    with anyio.fail_after(60):
+        async with query("go", until=until, transport=fake.transport()) as one:
+            async for message in one:
+                if isinstance(message, ResultMessage):
+                    break
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert advice in warning
+    assert ("until=" in warning) is (until == "result")
+
+
 async def test_a_notification_that_is_lost() -> None:
     fake = FakeCLI(launching("a1"), frames.task_updated("a1", "completed"), level(), follow_up("a1"))
     assert await outcomes_of(fake) == {"a1": (TaskStatus.COMPLETED, Evidence.UPDATE)}
@@ -71,7 +86,7 @@ async def test_every_word_about_the_end_is_lost_but_the_list() -> None:
     }
 
 
-async def test_an_end_that_only_the_list_tells_of_is_noticed_without_a_waiter_for_each_task_in_turn() -> None:
+async def test_an_end_that_only_the_list_shows_is_noticed_without_a_waiter_for_each_task_in_turn() -> None:
     ended: list[str] = []
     fake = FakeCLI(launching("a1"), level(), launching("a2"), level())
     with anyio.fail_after(30):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from claude_agent_py._launch.locate import find_cli
+from installed_cli import find_cli
+
 from claude_agent_py.testing import ScriptedModel
 
 Frame = dict[str, Any]

@@ -60,7 +60,7 @@ def test_what_was_called_by_whom_in_which_order_with_what(result: "RunResult[Non
     checked.called("Task").said("All is well").said(re.compile("^All"))
 
 
-def test_a_missing_call_and_a_different_one_are_shown_beside_those_that_fit(result: "RunResult[None]") -> None:
+def test_a_missing_call_and_a_different_one_are_shown_next_to_those_that_fit(result: "RunResult[None]") -> None:
     told = failure(
         assert_agent(result).called_only,
         call("Bash", {"command": "ls"}),

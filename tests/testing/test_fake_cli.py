@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
+from installed_cli import read_version
 
-from claude_agent_py._launch.locate import read_version
 from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, frames, steps
 
 pytestmark = pytest.mark.anyio
@@ -37,7 +37,7 @@ def kinds(data: bytes) -> list[str]:
 async def test_a_session_in_memory() -> None:
     fake = FakeCLI(steps.turn("hello"), steps.stderr("warning"))
     transport = fake.transport()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         await transport.start()
         await transport.send(frames.encode(INITIALIZE, PROMPT))
         await transport.end_input()
@@ -55,7 +55,7 @@ async def test_a_session_in_memory() -> None:
     assert fake.requests("initialize") == [{"subtype": "initialize"}]
 
 
-async def test_each_step_is_a_chunk_of_its_own() -> None:
+async def test_each_step_is_a_separate_chunk() -> None:
     transport = FakeCLI(b'{"ha', b'lf"}\n', steps.emit({"a": 1}, {"b": 2})).transport()
     await transport.start()
     assert [await transport.receive() for _ in range(3)] == [b'{"ha', b'lf"}\n', b'{"a": 1}\n{"b": 2}\n']
@@ -66,7 +66,7 @@ async def test_a_reader_waits_for_input_and_for_gates() -> None:
     transport = FakeCLI(steps.wait_for_prompt(), b"one", steps.wait_gate(gate), b"two").transport()
     heard: list[bytes] = []
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
 
             async def read() -> None:
@@ -85,7 +85,7 @@ async def test_a_gate_may_be_opened_from_another_thread() -> None:
     gate = Gate()
     transport = FakeCLI(steps.wait_gate(gate), b"two").transport()
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
             workers.start_soon(anyio.to_thread.run_sync, gate.open)
             assert await transport.receive() == b"two"
@@ -94,7 +94,7 @@ async def test_a_gate_may_be_opened_from_another_thread() -> None:
 async def test_the_end_wakes_a_reader() -> None:
     transport = FakeCLI(ignore_eof=True).transport()
     await transport.start()
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
 
             async def read() -> None:
@@ -106,7 +106,7 @@ async def test_the_end_wakes_a_reader() -> None:
     assert transport.exit_code == 143
 
 
-async def test_writing_to_what_is_over_fails_as_a_pipe_does() -> None:
+async def test_writing_after_the_end_fails_like_a_pipe() -> None:
     ended = FakeCLI(steps.exit(3)).transport()
     await ended.start()
     assert await ended.receive() == b""

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import wire
+from claude_agent_py import MalformedFrame, UnknownMessage, wire
 from claude_agent_py.testing import frames
-from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 BUILT: list[dict[str, Any]] = [
     frames.init(),

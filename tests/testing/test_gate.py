@@ -34,7 +34,7 @@ async def test_waiting_until_it_is_reached() -> None:
     gate = Gate()
     async with anyio.create_task_group() as workers:
         workers.start_soon(anyio.to_thread.run_sync, gate.hold, lambda: False)
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             await gate.wait_reached()
         gate.open()
     with pytest.raises(TimeoutError, match="reached 1 times"):

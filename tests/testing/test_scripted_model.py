@@ -48,7 +48,7 @@ class Answer:
 
 
 def connect(model: ScriptedModel) -> http.client.HTTPConnection:
-    return http.client.HTTPConnection(model.url.removeprefix("http://"), timeout=20)
+    return http.client.HTTPConnection(model.url.removeprefix("http://"), timeout=60)
 
 
 def send(
@@ -216,7 +216,7 @@ def test_several_requests_share_a_connection(model: ScriptedModel) -> None:
 
 
 def test_a_short_answer_does_not_wait_for_an_acknowledgement(model: ScriptedModel) -> None:
-    with socket.create_connection(("127.0.0.1", int(model.url.split(":")[-1])), timeout=20) as peer:
+    with socket.create_connection(("127.0.0.1", int(model.url.split(":")[-1])), timeout=60) as peer:
         body = json.dumps({"stream": True, "messages": []}).encode()
         peer.sendall(b"POST /v1/messages HTTP/1.1\r\ncontent-length: %d\r\n\r\n%s" % (len(body), body))
         first = peer.recv(65536)
@@ -268,7 +268,7 @@ def test_sessions_share_one_model() -> None:
         assert said(ask(model, "parent", session_id="2")) == "m2"
 
 
-def test_side_requests_have_a_script_of_their_own() -> None:
+def test_side_requests_have_their_own_script() -> None:
     with ScriptedModel("main", side=lambda request: f"side {request.request_class}") as model:
         assert said(ask(model, request_class="auxiliary")) == "side auxiliary"
     with ScriptedModel("main") as model:
@@ -367,7 +367,7 @@ async def test_waiting_for_requests(anyio_backend: str) -> None:
 @pytest.mark.anyio
 async def test_waiting_can_be_cancelled() -> None:
     async with ScriptedModel() as model:
-        with anyio.fail_after(30):
+        with anyio.fail_after(60):
             with anyio.move_on_after(0.05) as scope:
                 await model.wait_for_requests(1, timeout=60)
             assert scope.cancelled_caught
@@ -385,7 +385,7 @@ async def test_closing_abandons_what_is_held_back() -> None:
         except (OSError, http.client.HTTPException) as error:
             failed.append(error)
 
-    with anyio.fail_after(30):
+    with anyio.fail_after(60):
         async with anyio.create_task_group() as workers, model:
             workers.start_soon(anyio.to_thread.run_sync, wait_for_ever)
             await gate.wait_reached()

@@ -12,6 +12,7 @@ from claude_agent_py.testing import (
     CutStream,
     Failure,
     Gate,
+    LooseAnswer,
     RecordedRequest,
     Reply,
     ScriptedModel,
@@ -19,7 +20,6 @@ from claude_agent_py.testing import (
     thinking,
     tool_use,
 )
-from claude_agent_py.testing.script import LooseAnswer
 
 pytestmark = pytest.mark.real_cli
 
@@ -125,7 +125,7 @@ def test_subagents_play_their_own_scripts_whatever_the_main_prompt_says() -> Non
     assert {request.agent_id for request in model.requests if request.agent_id} == task_ids
 
 
-def test_requests_beside_the_conversation_use_up_no_script() -> None:
+def test_side_requests_use_up_no_script() -> None:
     settings = {"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "prompt", "prompt": "Is it ok?"}]}]}}
     question = {"subtype": "side_question", "question": "What?"}
     with ScriptedModel([tool_use("Bash", {"command": "echo 1"}), "end"], on_exhausted="fail") as model:

@@ -185,7 +185,7 @@ async def test_a_single_message_begins_a_conversation() -> None:
     assert script.heard == [[{"role": "user", "content": "Hi."}]]
 
 
-async def test_a_conversation_goes_on_and_is_not_changed() -> None:
+async def test_a_conversation_continues_and_is_not_changed() -> None:
     before = [{"role": "user", "content": "Hi."}, {"role": "assistant", "content": "Hello."}]
     script = Script("Yes.")
 
@@ -255,7 +255,7 @@ async def test_a_stop_sequence_ends_a_call_in_text() -> None:
     assert [step.result.raw[0].output for step in result.steps if step.result] == [335_789]
 
 
-async def test_the_limit_on_steps_leaves_a_conversation_that_can_go_on() -> None:
+async def test_the_limit_on_steps_leaves_a_conversation_that_can_continue() -> None:
     result = await CHAIN.loop(Script(call(), call(call_id="b")), QUESTION, max_steps=2)
 
     assert (result.ended, len(result.steps)) == ("max_steps", 2)
@@ -281,7 +281,7 @@ async def test_less_than_one_step_is_refused() -> None:
         await CHAIN.loop(Script(), QUESTION, max_steps=0)
 
 
-async def test_a_paused_turn_goes_on() -> None:
+async def test_a_paused_turn_continues() -> None:
     paused = {"role": "assistant", "content": [{"type": "text", "text": "So far"}], "stop_reason": "pause_turn"}
 
     result = await CHAIN.loop(Script(paused, "so good."), QUESTION)

@@ -11,7 +11,19 @@ import anyio
 import pytest
 from anyio import Event
 
-from claude_agent_py import Tool, ToolChain, ToolChainResult, ToolContext, ToolResult, tool
+from claude_agent_py import (
+    AssistantMessage,
+    TextBlock,
+    ThinkingBlock,
+    Tool,
+    ToolChain,
+    ToolChainResult,
+    ToolContext,
+    ToolResult,
+    ToolUseBlock,
+    UserMessage,
+    tool,
+)
 from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, UnknownToolError
 from claude_agent_py.formatting import (
     Image,
@@ -24,11 +36,10 @@ from claude_agent_py.formatting import (
     YAMLEncoder,
     YAMLFormat,
 )
+from claude_agent_py.messages import UserContent
 from claude_agent_py.tools import ToolCall
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, ToolUseBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage
 
 pytestmark = pytest.mark.anyio
 
@@ -510,7 +521,7 @@ async def test_what_is_no_call_is_text(text: str) -> None:
         (MarkdownFormat, '# answer\nI look.\n\n# picture\n\n# serach\n{"query": "a"}'),
     ],
 )
-async def test_calls_beside_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
+async def test_calls_next_to_the_sections_that_the_format_expects(make: Callable[[], TextFormat], text: str) -> None:
     text_format = make()
     text_format.register_section("answer")
     text_format.register_section("summary")

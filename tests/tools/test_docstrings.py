@@ -94,7 +94,7 @@ def test_the_description_is_what_stands_before_the_sections() -> None:
     assert told == Documentation("Search for\nthings: all.\n\nNote:\n    Slow.")
 
 
-def test_a_tool_tells_of_its_parameters_without_further_packages() -> None:
+def test_a_tool_describes_its_parameters_without_further_packages() -> None:
     program = """
 import sys
 sys.modules["docstring_parser"] = None

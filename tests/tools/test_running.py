@@ -95,7 +95,7 @@ async def test_a_plain_function_that_returns_an_awaitable() -> None:
     assert await made.call({}) == "X"
 
 
-async def test_the_context_tells_about_the_call() -> None:
+async def test_the_context_describes_the_call() -> None:
     @tool
     def who(context: ToolContext) -> Any:
         return context.tool_use_id, context.agent_id, context.tool_name

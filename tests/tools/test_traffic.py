@@ -7,11 +7,9 @@ import pytest
 from each import for_each
 from recordings_loader import lines, names
 
-from claude_agent_py import ToolResultBlock, ToolUseBlock, wire
-from claude_agent_py.tools import ToolCallRecord, ToolCallStatus, ToolTraffic
+from claude_agent_py import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage, wire
+from claude_agent_py.tools import BashInput, ToolCallRecord, ToolCallStatus, ToolTraffic
 from claude_agent_py.wire.fitting import fit
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
-from claude_agent_py.wire.tools.bash import BashInput
 
 
 def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:

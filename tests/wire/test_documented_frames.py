@@ -6,8 +6,8 @@ from typing import Any, get_args
 from recordings_loader import all_frames
 
 from claude_agent_py import MalformedFrame, UnknownMessage
+from claude_agent_py.control import RequestFromCLI
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.control.frames import RequestFromCLI
 from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS
 
 IDS = {"uuid": "u", "session_id": "s"}

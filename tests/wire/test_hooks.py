@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from claude_agent_py.hooks import HooksByEvent
+from claude_agent_py.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.control.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.wire.hooks import events, inputs, outputs, parsing
 
 RECORDED: list[dict[str, Any]] = [

@@ -4,15 +4,10 @@ from typing import Any
 
 import pytest
 
+from claude_agent_py import MCPHTTPServer, MCPStdioServer
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.settings.mcp_servers import (
-    MCPHTTPServer,
-    MCPServerConfig,
-    MCPSSEServer,
-    MCPStdioServer,
-    MCPToolPolicy,
-    mcp_server_from_wire,
-)
+from claude_agent_py.options import MCPSSEServer, MCPToolPolicy
+from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig, mcp_server_from_wire
 
 PAIRS: list[tuple[MCPServerConfig, dict[str, Any]]] = [
     (MCPStdioServer(command="npx"), {"type": "stdio", "command": "npx"}),

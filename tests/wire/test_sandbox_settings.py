@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.wire.settings.sandbox import SandboxSettings
+from claude_agent_py.options import SandboxSettings
 
 
 def sandbox(**fields: Any) -> SandboxSettings:
