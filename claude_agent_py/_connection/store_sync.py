@@ -19,12 +19,12 @@ from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
 from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
 from claude_agent_py.sessions.stores.transfers import (
+    METADATA,
     SUFFIX,
-    ReportCursor,
-    add_missing,
+    encode_line,
     join_subpath,
     list_transcripts,
-    read_cursor,
+    read_continuation,
 )
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
@@ -38,12 +38,6 @@ RESERVE_SECONDS: Final = 0.5
 """How long it may take if the store did not take everything in time; kept for that at the end."""
 LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
-
-
-def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> ReportCursor | None:
-    if not os.path.isfile(target) or not add_missing(source, target, stored):
-        return None
-    return read_cursor(target)
 
 
 class StoreSync:
@@ -123,8 +117,6 @@ class StoreSync:
             await self._resume_local(session_id, env)
             return
         own_folder = folder.projects / project
-        for own, subpath in await run_file_work(list_transcripts, str(own_folder / f"{session_id}{SUFFIX}")):
-            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
         for each, transcript in left:
             await self._merge_local_entries(each, transcript, own_folder)
         if options.user is not None:
@@ -158,10 +150,14 @@ class StoreSync:
         own = str(folder / place.session) + SUFFIX
         if place.subpath:
             own = join_subpath(str(folder / place.session), place.subpath)
+        await run_file_work(_append_entries, own, await self._send_later(place, transcript))
+
+    async def _send_later(self, place: Place, transcript: str) -> list[SessionStoreEntry]:
+        """Have the mirror send the entries of a transcript on disk that the store lacks. Return them."""
         stored = await self._access.load(place) or []
-        reported = await run_file_work(_merge_transcript, transcript, own, stored)
-        if reported is not None:
-            self.mirror.expect_behind(place, own, reported)
+        entries, size = await run_file_work(read_continuation, transcript, stored)
+        self.mirror.add(place, entries, size)
+        return entries
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
@@ -175,8 +171,7 @@ class StoreSync:
         except Exception:
             return  # the CLI says so
         for transcript, subpath in await run_file_work(list_transcripts, path):
-            reported = await run_file_work(read_cursor, transcript)
-            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
+            await self._send_later(Place(self._project, session_id, subpath), transcript)
 
     # While it runs -----------------------------------------------------------------------------------------------
 
@@ -208,7 +203,7 @@ class StoreSync:
 
     async def _report(self, error: StoreError, *, is_final: bool) -> None:
         if is_final:
-            error.kept_in = await self._find_kept(error)
+            error.kept_in = self._find_kept(error)
             if error.kept_in is not None:
                 logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
             else:
@@ -225,21 +220,20 @@ class StoreSync:
             except BaseException as failure:
                 self._report_failure(make_handler_error("on_store_error", failure))
 
-    async def _find_kept(self, error: StoreError) -> str | None:
+    def _find_kept(self, error: StoreError) -> str | None:
         """Return the folder that still has the entries that the store lacks, or None."""
         key: Any = error.key
         place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
-        spool = self.mirror.spool
-        if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
-            try:  # the home is about to be removed
-                await run_file_work(spool.keep, place, self.mirror.find_file(place))
-            except (OSError, StoreError) as failure:
-                logger.error("%s cannot be kept: %s", self.mirror.find_file(place), failure)
-                return None
-        elif not self.mirror.is_spooled(place):
-            own = config_directory(environment(self._given, os.environ))
-            return str(own if self._folder is None else self._folder.path)
-        return None if spool.folder is None else str(spool.folder.path)
+        if self.mirror.find_cli_file(place) is not None:
+            if self._folder is not None:
+                return str(self._folder.path)
+            if self._given.home is not True:  # otherwise the home is about to be removed
+                return str(config_directory(environment(self._given, os.environ)))
+        try:
+            return str(self.mirror.keep(place))
+        except (OSError, StoreError) as failure:
+            logger.error("the entries of %s cannot be kept: %s", place.session, failure)
+            return None
 
     # After it ended ----------------------------------------------------------------------------------------------
 
@@ -255,6 +249,12 @@ class StoreSync:
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()
-            for folder in (self._folder, self.mirror.spool.folder):
+            for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)
+
+
+def _append_entries(path: str, entries: list[SessionStoreEntry]) -> None:
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    with open(path, "ab") as file:
+        file.writelines(encode_line(entry) for entry in entries if entry["type"] != METADATA)

@@ -30,7 +30,7 @@ from claude_agent_py.sessions.stores.transfers import (
     join_subpath,
     list_transcripts,
     parse_place,
-    send_older,
+    send_missing,
     write_transcript,
 )
 
@@ -183,7 +183,7 @@ class StoreAccess:
                 try:
                     while waiting:
                         found, transcript = waiting[0]
-                        await send_older(transcript, found.key, await self.load(found) or [], append)
+                        await send_missing(transcript, found.key, await self.load(found) or [], append)
                         del waiting[0]
                 except Exception as error:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", folder, error)

@@ -27,7 +27,7 @@ from claude_agent_py.sessions.stores.protocol import (
     new_holder,
 )
 from claude_agent_py.sessions.stores.queries import not_found_error, open_temporarily
-from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES, build_missing_check, list_transcripts, send_older
+from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES, build_missing_check, list_transcripts, send_missing
 
 
 async def import_session(
@@ -68,7 +68,7 @@ async def import_session(
     for transcript, subpath in await run_file_work(list_transcripts, path):
         if not subpath or include_subagents:
             place = Place(project, session_id, subpath)
-            count += await send_older(transcript, place.key, await access.load(place) or [], access.append)
+            count += await send_missing(transcript, place.key, await access.load(place) or [], access.append)
     return count
 
 

@@ -4,9 +4,9 @@ import json
 import os
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, cast
 
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import StoreError
@@ -17,14 +17,6 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.base import drop_duplicates, order_fields, parse_entry, read_uuid
 from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
-
-Mark: TypeAlias = str | int
-"""Identifies an entry: its uuid, or a hash of its content."""
-
-
-def identify(entry: SessionStoreEntry) -> Mark:
-    """Return the identity of an entry."""
-    return read_uuid(entry) or hash(serialise(entry))
 
 
 def serialise(entry: SessionStoreEntry) -> str:
@@ -53,60 +45,6 @@ def build_missing_check(stored: Iterable[SessionStoreEntry]) -> Callable[[Sessio
     return is_missing
 
 
-class ReportCursor:
-    """The position up to which the CLI has reported one transcript. Prevents sending entries twice.
-
-    The CLI writes entries before it reports them, in the same order. A comparison of the file with the store may
-    therefore send entries that are reported later. The store ignores such entries if they have a uuid. The cursor
-    recognises the other ones.
-    """
-
-    def __init__(self, last: str | None = None, notes: Iterable[Mark] = (), ahead: Iterable[Mark] = ()) -> None:
-        self.last = last
-        """The last reported uuid; None at the beginning of the transcript."""
-        self.notes: list[Mark] = list(notes)
-        """The entries without a uuid since `last`."""
-        self._ahead: list[Mark] = list(ahead)
-        """Entries that were sent before they were reported, in order."""
-
-    def copy(self) -> "ReportCursor":
-        """Return a copy."""
-        return ReportCursor(self.last, self.notes, self._ahead)
-
-    def with_sent(self, marks: Sequence[Mark]) -> "ReportCursor":
-        """Return the cursor that applies once the whole file, which has these entries, has been sent."""
-        known = Counter(self.notes)
-        ahead: list[Mark] = []
-        for mark in marks:
-            if mark == self.last:
-                known = Counter(self.notes)
-                ahead.clear()
-            elif known[mark] > 0:
-                known[mark] -= 1
-            else:
-                ahead.append(mark)
-        return ReportCursor(self.last, self.notes, ahead)
-
-    def take(self, mark: Mark) -> bool:
-        """Record an entry as reported. Return whether it must still be sent."""
-        if isinstance(mark, str):
-            self.last = mark
-            self.notes.clear()
-        else:
-            self.notes.append(mark)
-        return not self._consume_sent(mark)
-
-    def _consume_sent(self, mark: Mark) -> bool:
-        if mark not in self._ahead:
-            # Entries are reported in the order of the file, so this one comes after all that were sent.
-            if isinstance(mark, str):
-                self._ahead.clear()
-            return False
-        place = self._ahead.index(mark)
-        del self._ahead[0 if isinstance(mark, str) else place : place + 1]
-        return True
-
-
 SUFFIX: Final = ".jsonl"
 NOT_MIRRORED: Final = "api-request"
 """The type prefix of entries that the CLI does not mirror: copies of its requests."""
@@ -118,7 +56,6 @@ BATCH_ENTRIES: Final = 500
 BATCH_CHARS: Final = 1024 * 1024
 
 Append = Callable[[SessionKey, list[SessionStoreEntry]], Awaitable[None]]
-Watch = Callable[[SessionStoreEntry], object]
 
 
 def parse_place(path: str, project: str) -> Place | None:
@@ -137,32 +74,21 @@ def parse_place(path: str, project: str) -> Place | None:
     return None
 
 
-async def send_missing(
-    path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append, watch: Watch
-) -> int:
+async def send_missing(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
     """Append the missing entries of a transcript on disk, in batches. Return how many.
 
-    `watch` is called with every entry of the file.
+    The CLI continues from the last message of a file. If the file lacks the store's current message, the session has
+    continued elsewhere. A note then names the current message, and the appended entries become a branch.
 
     Raises:
         StoreError: The file does not exist.
     """
-    batches = _iter_batches(_iter_missing(path, stored, watch))
+    tip = _TipWatcher(stored)
+    batches = _iter_batches(_iter_missing(path, stored, tip))
     count = 0
     while batch := await run_file_work(next, batches, None):
         await append(key, batch)
         count += len(batch)
-    return count
-
-
-async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry], append: Append) -> int:
-    """Append missing entries like `send_missing`, and keep the conversation at the store's current message.
-
-    The CLI continues from the last message of a file. If the file lacks the store's current message, the session has
-    continued elsewhere. A note then names the current message, and the appended entries become a branch.
-    """
-    tip = _TipWatcher(stored)
-    count = await send_missing(path, key, stored, append, tip.watch)
     if count and not tip.is_known:
         last_prompt = next((entry.get("lastPrompt") for entry in reversed(stored) if entry["type"] == TIP), None)
         note = {
@@ -176,18 +102,14 @@ async def send_older(path: str, key: SessionKey, stored: list[SessionStoreEntry]
     return count
 
 
-def add_missing(source: str, target: str, stored: list[SessionStoreEntry]) -> bool:
-    """Append the additional entries of `source` to `target`, a transcript written from a store. Blocks.
+def read_continuation(path: str, stored: list[SessionStoreEntry]) -> tuple[list[SessionStoreEntry], int]:
+    """Return the missing entries of a transcript on disk and their size. Blocks.
 
-    Returns False, without changes, if `source` lacks the store's current message.
+    Returns no entries if the transcript lacks the store's current message.
     """
     tip = _TipWatcher(stored)
-    entries = [entry for entry, _ in _iter_missing(source, stored, tip.watch) if entry["type"] != METADATA]
-    if not tip.is_known:
-        return False
-    with open(target, "ab") as file:
-        file.writelines(encode_line(entry) for entry in entries)
-    return True
+    missing = [*_iter_missing(path, stored, tip)]
+    return ([entry for entry, _ in missing], sum(size for _, size in missing)) if tip.is_known else ([], 0)
 
 
 class _TipWatcher:
@@ -234,21 +156,9 @@ def _iter_batches(entries: Iterator[tuple[SessionStoreEntry, int]]) -> Iterator[
         yield batch
 
 
-def read_cursor(path: str) -> ReportCursor:
-    """Return the cursor of a transcript when its CLI starts: the end of the file. Blocks."""
-    notes: list[Mark] = []
-    for _, line in Snapshot(path, os.path.getsize(path)).backwards():
-        entry = _parse_entry(line or b"")
-        if entry is None:
-            continue
-        mark = identify(entry)
-        if isinstance(mark, str):
-            return ReportCursor(mark, reversed(notes))
-        notes.append(mark)
-    return ReportCursor(None, reversed(notes))
-
-
-def _iter_missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> Iterator[tuple[SessionStoreEntry, int]]:
+def _iter_missing(
+    path: str, stored: list[SessionStoreEntry], tip: _TipWatcher
+) -> Iterator[tuple[SessionStoreEntry, int]]:
     is_missing = build_missing_check(stored)
     described = [entry for entry in stored if entry.get("type") == METADATA]
     metadata = _read_metadata(path)
@@ -258,7 +168,7 @@ def _iter_missing(path: str, stored: list[SessionStoreEntry], watch: Watch) -> I
         entry = _parse_entry(line)
         if entry is None or entry["type"].startswith(NOT_MIRRORED):
             continue
-        watch(entry)
+        tip.watch(entry)
         if is_missing(entry):
             yield entry, len(line)
 
