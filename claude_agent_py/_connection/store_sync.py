@@ -2,30 +2,23 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure, make_handler_error
-from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
+from claude_agent_py.sessions.stores.cli_folder import encode_line
+from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
-from claude_agent_py.sessions.stores.transfers import (
-    METADATA,
-    SUFFIX,
-    encode_line,
-    join_subpath,
-    list_transcripts,
-    read_continuation,
-)
+from claude_agent_py.sessions.stores.protocol import Lease, Place, new_holder
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
@@ -108,17 +101,15 @@ class StoreSync:
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
-        project = project_key_for_directory(options.cwd)
+        own = open_folder(folder.projects)
+        to = Place(project_key_for_directory(options.cwd), session_id)
         try:
-            is_there = await self._access.write_session(place, folder.projects, project)
-        except OSError as error:
-            raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
-        if not is_there:
+            await copy(self._access, place, own, to)
+        except SessionNotFoundError:
             await self._resume_local(session_id, env)
             return
-        own_folder = folder.projects / project
-        for each, transcript in left:
-            await self._merge_local_entries(each, transcript, own_folder)
+        for source, found in left:
+            await self._send_later(source, found, own, to)
         if options.user is not None:
             await run_file_work(change_owner, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
@@ -145,19 +136,21 @@ class StoreSync:
             "name the session's project with session_store_project"
         )
 
-    async def _merge_local_entries(self, place: Place, transcript: str, folder: Path) -> None:
-        """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
-        own = str(folder / place.session) + SUFFIX
-        if place.subpath:
-            own = join_subpath(str(folder / place.session), place.subpath)
-        await run_file_work(_append_entries, own, await self._send_later(place, transcript))
+    async def _send_later(self, source: StoreAccess, place: Place, own: StoreAccess | None, to: Place) -> None:
+        """Have the mirror send the entries of a session on this machine that the store lacks.
 
-    async def _send_later(self, place: Place, transcript: str) -> list[SessionStoreEntry]:
-        """Have the mirror send the entries of a transcript on disk that the store lacks. Return them."""
-        stored = await self._access.load(place) or []
-        entries, size = await run_file_work(read_continuation, transcript, stored)
-        self.mirror.add(place, entries, size)
-        return entries
+        The CLI gets them in its `own` folder, too.
+        """
+        for subpath in ("", *(await source.list_subpaths(place))):
+            entries = await source.load(place._replace(subpath=subpath)) or []
+            there = Place(self._project, place.session, subpath)
+            stored = await self._access.load(there) or []
+            missing = await run_file_work(find_missing, entries, stored)
+            if not missing or find_other_tip(entries, stored, place.session) is not None:
+                continue
+            self.mirror.add(there, missing, sum(len(encode_line(entry)) for entry in missing))
+            if own is not None:
+                await own.append(to._replace(subpath=subpath).key, missing)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
@@ -170,8 +163,9 @@ class StoreSync:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
             return  # the CLI says so
-        for transcript, subpath in await run_file_work(list_transcripts, path):
-            await self._send_later(Place(self._project, session_id, subpath), transcript)
+        projects, project = os.path.split(os.path.dirname(path))
+        place = Place(project, session_id)
+        await self._send_later(open_folder(projects), place, None, place)
 
     # While it runs -----------------------------------------------------------------------------------------------
 
@@ -252,9 +246,3 @@ class StoreSync:
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)
-
-
-def _append_entries(path: str, entries: list[SessionStoreEntry]) -> None:
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-    with open(path, "ab") as file:
-        file.writelines(encode_line(entry) for entry in entries if entry["type"] != METADATA)

@@ -26,8 +26,6 @@ DEEP_BYTES: Final = 64 * 1024 * 1024
 _BLOCK: Final = 1024 * 1024
 _MOST_NOTE: Final = 64 * 1024
 
-_NOTE: Final = 64 * 1024
-
 _NOTE: Final = b'\n{"type":"'
 _MOST_KIND: Final = 32
 _KINDS: Final = frozenset({b"custom-title", b"ai-title", b"tag", b"last-prompt", b"summary", b"cost-state"})

@@ -15,19 +15,25 @@ import anyio
 from claude_agent_py._base.errors import StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
+from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
+from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import LEASE_SECONDS, Lease, Place, SessionStoreEntry, format_key
-from claude_agent_py.sessions.stores.transfers import (
-    BATCH_CHARS,
-    BATCH_ENTRIES,
-    SUFFIX,
-    encode_line,
-    join_subpath,
-    parse_place,
-)
 
 PROJECT: Final = "undelivered"
+Flush = Literal["batched", "eager"]
+
+BATCH_SECONDS: Final = 1.0
+"""How long entries wait to be batched, in seconds. The end of a turn sends them immediately."""
+BATCH_BYTES: Final = 1024 * 1024
+"""The size of the entries in memory that are sent immediately, and of a batch from a file, in bytes."""
+QUEUE_BYTES: Final = 16 * 1024 * 1024
+"""The maximum size of the entries in memory, in bytes."""
+PAUSES: Final = (0.2, 0.8)
+"""Seconds between attempts to deliver a batch."""
+BEHIND_SECONDS: Final = (5.0, 60.0)
+"""Seconds until the worker tries again to deliver what is behind: the first and the longest interval."""
 
 
 class Outbox:
@@ -90,20 +96,7 @@ def _read_batch(path: str, start: int) -> list[SessionStoreEntry]:
     with open(path, "rb") as file:
         file.seek(start)
         # The last line may not be complete yet.
-        return [json.loads(line) for line in file.readlines(BATCH_CHARS)[:BATCH_ENTRIES] if line.endswith(b"\n")]
-
-
-Flush = Literal["batched", "eager"]
-
-BATCH_SECONDS: Final = 1.0
-"""How long entries wait to be batched, in seconds. The end of a turn sends them immediately."""
-BATCH_BYTES: Final = 1024 * 1024
-QUEUE_BYTES: Final = 16 * 1024 * 1024
-"""The maximum size of the entries in memory, in bytes."""
-PAUSES: Final = (0.2, 0.8)
-"""Seconds between attempts to deliver a batch."""
-BEHIND_SECONDS: Final = (5.0, 60.0)
-"""Seconds until the worker tries again to deliver what is behind: the first and the longest interval."""
+        return [json.loads(line) for line in file.readlines(BATCH_BYTES)[:BATCH_ENTRIES] if line.endswith(b"\n")]
 
 
 class Report(Protocol):
@@ -192,8 +185,7 @@ class Mirror:
             self.folder = make_folder(None)
         outbox = self._outboxes[place]
         if outbox.entries:
-            session = str(self.folder.projects / PROJECT / place.session)
-            outbox.move_to(join_subpath(session, place.subpath) if place.subpath else session + SUFFIX)
+            outbox.move_to(CLIFolder(self.folder.projects).find_path(place._replace(project=PROJECT)))
         return self.folder.path
 
     def find_cli_file(self, place: Place) -> str | None:
