@@ -18,7 +18,7 @@ from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, new_holder
+from claude_agent_py.sessions.stores.protocol import Place
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
@@ -42,23 +42,12 @@ class StoreSync:
         """The options to start the CLI with."""
         self._given = options
         self._access = StoreAccess(options.session_store, options.load_timeout)
-        self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
-        self._lease: Lease | None = None
         self._inject: Callable[[MirrorErrorMessage], object] | None = None
         self._report_failure: Report = log_failure
-        self._holder = new_holder()
-        self.mirror: Mirror = self._make_mirror()
+        project = options.session_store_project or project_key_for_directory(options.cwd)
+        self.mirror: Mirror = Mirror(self._access, project, report=self._report, flush=options.session_store_flush)
         self._has_ended = False
-
-    def _make_mirror(self) -> Mirror:
-        return Mirror(
-            self._access,
-            self._project,
-            holder=self._holder,
-            report=self._report,
-            flush=self._given.session_store_flush,
-        )
 
     @property
     def config_dir(self) -> str | None:
@@ -91,13 +80,9 @@ class StoreSync:
         session_id = await self._find_session()
         if session_id is None:
             return  # nothing to continue there; maybe on this machine
-        place = Place(self._project, session_id)
-        self.mirror = self._make_mirror()
-        if not options.fork_session:
-            self._lease = await self._access.acquire_lease(place, self._holder)
-            if self._lease is not None:
-                self.mirror.hold(self._lease)
-        left = await self._access.send_leftovers(place, self._lease)
+        place = Place(self.mirror.project, session_id)
+        lease = None if options.fork_session else await self.mirror.acquire_lease(place)
+        left = await self._access.send_leftovers(place, lease)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
@@ -118,17 +103,18 @@ class StoreSync:
         """Return the session to resume and note its project. Return None if there is nothing to continue."""
         session_id = self._given.resume
         if session_id is None:
-            return await self._access.find_newest_session(self._project)
+            return await self._access.find_newest_session(self.mirror.project)
         if not is_id(session_id):
             problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
             raise OptionsError(problem, option="resume")
         if self._given.session_store_project is None:
-            self._project = await self._access.find_project(session_id, self._project)
+            self.mirror.project = await self._access.find_project(session_id, self.mirror.project)
         return session_id
 
     def describe_missing(self, session_id: str) -> str:
         """Return the text of the error if neither the store nor this machine has the session to resume."""
-        text = f"session {session_id!r} exists neither in the project {self._project!r} of the session store nor here"
+        project = self.mirror.project
+        text = f"session {session_id!r} exists neither in the project {project!r} of the session store nor here"
         if self._given.session_store_project is not None or self._access.can_search:
             return text
         return (
@@ -143,7 +129,7 @@ class StoreSync:
         """
         for subpath in ("", *(await source.list_subpaths(place))):
             entries = await source.load(place._replace(subpath=subpath)) or []
-            there = Place(self._project, place.session, subpath)
+            there = Place(self.mirror.project, place.session, subpath)
             stored = await self._access.load(there) or []
             missing = await run_file_work(find_missing, entries, stored)
             if not missing or find_other_tip(entries, stored, place.session) is not None:

@@ -15,6 +15,7 @@ from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStor
 from claude_agent_py.sessions.stores import mirror as mirror_module
 from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
+from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -51,7 +52,7 @@ class Running:
         self.path = folder / "projects" / "-work" / f"{SESSION}.jsonl"
         self.path.parent.mkdir(parents=True)
         self.errors: list[tuple[str, bool]] = []
-        self.mirror = Mirror(StoreAccess(store), "p", holder="test", report=self._report, **settings)
+        self.mirror = Mirror(StoreAccess(store), "p", report=self._report, **settings)
         self._count = 0
 
     async def _report(self, error: StoreError, *, is_final: bool) -> None:
@@ -160,6 +161,23 @@ async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert list(running.mirror.folder.path.rglob("*.jsonl")) == []
     running.mirror.folder.remove()
     assert running.errors == []
+
+
+async def test_entries_that_cannot_be_written_to_a_file_wait_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
+    monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 300)
+    store = Store()
+    store.gate = anyio.Event()
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = [running.write(100) for _ in range(10)]
+        store.gate.set()
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.entries(KEY) == written
+    assert "stay in memory" in caplog.text
 
 
 async def test_a_store_that_hangs_does_not_hold_up_the_end(tmp_path: Path) -> None:
@@ -315,8 +333,8 @@ async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatc
     monkeypatch.setattr(mirror_module, "LEASE_SECONDS", 0.15)
     store = Store()
     running = Running(store, tmp_path)
-    lease = await store.acquire_lease(KEY, "test")
-    running.mirror.hold(lease)
+    lease = await running.mirror.acquire_lease(Place("p", SESSION))
+    assert lease is not None
     ends: list[float] = []
 
     async def renew(lease: Lease, *, ttl: float = 30.0) -> Lease:

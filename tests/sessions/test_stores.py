@@ -229,7 +229,7 @@ writer = sqlite3.connect(sys.argv[1], isolation_level=None)
 writer.execute("BEGIN IMMEDIATE")  # so that the thread holds the store's lock until the end
 thread = threading.Thread(target=lambda: anyio.run(store.append, key, [{"type": "user", "uuid": "b"}]))
 thread.start()
-while not any(frame.f_code.co_qualname.endswith("SQLiteStore._transaction") for frame in sys._current_frames().values()):
+while not any(frame.f_code.co_qualname == "SQLiteStore._transaction" for frame in sys._current_frames().values()):
     time.sleep(0.01)
 if not (child := os.fork()):
     signal.alarm(60)

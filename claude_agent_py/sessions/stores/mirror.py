@@ -5,6 +5,7 @@ them; the only worker sends them, in order. A transcript whose entries cannot be
 again at growing intervals and when it stops. Entries that do not fit into memory wait in private files.
 """
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -19,7 +20,14 @@ from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
-from claude_agent_py.sessions.stores.protocol import LEASE_SECONDS, Lease, Place, SessionStoreEntry, format_key
+from claude_agent_py.sessions.stores.protocol import (
+    LEASE_SECONDS,
+    Lease,
+    Place,
+    SessionStoreEntry,
+    format_key,
+    new_holder,
+)
 
 PROJECT: Final = "undelivered"
 Flush = Literal["batched", "eager"]
@@ -52,20 +60,27 @@ class Outbox:
         """The position of the first entry in the file that the store has not accepted."""
 
     def __bool__(self) -> bool:
-        return bool(self.entries) or self._path is not None
+        return bool(self.entries) or self.is_in_file
+
+    @property
+    def is_in_file(self) -> bool:
+        """Whether entries wait in a file. Newer ones have to wait there, too."""
+        return self._path is not None
 
     def add(self, entries: list[SessionStoreEntry], size: int) -> None:
         """Add newer entries; `size` in bytes."""
         self.entries += entries
         self.size += size
-        if self._path is not None:
-            self.move_to(self._path)
 
     def move_to(self, path: str) -> None:
         """Append the entries in memory to a file, which then holds all of them."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
-            file.write(b"".join(map(encode_line, self.entries)))
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", 0) as file:
+            start = file.seek(0, os.SEEK_END)
+            data = b"".join(map(encode_line, self.entries))
+            if file.write(data) != len(data):
+                file.truncate(start)
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
         self._path = path
         self.entries, self.size = [], 0
 
@@ -112,25 +127,17 @@ class Mirror:
     Args:
         access: The store.
         project: The project in the store.
-        holder: The name of the writer, for leases.
         report: Called when entries cannot be delivered.
         flush: `batched` collects the entries of a turn; `eager` sends them immediately.
     """
 
-    def __init__(
-        self,
-        access: StoreAccess,
-        project: str,
-        *,
-        holder: str,
-        report: Report,
-        flush: Flush = "batched",
-    ) -> None:
+    def __init__(self, access: StoreAccess, project: str, *, report: Report, flush: Flush = "batched") -> None:
+        self.project: str = project
+        """The project in the store."""
         self.folder: PrivateFolder | None = None
         """The private folder with the files of the outboxes; None before it is needed."""
         self._access = access
-        self._project = project
-        self._holder = holder
+        self._holder = new_holder()
         self._report = report
         self._is_eager = flush == "eager"
         self._leases: dict[str, Lease] = {}
@@ -154,7 +161,7 @@ class Mirror:
 
     def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> None:
         """Queue entries that the CLI wrote to a file; `size` in bytes."""
-        place = parse_place(file_path, self._project)
+        place = parse_place(file_path, self.project)
         if place is None:
             logger.warning("%s is not the transcript of a session and is not sent to the session store", file_path)
             return
@@ -164,9 +171,13 @@ class Mirror:
     def add(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
         """Queue entries of a transcript; `size` in bytes."""
         self._outboxes.setdefault(place, Outbox()).add(entries, size)
-        if self._count_queued_bytes() > QUEUE_BYTES:
-            for each in self._outboxes:
-                self.keep(each)
+        is_full = self._count_queued_bytes() > QUEUE_BYTES
+        try:
+            for each, outbox in self._outboxes.items():
+                if is_full or outbox.is_in_file:
+                    self.keep(each)
+        except (OSError, StoreError) as error:
+            logger.warning("the entries for the session store stay in memory: %s", error)
         self._has_work.set()
         count = sum(len(outbox.entries) for outbox in self._outboxes.values())
         if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
@@ -251,7 +262,7 @@ class Mirror:
             # Copies, because the store may change them, and they may be sent again.
             copies = [cast("SessionStoreEntry", {**entry}) for entry in batch]
             try:
-                return await self._access.append(place.key, copies, await self._get_lease(place))
+                return await self._access.append(place.key, copies, await self.acquire_lease(place))
             except Exception as error:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
                 is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
@@ -276,11 +287,8 @@ class Mirror:
 
     # Leases ------------------------------------------------------------------------------------------------------
 
-    def hold(self, lease: Lease) -> None:
-        """Use a lease acquired for this mirror."""
-        self._leases[lease.key["session_id"]] = lease
-
-    async def _get_lease(self, place: Place) -> Lease | None:
+    async def acquire_lease(self, place: Place) -> Lease | None:
+        """Return the lease of a session, acquired for this mirror; None for a store without leases."""
         if place.session not in self._leases:
             lease = await self._access.acquire_lease(place._replace(subpath=""), self._holder)
             if lease is None:
@@ -298,7 +306,7 @@ class Mirror:
                         self._leases[session] = await self._access.store.renew_lease(lease)
                 except StaleLeaseError as error:
                     if session not in self._lost_sessions:
-                        await self._fall_behind(Place(self._project, session), error)
+                        await self._fall_behind(Place(self.project, session), error)
                 except Exception as error:
                     logger.warning("the lease of session %s cannot be renewed: %s", session, error)
 
