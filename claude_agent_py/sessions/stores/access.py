@@ -23,7 +23,6 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionKey,
     SessionStore,
     SessionStoreEntry,
-    append,
     format_key,
     implements,
 )
@@ -78,7 +77,10 @@ class StoreAccess:
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
         """Append entries to a transcript."""
         async with self.call(f"append to {format_key(key)}"):
-            await append(self.store, key, entries, lease)
+            if lease is None:
+                await self.store.append(key, entries)
+            else:
+                await self.store.append(key, entries, epoch=lease.epoch)
 
     async def acquire_lease(self, place: Place, holder: str) -> Lease | None:
         """Acquire the lease of a session. Returns None for a store without leases."""

@@ -88,13 +88,13 @@ async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int]
     """Return the time of the last write of each session, and the data of the summaries that are up to date."""
     has_times = implements(access.store, "list_sessions")
     summaries = await _load_summaries(access, project)
-    if not has_times and summaries is None:
+    if has_times:
+        times = await access.load_session_times(project)
+    elif summaries is not None:
+        times = {each: at for each, (at, _) in summaries.items()}
+    else:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
-    known = summaries or {}
-    if not has_times:
-        return {each: at for each, (at, _) in known.items()}, {each: data for each, (_, data) in known.items()}
-    times = await access.load_session_times(project)
-    return times, {each: data for each, (at, data) in known.items() if at >= times.get(each, at)}
+    return times, {each: data for each, (at, data) in (summaries or {}).items() if at >= times.get(each, at)}
 
 
 async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, dict[str, Any]]] | None:
