@@ -62,8 +62,9 @@ class CLIFolder(BlockingStore):
         path = self.find_path(place)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
         lines = [encode_line(entry) for entry in drop_duplicates(entries) if entry.get("type") != METADATA]
-        if regular_file(path) is None:
-            write_atomically(path, lines)
+        status = regular_file(path)
+        if status is None or not status.st_size:
+            write_atomically(path, lines, replace=status is not None)
         elif lines:
             append_line(path, b"".join(lines), has_writer=False)
         described = [entry for entry in entries if entry.get("type") == METADATA]
