@@ -2,30 +2,23 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure, make_handler_error
-from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
+from claude_agent_py.sessions.stores.cli_folder import encode_line
+from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, new_holder
-from claude_agent_py.sessions.stores.transfers import (
-    SUFFIX,
-    ReportCursor,
-    add_missing,
-    join_subpath,
-    list_transcripts,
-    read_cursor,
-)
+from claude_agent_py.sessions.stores.protocol import Place
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
@@ -40,12 +33,6 @@ LISTENER_SECONDS: Final = 10.0
 """How long `on_store_error` may take, in seconds."""
 
 
-def _merge_transcript(source: str, target: str, stored: list[SessionStoreEntry]) -> ReportCursor | None:
-    if not os.path.isfile(target) or not add_missing(source, target, stored):
-        return None
-    return read_cursor(target)
-
-
 class StoreSync:
     """The store of a session. `prepare` it before the CLI starts, and `end` it after the CLI has ended."""
 
@@ -55,23 +42,12 @@ class StoreSync:
         """The options to start the CLI with."""
         self._given = options
         self._access = StoreAccess(options.session_store, options.load_timeout)
-        self._project: str = options.session_store_project or project_key_for_directory(options.cwd)
         self._folder: PrivateFolder | None = None
-        self._lease: Lease | None = None
         self._inject: Callable[[MirrorErrorMessage], object] | None = None
         self._report_failure: Report = log_failure
-        self._holder = new_holder()
-        self.mirror: Mirror = self._make_mirror()
+        project = options.session_store_project or project_key_for_directory(options.cwd)
+        self.mirror: Mirror = Mirror(self._access, project, report=self._report, flush=options.session_store_flush)
         self._has_ended = False
-
-    def _make_mirror(self) -> Mirror:
-        return Mirror(
-            self._access,
-            self._project,
-            holder=self._holder,
-            report=self._report,
-            flush=self._given.session_store_flush,
-        )
 
     @property
     def config_dir(self) -> str | None:
@@ -104,29 +80,21 @@ class StoreSync:
         session_id = await self._find_session()
         if session_id is None:
             return  # nothing to continue there; maybe on this machine
-        place = Place(self._project, session_id)
-        self.mirror = self._make_mirror()
-        if not options.fork_session:
-            self._lease = await self._access.acquire_lease(place, self._holder)
-            if self._lease is not None:
-                self.mirror.hold(self._lease)
-        left = await self._access.send_leftovers(place, self._lease)
+        place = Place(self.mirror.project, session_id)
+        lease = None if options.fork_session else await self.mirror.acquire_lease(place)
+        left = await self._access.send_leftovers(place, lease)
         env = environment(options, os.environ)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
-        project = project_key_for_directory(options.cwd)
+        own = open_folder(folder.projects)
+        to = Place(project_key_for_directory(options.cwd), session_id)
         try:
-            is_there = await self._access.write_session(place, folder.projects, project)
-        except OSError as error:
-            raise StoreError(f"session {session_id} cannot be written for the CLI: {error}") from error
-        if not is_there:
+            await copy(self._access, place, own, to)
+        except SessionNotFoundError:
             await self._resume_local(session_id, env)
             return
-        own_folder = folder.projects / project
-        for own, subpath in await run_file_work(list_transcripts, str(own_folder / f"{session_id}{SUFFIX}")):
-            self.mirror.begin(place._replace(subpath=subpath), await run_file_work(read_cursor, own))
-        for each, transcript in left:
-            await self._merge_local_entries(each, transcript, own_folder)
+        for source, found in left:
+            await self._send_later(source, found, own, to)
         if options.user is not None:
             await run_file_work(change_owner, folder, options.user)
         self.options = options.replace(resume=session_id, continue_conversation=False)
@@ -135,17 +103,18 @@ class StoreSync:
         """Return the session to resume and note its project. Return None if there is nothing to continue."""
         session_id = self._given.resume
         if session_id is None:
-            return await self._access.find_newest_session(self._project)
+            return await self._access.find_newest_session(self.mirror.project)
         if not is_id(session_id):
             problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
             raise OptionsError(problem, option="resume")
         if self._given.session_store_project is None:
-            self._project = await self._access.find_project(session_id, self._project)
+            self.mirror.project = await self._access.find_project(session_id, self.mirror.project)
         return session_id
 
     def describe_missing(self, session_id: str) -> str:
         """Return the text of the error if neither the store nor this machine has the session to resume."""
-        text = f"session {session_id!r} exists neither in the project {self._project!r} of the session store nor here"
+        project = self.mirror.project
+        text = f"session {session_id!r} exists neither in the project {project!r} of the session store nor here"
         if self._given.session_store_project is not None or self._access.can_search:
             return text
         return (
@@ -153,15 +122,21 @@ class StoreSync:
             "name the session's project with session_store_project"
         )
 
-    async def _merge_local_entries(self, place: Place, transcript: str, folder: Path) -> None:
-        """Also give the CLI the entries of this machine that the store lacks, and send them to the store later."""
-        own = str(folder / place.session) + SUFFIX
-        if place.subpath:
-            own = join_subpath(str(folder / place.session), place.subpath)
-        stored = await self._access.load(place) or []
-        reported = await run_file_work(_merge_transcript, transcript, own, stored)
-        if reported is not None:
-            self.mirror.expect_behind(place, own, reported)
+    async def _send_later(self, source: StoreAccess, place: Place, own: StoreAccess | None, to: Place) -> None:
+        """Have the mirror send the entries of a session on this machine that the store lacks.
+
+        The CLI gets them in its `own` folder, too.
+        """
+        for subpath in ("", *(await source.list_subpaths(place))):
+            entries = await source.load(place._replace(subpath=subpath)) or []
+            there = Place(self.mirror.project, place.session, subpath)
+            stored = await self._access.load(there) or []
+            missing = await run_file_work(find_missing, entries, stored)
+            if not missing or find_other_tip(entries, stored, place.session) is not None:
+                continue
+            self.mirror.add(there, missing, sum(len(encode_line(entry)) for entry in missing))
+            if own is not None:
+                await own.append(to._replace(subpath=subpath).key, missing)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
@@ -174,9 +149,9 @@ class StoreSync:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
             return  # the CLI says so
-        for transcript, subpath in await run_file_work(list_transcripts, path):
-            reported = await run_file_work(read_cursor, transcript)
-            self.mirror.expect_behind(Place(self._project, session_id, subpath), transcript, reported)
+        projects, project = os.path.split(os.path.dirname(path))
+        place = Place(project, session_id)
+        await self._send_later(open_folder(projects), place, None, place)
 
     # While it runs -----------------------------------------------------------------------------------------------
 
@@ -208,7 +183,7 @@ class StoreSync:
 
     async def _report(self, error: StoreError, *, is_final: bool) -> None:
         if is_final:
-            error.kept_in = await self._find_kept(error)
+            error.kept_in = self._find_kept(error)
             if error.kept_in is not None:
                 logger.error("%s; %s has them, and sessions.push sends them again", error, error.kept_in)
             else:
@@ -225,21 +200,20 @@ class StoreSync:
             except BaseException as failure:
                 self._report_failure(make_handler_error("on_store_error", failure))
 
-    async def _find_kept(self, error: StoreError) -> str | None:
+    def _find_kept(self, error: StoreError) -> str | None:
         """Return the folder that still has the entries that the store lacks, or None."""
         key: Any = error.key
         place = Place(key["project_key"], key["session_id"], key.get("subpath", ""))
-        spool = self.mirror.spool
-        if self._folder is None and self._given.home is True and not self.mirror.is_spooled(place):
-            try:  # the home is about to be removed
-                await run_file_work(spool.keep, place, self.mirror.find_file(place))
-            except (OSError, StoreError) as failure:
-                logger.error("%s cannot be kept: %s", self.mirror.find_file(place), failure)
-                return None
-        elif not self.mirror.is_spooled(place):
-            own = config_directory(environment(self._given, os.environ))
-            return str(own if self._folder is None else self._folder.path)
-        return None if spool.folder is None else str(spool.folder.path)
+        if self.mirror.find_cli_file(place) is not None:
+            if self._folder is not None:
+                return str(self._folder.path)
+            if self._given.home is not True:  # otherwise the home is about to be removed
+                return str(config_directory(environment(self._given, os.environ)))
+        try:
+            return str(self.mirror.keep(place))
+        except (OSError, StoreError) as failure:
+            logger.error("the entries of %s cannot be kept: %s", place.session, failure)
+            return None
 
     # After it ended ----------------------------------------------------------------------------------------------
 
@@ -255,6 +229,6 @@ class StoreSync:
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()
-            for folder in (self._folder, self.mirror.spool.folder):
+            for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)

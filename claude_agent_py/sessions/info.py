@@ -4,10 +4,11 @@ Titles, tags and costs are notes among the entries. The last note of each kind c
 of the file when it compacts or exits. All calls block.
 """
 
+import io
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import IO, Any, Final
 
 import msgspec
 
@@ -15,13 +16,13 @@ from claude_agent_py._base.bounded_reading import open_regular
 from claude_agent_py.sessions.summary import apply_entry
 
 HEAD_BYTES: Final = 64 * 1024
-FIRST_BYTES: Final = 16 * 1024
-"""The size of the first read, which almost always contains the first prompt."""
-TAIL_BYTES: Final = 64 * 1024
-FAR_TAIL_BYTES: Final = 256 * 1024
-"""How far back to look for a title if the tail has none."""
+"""How far to look for the first prompt."""
+TAIL_BYTES: Final = 256 * 1024
+"""How far back to look for notes."""
+COUNTED_BYTES: Final = 64 * 1024
+"""The size of the largest transcript whose messages are counted."""
 DEEP_BYTES: Final = 64 * 1024 * 1024
-"""How far back to look for a title when a single session is requested."""
+"""How far back to look for a title and a tag when a single session is requested."""
 _BLOCK: Final = 1024 * 1024
 _MOST_NOTE: Final = 64 * 1024
 
@@ -120,102 +121,68 @@ def read_info(
     Raises:
         OSError: The file cannot be read.
     """
-    descriptor = open_regular(path)
-    try:
-        status = os.fstat(descriptor)
-        ends = _FileEnds(descriptor, status.st_size)
-        data = _fold_head(ends)
-        last = _LastNotes(ends, is_deep=is_deep)
-        title = last.search(b"custom-title")
-        titles = [title] if title.get("customTitle") else [title, last.search(b"ai-title")]
-        tag = last.search(b"tag")
-        for note in (*titles, tag, last.get(b"last-prompt"), last.get(b"summary")):
-            if note:
-                apply_entry(data, note)
-        data["git_branch"] = last.find_branch() or data.get("git_branch")
-        if known is not None:
-            if not (data.get("custom_title") or data.get("ai_title")):
-                data["custom_title"] = known.custom_title
-            if not tag:  # an empty tag is one that was removed
-                data["tag"] = known.tag
-        cost = last.get(b"cost-state").get("totalCostUSD")
-        return build_info(
-            session_id,
-            status.st_mtime_ns // 1_000_000,
-            data,
-            size=status.st_size,
-            path=path,
-            cost_usd=cost if isinstance(cost, int | float) else None,
-            message_count=_count_messages(ends.head) if ends.is_whole else None,
-        )
-    finally:
-        os.close(descriptor)
+    with os.fdopen(open_regular(path), "rb", 0) as file:
+        status = os.fstat(file.fileno())
+        size = status.st_size
+        start = max(0, size - TAIL_BYTES)
+        tail = _read_at(file, start, TAIL_BYTES)
+        head = _read_at(file, 0, HEAD_BYTES) if start else tail[:HEAD_BYTES]
+        found = _find_notes(tail, start)
+        if is_deep:
+            found = _search_back(file, start, found)
+    if start:
+        found = _find_notes(head, 0) | found
+    notes = {kind: _read_line(note) for kind, note in found.items()}
+    data = _fold_head(head, is_whole=size <= HEAD_BYTES)
+    for note in notes.values():
+        apply_entry(data, note)
+    data["git_branch"] = _find_branch(tail) or data.get("git_branch")
+    if known is not None:
+        if not (data.get("custom_title") or data.get("ai_title")):
+            data["custom_title"] = known.custom_title
+        if b"tag" not in notes:  # an empty tag is one that was removed
+            data["tag"] = known.tag
+    cost = notes.get(b"cost-state", {}).get("totalCostUSD")
+    return build_info(
+        session_id,
+        status.st_mtime_ns // 1_000_000,
+        data,
+        size=size,
+        path=path,
+        cost_usd=cost if isinstance(cost, int | float) else None,
+        message_count=_count_messages(tail) if size <= COUNTED_BYTES else None,
+    )
 
 
-class _FileEnds:
-    """The beginning and the end of a file."""
-
-    def __init__(self, descriptor: int, size: int) -> None:
-        self._descriptor = descriptor
-        self._place = 0
-        self.size = size
-        self.is_whole = size <= TAIL_BYTES
-        if self.is_whole:
-            self.head = self._read(0, size)
-            self.tail = self.head
-        else:
-            self.head = self._read(0, FIRST_BYTES)
-            self.tail = self._read(size - TAIL_BYTES, TAIL_BYTES)
-
-    def _read(self, start: int, size: int) -> bytes:
-        if start != self._place:
-            os.lseek(self._descriptor, start, os.SEEK_SET)
-        self._place = start + size
-        return os.read(self._descriptor, size)
-
-    def read_more_head(self) -> bool:
-        """Read more of the beginning. Return False at the end."""
-        if self.is_whole or len(self.head) > FIRST_BYTES:
-            return False
-        self.head = self._read(0, HEAD_BYTES)
-        return len(self.head) > FIRST_BYTES
-
-    def read_far_tail(self) -> bytes:
-        """Return the part before the tail; empty if the tail is the whole file."""
-        if self.is_whole:
-            return b""
-        start = max(0, self.size - FAR_TAIL_BYTES)
-        return self._read(start, self.size - TAIL_BYTES - start)
-
-    def find_deep(self, kind: bytes) -> bytes | None:
-        """Return the last note of a kind before the far tail, or None."""
-        mark = _NOTE + kind + b'"'
-        end = max(0, self.size - FAR_TAIL_BYTES) + len(mark)
-        lowest = max(0, self.size - DEEP_BYTES)
-        while end > lowest + len(mark):
-            start = max(lowest, end - _BLOCK)
-            place = self._read(start, end - start).rfind(mark)
-            if place >= 0:
-                return self._read(start + place + 1, _MOST_NOTE).partition(b"\n")[0]
-            end = start + len(mark)
-        return None
+def _read_at(file: IO[bytes], start: int, size: int) -> bytes:
+    file.seek(start)
+    return file.read(size)
 
 
-def _fold_head(ends: _FileEnds) -> dict[str, Any]:
+def _search_back(file: IO[bytes], end: int, found: dict[bytes, bytes]) -> dict[bytes, bytes]:
+    """Return the notes found so far, and those before `end`, until there are a title and a tag."""
+    lowest = max(0, end - DEEP_BYTES)
+    while end > lowest and not (b"tag" in found and b"custom-title" in found):
+        start = max(lowest, end - _BLOCK)
+        # Read beyond the end, for a note that is cut there.
+        found = _find_notes(_read_at(file, start, end - start + _MOST_NOTE), start) | found
+        end = start
+    return found
+
+
+def _fold_head(head: bytes, *, is_whole: bool) -> dict[str, Any]:
     """Return the `data` of a summary of the entries up to the first prompt."""
-    while True:
-        data: dict[str, Any] = {}
-        is_first = True
-        for line in _iter_complete_lines(ends):
-            entry = _read_line(line)
-            if is_first and "uuid" in entry:
-                is_first = False
-                data["is_sidechain"] = entry.get("isSidechain") is True
-            apply_entry(data, entry, is_on_disk=True)
-            if data.get("first_prompt_locked"):
-                return data
-        if not ends.read_more_head():
-            return data
+    data: dict[str, Any] = {}
+    is_first = True
+    for line in io.BytesIO(head):
+        entry = _read_line(line) if is_whole or line.endswith(b"\n") else {}
+        if is_first and "uuid" in entry:
+            is_first = False
+            data["is_sidechain"] = entry.get("isSidechain") is True
+        apply_entry(data, entry, is_on_disk=True)
+        if data.get("first_prompt_locked"):
+            break
+    return data
 
 
 def _read_line(line: bytes | None) -> dict[str, Any]:
@@ -226,67 +193,31 @@ def _read_line(line: bytes | None) -> dict[str, Any]:
         return {}
 
 
-def _iter_complete_lines(ends: _FileEnds) -> Iterator[bytes]:
-    start = 0
-    head = ends.head
-    while (end := head.find(b"\n", start)) >= 0:
-        yield head[start:end]
-        start = end + 1
-    if ends.is_whole and start < len(head):
-        yield head[start:]
+def _find_branch(tail: bytes) -> str | None:
+    """Return the git branch of the last entry, or None.
+
+    An entry names its branch after any tool output, so the last match is not part of such output.
+    """
+    start = tail.rfind(_BRANCH)
+    if start < 0:
+        return None
+    end = tail.find(b'"', start + len(_BRANCH))
+    try:
+        return msgspec.json.decode(tail[start + len(_BRANCH) - 1 : end + 1], type=str)
+    except ValueError:
+        return None
 
 
-class _LastNotes:
-    """The last notes of each kind."""
-
-    def __init__(self, ends: _FileEnds, *, is_deep: bool) -> None:
-        self._ends = ends
-        self._notes = _find_notes(ends.tail)
-        self._first: dict[bytes, bytes] = {}
-        """The notes at the beginning of the file, which have the lowest precedence."""
-        self._is_far = ends.is_whole
-        self._is_deep = is_deep and ends.size > FAR_TAIL_BYTES
-
-    def get(self, kind: bytes) -> dict[str, Any]:
-        """Return the last note of a kind; an empty one if there is none."""
-        return _read_line(self._notes.get(kind) or self._first.get(kind))
-
-    def find_branch(self) -> str | None:
-        """Return the git branch of the last entry, or None.
-
-        An entry names its branch after any tool output, so the last match is not part of such output.
-        """
-        tail = self._ends.tail
-        start = tail.rfind(_BRANCH)
-        if start < 0:
-            return None
-        end = tail.find(b'"', start + len(_BRANCH))
-        try:
-            return msgspec.json.decode(tail[start + len(_BRANCH) - 1 : end + 1], type=str)
-        except ValueError:
-            return None
-
-    def search(self, kind: bytes) -> dict[str, Any]:
-        """Return the last note of a kind, like `get`, but also look for it before the tail."""
-        if kind not in self._notes and not self._is_far:
-            self._is_far = True
-            self._notes = {**_find_notes(self._ends.read_far_tail()), **self._notes}
-            self._first = _find_notes(self._ends.head)
-        if kind not in self._notes and self._is_deep and (note := self._ends.find_deep(kind)) is not None:
-            self._notes[kind] = note
-        return self.get(kind)
-
-
-def _find_notes(data: bytes) -> dict[bytes, bytes]:
-    """Return the last note of each kind. Notes begin with their type."""
+def _find_notes(data: bytes, start: int) -> dict[bytes, bytes]:
+    """Return the last note of each kind in the part of a file that begins at `start`. Notes begin with their type."""
     found: dict[bytes, bytes] = {}
-    data = b"\n" + data
+    data = data if start else b"\n" + data
     end = len(data)
-    while (start := data.rfind(_NOTE, 0, end)) >= 0:
-        kind, _, _ = data[start + len(_NOTE) : start + len(_NOTE) + _MOST_KIND].partition(b'"')
+    while (place := data.rfind(_NOTE, 0, end)) >= 0:
+        kind, _, _ = data[place + len(_NOTE) : place + len(_NOTE) + _MOST_KIND].partition(b'"')
         if kind in _KINDS and kind not in found:
-            found[kind] = data[start + 1 :].partition(b"\n")[0]
-        end = start
+            found[kind] = data[place + 1 :].partition(b"\n")[0]
+        end = place
     return found
 
 

@@ -49,7 +49,8 @@ class Snapshot:
         """Yield the lines like `forwards`, last line first."""
         with self.open() as file:
             end = self.size
-            rest = _PartialLine()
+            rest = b""  # the end of a line whose start has not been read yet
+            is_long = False
             while end > 0:
                 size = min(CHUNK, end)
                 end -= size
@@ -59,36 +60,11 @@ class Snapshot:
                 start = end + len(block)
                 for piece in reversed(others):
                     start -= len(piece)
-                    yield start, rest.complete(piece)
+                    line = piece + rest
+                    yield start, None if is_long or len(line) > LINE_BYTES else line
                     start -= 1
-                rest.add(first)
-            if rest:
-                yield 0, rest.complete(b"")
-
-
-class _PartialLine:
-    """The pieces of a line whose start has not been read yet, last piece first."""
-
-    def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._size = 0
-
-    def __bool__(self) -> bool:
-        return bool(self._size)
-
-    def add(self, piece: bytes) -> None:
-        self._size += len(piece)
-        if self._size > LINE_BYTES:
-            self._pieces.clear()
-        else:
-            self._pieces.append(piece)
-
-    def complete(self, piece: bytes) -> bytes | None:
-        """Return the complete line, which starts with `piece`, and clear the pieces. None if the line is too long."""
-        if not self._size:
-            return piece
-        self.add(piece)
-        line = None if self._size > LINE_BYTES else b"".join(reversed(self._pieces))
-        self._pieces.clear()
-        self._size = 0
-        return line
+                    rest, is_long = b"", False
+                is_long = is_long or len(first) + len(rest) > LINE_BYTES
+                rest = b"" if is_long else first + rest
+            if rest or is_long:
+                yield 0, None if is_long else rest

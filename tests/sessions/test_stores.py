@@ -12,7 +12,7 @@ import anyio
 import pytest
 from forks import Program
 
-from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py.errors import OptionsError, SessionLeasedError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
@@ -229,7 +229,7 @@ writer = sqlite3.connect(sys.argv[1], isolation_level=None)
 writer.execute("BEGIN IMMEDIATE")  # so that the thread holds the store's lock until the end
 thread = threading.Thread(target=lambda: anyio.run(store.append, key, [{"type": "user", "uuid": "b"}]))
 thread.start()
-while not any(frame.f_code.co_qualname.endswith("_write.<locals>.begin") for frame in sys._current_frames().values()):
+while not any(frame.f_code.co_qualname == "SQLiteStore._transaction" for frame in sys._current_frames().values()):
     time.sleep(0.01)
 if not (child := os.fork()):
     signal.alarm(60)
@@ -343,7 +343,7 @@ def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_a_schema_of_version_1_is_brought_up_to_date(
+async def test_a_schema_of_an_earlier_version_is_brought_up_to_date(
     postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
 ) -> None:
     from claude_agent_py.sessions import PostgresStore
@@ -352,9 +352,9 @@ async def test_a_schema_of_version_1_is_brought_up_to_date(
     old = PostgresStore(postgres_server, schema="migrated")
     await old.append(KEY, entries_of({"type": "user", "uuid": "a"}))
     old.close()
-    second = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
+    third = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
     with monkeypatch.context() as patch:
-        patch.setattr(postgres, "MIGRATIONS", (*postgres.MIGRATIONS, second))
+        patch.setattr(postgres, "MIGRATIONS", (*postgres.MIGRATIONS, third))
         stores = [PostgresStore(postgres_server, schema="migrated") for _ in range(4)]
         loaded: list[object] = []
 
@@ -366,12 +366,40 @@ async def test_a_schema_of_version_1_is_brought_up_to_date(
                 readers.start_soon(load, store)
         assert loaded == [[{"type": "user", "uuid": "a"}]] * 4
         assert store._query("SELECT owner FROM {schema}.sessions") == [(None,)]
-        assert store._query("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,)]
+        assert store._query("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,), (3,)]
         for store in stores:
             store.close()
     again = PostgresStore(postgres_server, schema="migrated")
-    with pytest.raises(StoreError, match="at most 1 is supported"):
+    with pytest.raises(StoreError, match="at most 2 is supported"):
         await again.load(KEY)
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_the_leases_of_a_schema_of_version_1_are_kept(postgres_server: str, anyio_backend: str) -> None:
+    import psycopg
+
+    from claude_agent_py.sessions import PostgresStore
+    from claude_agent_py.sessions.stores import postgres
+
+    session = ("-work", KEY["session_id"])
+    with psycopg.connect(postgres_server) as connection:
+        connection.execute("CREATE SCHEMA version_1")
+        connection.execute("CREATE TABLE version_1.version (version int NOT NULL)")
+        for statement in postgres.MIGRATIONS[0]:
+            connection.execute(statement.replace("{schema}", "version_1").encode())
+        connection.execute("INSERT INTO version_1.version VALUES (1)")
+        summary = "INSERT INTO version_1.sessions VALUES (%s, %s, 1, '{}', 7, 'a writer', 1e12)"
+        connection.execute(summary, session)
+        connection.execute("INSERT INTO version_1.sessions VALUES ('-work', 'deleted', NULL, NULL, 1, '', 0)")
+        entry = "INSERT INTO version_1.entries (project, session, subpath, uuid, entry) VALUES (%s, %s, '', 'a', %s)"
+        connection.execute(entry, (*session, '{"type":"user","uuid":"a"}'))
+    store = PostgresStore(postgres_server, schema="version_1")
+    assert await store.load(KEY) == entries_of({"type": "user", "uuid": "a"})
+    assert [each["session_id"] for each in await store.list_sessions("-work")] == [KEY["session_id"]]
+    with pytest.raises(SessionLeasedError, match="a writer"):
+        await store.acquire_lease(KEY, "another")
+    assert (await store.acquire_lease(KEY, "another", steal=True)).epoch == 8
+    store.close()
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)

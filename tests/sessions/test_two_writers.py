@@ -164,11 +164,11 @@ async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_wit
     await other.append(KEY, entry("before"))
 
     async def go_on_in_a_transaction_after_another() -> None:
-        with frozen._transaction() as cursor:
-            frozen._lock_session(cursor, KEY["project_key"], KEY["session_id"])
+        with frozen._transaction() as execute:
+            frozen._lock_session(execute, KEY["project_key"], KEY["session_id"])
             with anyio.fail_after(60):
                 await other.acquire_lease(KEY, "other")
-            cursor.execute("SELECT 1")
+            execute("SELECT 1")
 
     with pytest.raises(Error, match="timeout"):
         await go_on_in_a_transaction_after_another()

@@ -1,19 +1,21 @@
-"""`StoreAccess`: read sessions from a store, and write them to the disk: for resuming them, or to any other folder."""
+"""`StoreAccess`: the calls of a store, and copies of sessions from one store to another, the CLI's folder included."""
 
 import contextlib
-import os
+import math
 import shutil
+import sys
 from collections.abc import AsyncIterator
-from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._base.errors import OptionsError, StoreError
+from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
+from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
@@ -21,19 +23,12 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionKey,
     SessionStore,
     SessionStoreEntry,
-    append,
     format_key,
     implements,
 )
-from claude_agent_py.sessions.stores.transfers import (
-    SUFFIX,
-    join_subpath,
-    list_transcripts,
-    parse_place,
-    send_older,
-    write_transcript,
-)
 
+BATCH_ENTRIES: Final = 500
+"""The maximum number of entries in an append."""
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
 
@@ -41,10 +36,11 @@ SECONDS: Final = 60.0
 class StoreAccess:
     """The calls of a store. Each takes at most `timeout` seconds and raises only StoreError."""
 
-    def __init__(self, store: SessionStore, timeout: float = SECONDS) -> None:
+    def __init__(self, store: SessionStore, timeout: float = SECONDS, batch: int = BATCH_ENTRIES) -> None:
         self.store: Any = store
         """The store, whose optional methods type checkers do not know."""
         self._timeout = timeout
+        self._batch = batch
 
     @property
     def can_search(self) -> bool:
@@ -81,7 +77,10 @@ class StoreAccess:
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
         """Append entries to a transcript."""
         async with self.call(f"append to {format_key(key)}"):
-            await append(self.store, key, entries, lease)
+            if lease is None:
+                await self.store.append(key, entries)
+            else:
+                await self.store.append(key, entries, epoch=lease.epoch)
 
     async def acquire_lease(self, place: Place, holder: str) -> Lease | None:
         """Acquire the lease of a session. Returns None for a store without leases."""
@@ -145,52 +144,78 @@ class StoreAccess:
             raise StoreError(message, session_id=session_id)
         return str(found[0])
 
-    async def write_session(self, place: Place, folder: Path, project: str, *, include_subagents: bool = True) -> bool:
-        """Write a session with its subagents into a folder of projects. Return False if the store lacks the session.
+    async def append_missing(self, place: Place, entries: list[SessionStoreEntry], lease: Lease | None) -> int:
+        """Append the entries that a transcript lacks. Return how many.
 
-        `project` is the name of the folder of the working directory.
-
-        Raises:
-            StoreError: The store failed, took too long, or returned an invalid transcript.
-            FileExistsError: The session exists already.
-            OSError: The session cannot be written.
+        The CLI continues from the last message of a transcript. If the entries lack the stored current message, the
+        session has continued elsewhere. A note then names the current message, and the new entries become a branch.
         """
-        entries = await self.load(place)
-        if not entries:
-            return False
-        session_folder = os.path.join(folder, project, place.session)
-        await _write_entries(session_folder + SUFFIX, entries, place)
-        if not include_subagents:
-            return True
-        for subpath in await self.list_subpaths(place):
-            path = join_subpath(session_folder, subpath)
-            entries = await self.load(place._replace(subpath=subpath))
-            if entries:
-                await _write_entries(path, entries, place)
-        return True
+        stored = await self.load(place) or []
+        missing = await run_file_work(find_missing, entries, stored)
+        for start in range(0, len(missing), self._batch):
+            await self.append(place.key, missing[start : start + self._batch], lease)
+        tip = find_other_tip(entries, stored, place.session) if missing else None
+        if tip is not None:
+            await self.append(place.key, [tip], lease)
+        return len(missing)
 
-    async def send_leftovers(self, place: Place, lease: Lease | None) -> list[tuple[Place, str]]:
+    async def send_leftovers(self, place: Place, lease: Lease | None) -> list[tuple["StoreAccess", Place]]:
         """Append the entries of a session that a killed process on this machine did not deliver.
 
-        Logs failures, and returns the places and files of the transcripts that are still incomplete in the store.
+        Logs failures, and returns the folders and places of the sessions that are still incomplete in the store.
         """
-        failed: list[tuple[Place, str]] = []
-        append = partial(self.append, lease=lease)
-        for folder in await run_file_work(lambda: list(find_left_behind(PREFIX))):
-            for path in folder.glob(f"projects/*/{place.session}{SUFFIX}"):
-                parsed = ((parse_place(found, place.project), found) for found, _ in list_transcripts(str(path)))
-                waiting = [(found, transcript) for found, transcript in parsed if found is not None]
+        failed: list[tuple[StoreAccess, Place]] = []
+        for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
+            left = open_folder(path / "projects")
+            for project in await left.store.find_session(place.session):
+                own = Place(project, place.session)
                 try:
-                    while waiting:
-                        found, transcript = waiting[0]
-                        await send_older(transcript, found.key, await self.load(found) or [], append)
-                        del waiting[0]
+                    await copy(left, own, self, place, lease=lease)
                 except Exception as error:
-                    logger.warning("the entries in %s cannot be sent to the session store: %s", folder, error)
-                    failed += waiting
+                    logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
+                    failed.append((left, own))
                 else:
-                    await run_file_work(_remove_session, folder, path)
+                    await run_file_work(_remove_session, path, Path(left.store.find_path(own)))
         return failed
+
+
+def open_folder(projects: AnyPath) -> StoreAccess:
+    """Return a folder of the CLI's projects as a store."""
+    # All entries of a transcript are appended at once, so that the CLI never finds a part of it.
+    return StoreAccess(CLIFolder(projects), math.inf, batch=sys.maxsize)
+
+
+async def copy(
+    source: StoreAccess,
+    place: Place,
+    target: StoreAccess,
+    to: Place,
+    *,
+    lease: Lease | None = None,
+    include_subagents: bool = True,
+) -> int:
+    """Append to a session the entries of another one that it lacks. Return how many.
+
+    Raises:
+        SessionNotFoundError: The source does not have the session.
+        StoreError: A store failed, took too long, or returned an invalid transcript.
+    """
+    count = 0
+    for subpath in ("", *(await source.list_subpaths(place) if include_subagents else ())):
+        entries = await source.load(place._replace(subpath=subpath))
+        if entries:
+            count += await target.append_missing(to._replace(subpath=subpath), entries, lease)
+        elif not subpath:
+            raise not_found_error(source, place)
+    return count
+
+
+def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
+    """Return the error for a session that the store does not have."""
+    problem = f"the store has no session {format_key(place.key)}"
+    if not access.can_search:
+        problem += "; it has no find_session() to search other projects: name the session's project with project_key"
+    return SessionNotFoundError(problem, session_id=place.session)
 
 
 async def locate(
@@ -206,13 +231,6 @@ async def locate(
     access = StoreAccess(store, timeout)
     project = project_key or await access.find_project(session_id, project_key_for_directory(directory))
     return access, Place(project, session_id)
-
-
-async def _write_entries(path: str, entries: list[SessionStoreEntry], place: Place) -> None:
-    try:
-        await run_file_work(write_transcript, path, entries)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise _build_reply_error(place, f"an entry that is not JSON: {error}") from error
 
 
 def _build_reply_error(place: Place, reply: str) -> StoreError:

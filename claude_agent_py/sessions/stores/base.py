@@ -84,16 +84,18 @@ def order_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry[name] for name in names if name in entry}
 
 
-def encode_entry(entry: SessionStoreEntry) -> str:
+def encode_entry(entry: SessionStoreEntry, *, sort_keys: bool = False) -> str:
     """Return an entry as JSON in ASCII, which can express characters that databases and UTF-8 refuse.
+
+    With `sort_keys`, equal entries have equal texts.
 
     Raises:
         StoreError: The entry is not JSON.
     """
     try:
-        return json.dumps(order_fields(entry), separators=(",", ":"), allow_nan=False)
+        return json.dumps(order_fields(entry), separators=(",", ":"), allow_nan=False, sort_keys=sort_keys)
     except (TypeError, ValueError, RecursionError) as error:
-        raise StoreError(f"an entry is not JSON: {error}") from error
+        raise StoreError(f"the {entry.get('type')} entry {read_uuid(entry) or ''} is not JSON: {error}") from error
 
 
 def encode_utf8(text: str) -> bytes:

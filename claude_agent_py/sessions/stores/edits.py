@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any, Final, cast
 
 import anyio
@@ -14,9 +13,9 @@ import anyio
 from claude_agent_py._base.errors import SessionError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.changes import build_tag, build_title, fork_session
-from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session, project_key_for_directory
+from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, locate
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, not_found_error, open_folder
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
     Place,
@@ -26,8 +25,7 @@ from claude_agent_py.sessions.stores.protocol import (
     implements,
     new_holder,
 )
-from claude_agent_py.sessions.stores.queries import not_found_error, open_temporarily
-from claude_agent_py.sessions.stores.transfers import BATCH_ENTRIES, build_missing_check, list_transcripts, send_older
+from claude_agent_py.sessions.stores.queries import open_temporarily
 
 
 async def import_session(
@@ -62,14 +60,14 @@ async def import_session(
     Cancelling keeps the entries that are already copied.
     """
     path = await run_file_work(find_session, session_id, directory, config_dir)
-    project = project_key or os.path.basename(os.path.dirname(path))
-    access = StoreAccess(store, timeout)
-    count = 0
-    for transcript, subpath in await run_file_work(list_transcripts, path):
-        if not subpath or include_subagents:
-            place = Place(project, session_id, subpath)
-            count += await send_older(transcript, place.key, await access.load(place) or [], access.append)
-    return count
+    folder, name = os.path.split(os.path.dirname(path))
+    return await copy(
+        open_folder(folder),
+        Place(name, session_id),
+        StoreAccess(store, timeout),
+        Place(project_key or name, session_id),
+        include_subagents=include_subagents,
+    )
 
 
 async def push(
@@ -120,17 +118,13 @@ async def export_session(
         OptionsError: The id is not a UUID.
     """
     access, place = await locate(store, session_id, directory, project_key, timeout)
-    target_project = project_key_for_directory(directory)
-    folder = os.path.join(config_folder(config_dir), "projects")
-    try:
-        exists = await access.write_session(place, Path(folder), target_project)
-    except FileExistsError as error:
-        raise SessionError(f"session {session_id} already exists: {error}", session_id=session_id) from error
-    except OSError as error:
-        raise SessionError(f"session {session_id} cannot be written: {error}", session_id=session_id) from error
-    if not exists:
-        raise not_found_error(access, place)
-    return os.path.join(folder, target_project, f"{session_id}.jsonl")
+    to = Place(project_key_for_directory(directory), session_id)
+    folder = open_folder(projects_folder(config_dir))
+    path: str = folder.store.find_path(to)
+    if await run_file_work(os.path.lexists, path):
+        raise SessionError(f"session {session_id} already exists: {path}", session_id=session_id)
+    await copy(access, place, folder, to)
+    return path
 
 
 async def copy_session(
@@ -162,20 +156,8 @@ async def copy_session(
         OptionsError: The id is not a UUID.
     """
     origin, place = await locate(source, session_id, None, project_key, timeout)
-    copies = StoreAccess(target, timeout)
-    count = 0
-    for subpath in ("", *await origin.list_subpaths(place)):
-        entries = await origin.load(place._replace(subpath=subpath))
-        if not entries:
-            if not subpath:
-                raise not_found_error(origin, place)
-            continue
-        to = Place(to_project_key or place.project, session_id, subpath)
-        new = list(filter(build_missing_check(await copies.load(to) or []), entries))
-        for start in range(0, len(new), BATCH_ENTRIES):
-            await copies.append(to.key, new[start : start + BATCH_ENTRIES])
-        count += len(new)
-    return count
+    to = Place(to_project_key or place.project, session_id)
+    return await copy(origin, place, StoreAccess(target, timeout), to)
 
 
 RELEASE_SECONDS: Final = 2.0
@@ -283,13 +265,13 @@ async def fork_session_via_store(
     """
     access, place = await locate(session_store, session_id, directory, project_key, timeout)
     async with open_temporarily(access, place) as (_, folder):
-        copy = await run_file_work(
+        fork = await run_file_work(
             lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
         )
         await import_session(
-            session_store, copy.session_id, config_dir=folder.path, project_key=place.project, timeout=timeout
+            session_store, fork.session_id, config_dir=folder.path, project_key=place.project, timeout=timeout
         )
-    return replace(copy, path="")
+    return replace(fork, path="")
 
 
 async def _append_note(access: StoreAccess, place: Place, note: dict[str, Any]) -> None:

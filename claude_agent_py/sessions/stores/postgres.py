@@ -6,15 +6,15 @@ import os
 import re
 import weakref
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
-from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+from claude_agent_py.sessions.stores.sql import Execute, SQLStore
 
 if TYPE_CHECKING:
-    from psycopg import Connection
+    from psycopg import Connection, Cursor
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -32,6 +32,16 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
             PRIMARY KEY (project, session)
         )""",
     ),
+    (
+        """CREATE TABLE {schema}.leases (
+            project text NOT NULL, session text NOT NULL,
+            epoch bigint NOT NULL, holder text NOT NULL, expires_at float8 NOT NULL,
+            PRIMARY KEY (project, session)
+        )""",
+        "INSERT INTO {schema}.leases SELECT project, session, epoch, holder, expires_at FROM {schema}.sessions",
+        "DELETE FROM {schema}.sessions WHERE mtime IS NULL",
+        "ALTER TABLE {schema}.sessions DROP COLUMN epoch, DROP COLUMN holder, DROP COLUMN expires_at",
+    ),
 )
 """The statements that upgrade the schema from each version to the next, starting without a schema."""
 
@@ -40,11 +50,10 @@ FROZEN_SECONDS: Final = 30.0
 MOST_IDLE: Final = 8
 """The maximum number of idle connections."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
-_HAS_DATA: Final = "mtime IS NOT NULL"
-_NOW: Final = "extract(epoch from clock_timestamp())"
+_NOW: Final = "extract(epoch from clock_timestamp())::float8"
 
 
-class PostgresStore(SummarisingStore):
+class PostgresStore(SQLStore):
     """Keeps sessions in tables of a PostgreSQL schema, for any number of machines.
 
     The first call creates or upgrades the schema and its tables. Characters that PostgreSQL refuses are escaped. Leases
@@ -57,6 +66,8 @@ class PostgresStore(SummarisingStore):
     Raises:
         OptionsError: `psycopg` is not installed, or the schema is not a lower-case identifier.
     """
+
+    LOCK = " FOR UPDATE"
 
     def __init__(self, conninfo: str, *, schema: str = "claude_sessions") -> None:
         try:
@@ -87,11 +98,11 @@ class PostgresStore(SummarisingStore):
         _close_connections(idle, self._owner)
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[Any]:
+    def _transaction(self) -> Iterator[Execute]:
         connection = self._borrow()
         try:
             with connection.transaction(), connection.cursor() as cursor:
-                yield cursor
+                yield partial(self._execute, cursor)
         except BaseException:
             if connection.broken:
                 connection.close()
@@ -135,8 +146,7 @@ class PostgresStore(SummarisingStore):
             if cursor.fetchone() is None:
                 self._execute(cursor, "CREATE SCHEMA {schema}")
             self._execute(cursor, "CREATE TABLE IF NOT EXISTS {schema}.version (version int NOT NULL)")
-            self._execute(cursor, "SELECT max(version) FROM {schema}.version")
-            (found,) = cursor.fetchone() or (None,)
+            [(found,)] = self._execute(cursor, "SELECT max(version) FROM {schema}.version")
             version = int(found or 0)
             if version > len(MIGRATIONS):
                 raise StoreError(
@@ -146,107 +156,29 @@ class PostgresStore(SummarisingStore):
             for number, statements in enumerate(MIGRATIONS[version:], version + 1):
                 for statement in statements:
                     self._execute(cursor, statement)
-                self._execute(cursor, "INSERT INTO {schema}.version VALUES (%s)", number)
+                self._execute(cursor, "INSERT INTO {schema}.version VALUES (?)", number)
 
-    def _execute(self, cursor: Any, statement: str, *values: object) -> Any:
-        """Execute a statement. The constructor has checked the name of the schema."""
-        return cursor.execute(statement.replace("{schema}", self._schema), values)
+    def _execute(self, cursor: "Cursor[Any]", statement: str, *values: object) -> list[tuple[Any, ...]]:
+        # The constructor has checked the name of the schema.
+        statement = statement.replace("{schema}", self._schema).replace("{now}", _NOW).replace("?", "%s")
+        cursor.execute(statement.encode(), values)
+        return cursor.fetchall() if cursor.description else []
 
     def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        with self._transaction() as cursor:
-            found: list[tuple[Any, ...]] = self._execute(cursor, statement, *map(_escape, values)).fetchall()
-            return found
+        with self._transaction() as execute:
+            return execute(statement, *values)
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
-        project, session, subpath = map(_escape, place)
-        with self._transaction() as cursor:
-            state, summary = self._lock_session(cursor, project, session)
-            check_epoch(state, place.key, epoch)
-            there = self._find_known_uuids(
-                cursor, (project, session, subpath), [row.uuid for row in rows if row.uuid is not None]
-            )
-            new = drop_known(rows, there)
-            insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES (%s, %s, %s, %s, %s)"
-            cursor.executemany(
-                insert.replace("{schema}", self._schema),
-                [(project, session, subpath, row.uuid and _escape(row.uuid), row.text) for row in new],
-            )
-            if not subpath:
-                folded = update_summary(summary, place, new)
-                update = f"UPDATE {{schema}}.sessions SET mtime = ({_NOW} * 1000)::bigint, summary = %s "  # noqa: S608
-                self._execute(cursor, update + "WHERE project = %s AND session = %s", folded, project, session)
+    def _escape(self, text: str) -> str:
+        # In ASCII, because PostgreSQL cannot store NUL and lone surrogates.
+        if text.isascii() and "\0" not in text and "\\" not in text:
+            return text
+        return json.dumps(text)[1:-1].replace('\\"', '"')
 
-    def _lock_session(self, cursor: Any, project: str, session: str) -> tuple[LeaseState, str | None]:
-        """Lock a session until the end of the transaction, and return its lease and its summary."""
-        insert = "INSERT INTO {schema}.sessions (project, session) VALUES (%s, %s) ON CONFLICT DO NOTHING"
-        self._execute(cursor, insert, project, session)
-        select = "SELECT epoch, holder, expires_at, summary FROM {schema}.sessions WHERE project = %s AND session = %s"
-        epoch, holder, expires_at, summary = self._execute(cursor, select + " FOR UPDATE", project, session).fetchone()
-        return LeaseState(epoch, _unescape(holder), expires_at), summary
-
-    def _find_known_uuids(self, cursor: Any, key: tuple[str, str, str], uuids: list[str]) -> set[str]:
-        select = "SELECT uuid FROM {schema}.entries WHERE project = %s AND session = %s AND subpath = %s"
-        found = self._execute(
-            cursor, select + " AND uuid = ANY(%s)", *key, [_escape(uuid) for uuid in uuids]
-        ).fetchall()
-        return {_unescape(uuid) for (uuid,) in found}
-
-    def _load(self, place: Place) -> list[str]:
-        select = "SELECT entry FROM {schema}.entries WHERE project = %s AND session = %s AND subpath = %s"
-        return [entry for (entry,) in self._query(select + " ORDER BY number", *place)]
-
-    def _list_sessions(self, project: str) -> dict[str, int]:
-        select = f"SELECT session, mtime FROM {{schema}}.sessions WHERE project = %s AND {_HAS_DATA}"  # noqa: S608
-        return {_unescape(session): mtime for session, mtime in self._query(select, project)}
-
-    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
-        select = f"SELECT session, mtime, summary FROM {{schema}}.sessions WHERE project = %s AND {_HAS_DATA}"  # noqa: S608
-        return [(_unescape(session), mtime, summary) for session, mtime, summary in self._query(select, project)]
-
-    def _list_subpaths(self, place: Place) -> list[str]:
-        select = "SELECT DISTINCT subpath FROM {schema}.entries WHERE project = %s AND session = %s AND subpath != ''"
-        return [_unescape(subpath) for (subpath,) in self._query(select, *place[:2])]
-
-    def _delete(self, place: Place) -> None:
-        project, session, subpath = map(_escape, place)
-        delete = "DELETE FROM {schema}.entries WHERE project = %s AND session = %s"
-        with self._transaction() as cursor:
-            self._lock_session(cursor, project, session)
-            if subpath:
-                self._execute(cursor, delete + " AND subpath = %s", project, session, subpath)
-                return
-            self._execute(cursor, delete, project, session)
-            update = "UPDATE {schema}.sessions SET mtime = NULL, summary = NULL WHERE project = %s AND session = %s"
-            self._execute(cursor, update, project, session)
-
-    def _find_projects(self, session: str) -> list[str]:
-        select = f"SELECT project FROM {{schema}}.sessions WHERE session = %s AND {_HAS_DATA}"  # noqa: S608
-        return [_unescape(project) for (project,) in self._query(select, session)]
-
-    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
-        project, session = map(_escape, place[:2])
-        with self._transaction() as cursor:
-            before, _ = self._lock_session(cursor, project, session)
-            (now,) = cursor.execute(f"SELECT {_NOW}::float8").fetchone()
-            state = change(before, now)
-            update = "UPDATE {schema}.sessions SET epoch = %s, holder = %s, expires_at = %s "
-            values = (state.epoch, _escape(state.holder), state.expires_at, project, session)
-            self._execute(cursor, update + "WHERE project = %s AND session = %s", *values)
-            return state
-
-
-def _escape(text: Any) -> Any:
-    """Return text for a column, in ASCII: PostgreSQL cannot store NUL and lone surrogates."""
-    if not isinstance(text, str) or (text.isascii() and "\\" not in text):
-        return text
-    return json.dumps(text)[1:-1].replace('\\"', '"')
-
-
-def _unescape(text: str) -> str:
-    if "\\" not in text:
-        return text
-    value: str = json.loads(f'"{text.replace(chr(34), chr(92) + chr(34))}"')
-    return value
+    def _unescape(self, text: str) -> str:
+        if "\\" not in text:
+            return text
+        value: str = json.loads(f'"{text.replace(chr(34), chr(92) + chr(34))}"')
+        return value
 
 
 def _close_connections(connections: "list[Connection[Any]]", owner: int) -> None:

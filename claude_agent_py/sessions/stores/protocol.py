@@ -8,7 +8,7 @@ import os
 import secrets
 import socket
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, cast, runtime_checkable
+from typing import Any, Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
 
@@ -222,14 +222,6 @@ class LeasingStore(SessionStore, Protocol):
 def new_holder() -> str:
     """Return a readable name for a writer: host, process and a random part."""
     return f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-
-
-async def append(store: SessionStore, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None) -> None:
-    """Append entries to a store with a lease; None for a store without leases."""
-    if lease is None:
-        await store.append(key, entries)
-    else:
-        await cast("LeasingStore", store).append(key, entries, epoch=lease.epoch)
 
 
 # State changes, which stores apply atomically ------------------------------------------------------------------------

@@ -12,17 +12,17 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
+from claude_agent_py._base.errors import SessionError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, is_id, project_key_for_directory
 from claude_agent_py.sessions.index import check_page, describe_session
 from claude_agent_py.sessions.info import SessionInfo, build_info
 from claude_agent_py.sessions.stored_session import StoredSession, find_subagent, slice_messages
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, locate
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, open_folder
 from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
-from claude_agent_py.sessions.stores.protocol import Place, SessionStore, format_key, implements
+from claude_agent_py.sessions.stores.protocol import Place, SessionStore, implements
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
 PREFIX: Final = "claude-agent-py-stored-"
@@ -88,13 +88,13 @@ async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int]
     """Return the time of the last write of each session, and the data of the summaries that are up to date."""
     has_times = implements(access.store, "list_sessions")
     summaries = await _load_summaries(access, project)
-    if not has_times and summaries is None:
+    if has_times:
+        times = await access.load_session_times(project)
+    elif summaries is not None:
+        times = {each: at for each, (at, _) in summaries.items()}
+    else:
         raise StoreError("the store has neither list_sessions() nor list_session_summaries()")
-    known = summaries or {}
-    if not has_times:
-        return {each: at for each, (at, _) in known.items()}, {each: data for each, (_, data) in known.items()}
-    times = await access.load_session_times(project)
-    return times, {each: data for each, (at, data) in known.items() if at >= times.get(each, at)}
+    return times, {each: data for each, (at, data) in (summaries or {}).items() if at >= times.get(each, at)}
 
 
 async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, dict[str, Any]]] | None:
@@ -174,33 +174,22 @@ async def _load_session(
     """Load a session into a new private folder."""
     try:
         folder = await run_file_work(_make_folder)
-        try:
-            projects = folder.projects
-            if not await access.write_session(place, projects, PROJECT, include_subagents=include_subagents):
-                raise not_found_error(access, place)
-            info = await run_file_work(
-                describe_session, str(projects / PROJECT / f"{place.session}.jsonl"), place.session
-            )
-        except BaseException:
-            await _remove_now(folder)
-            raise
     except OSError as error:
         message = f"session {place.session} cannot be written to a temporary folder: {error}"
         raise SessionError(message, session_id=place.session) from error
+    try:
+        own, to = open_folder(folder.projects), Place(PROJECT, place.session)
+        await copy(access, place, own, to, include_subagents=include_subagents)
+        info = await run_file_work(describe_session, own.store.find_path(to), place.session)
+    except BaseException:
+        await _remove_now(folder)
+        raise
     return StoredSession(info, config_dir=folder.path, owner=folder), folder
 
 
 async def _remove_now(folder: PrivateFolder) -> None:
     with anyio.CancelScope(shield=True):
         await run_file_work(folder.remove)
-
-
-def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
-    """Return the error for a session that the store does not have."""
-    problem = f"the store has no session {format_key(place.key)}"
-    if not access.can_search:
-        problem += "; it has no find_session() to search other projects: name the session's project with project_key"
-    return SessionNotFoundError(problem, session_id=place.session)
 
 
 @asynccontextmanager

@@ -1,19 +1,16 @@
 """`SQLiteStore`: sessions in an SQLite file, for several processes of one machine."""
 
-import functools
+import contextlib
 import os
 import sqlite3
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final
 
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
-from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
-
-T = TypeVar("T")
+from claude_agent_py.sessions.stores.sql import Execute, SQLStore
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -38,7 +35,11 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 """The statements that upgrade the schema from each version to the next, starting with an empty file."""
 
 
-class SQLiteStore(SummarisingStore):
+_NOW: Final = "(julianday('now') - 2440587.5) * 86400.0"
+"""The seconds since the epoch."""
+
+
+class SQLiteStore(SQLStore):
     """Keeps sessions in an SQLite file, which several processes of one machine may use concurrently.
 
     The file must be on a local disk: SQLite's write-ahead log does not work on network file systems.
@@ -52,10 +53,11 @@ class SQLiteStore(SummarisingStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path).expanduser().absolute()
-        self._file = SharedConnection(functools.partial(_open, self.path))
+        self._file = SharedConnection(partial(_open, self.path))
         try:
             # Create the file and report its problems now.
-            self._file.transact(lambda cursor: None)
+            with self._file.borrow():
+                pass
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
 
@@ -66,79 +68,20 @@ class SQLiteStore(SummarisingStore):
         """Close the file. Later calls reopen it."""
         self._file.close()
 
-    def _write(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        def begin(cursor: sqlite3.Cursor) -> T:
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[Execute]:
+        with self._file.borrow() as connection, connection, contextlib.closing(connection.cursor()) as cursor:
             # Wait for other writers before reading the rows that the change depends on.
             cursor.execute("BEGIN IMMEDIATE")
-            return work(cursor)
+            yield partial(_execute, cursor)
 
-        return self._file.transact(begin)
-
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
-        def write(cursor: sqlite3.Cursor) -> None:
-            if epoch is not None:
-                check_epoch(_read_lease(cursor, place), place.key, epoch)
-            insert = "INSERT OR IGNORE INTO entries (project, session, subpath, uuid, entry) VALUES (?, ?, ?, ?, ?)"
-            new = []
-            for row in rows:
-                cursor.execute(insert, (*place, row.uuid, row.text))
-                if cursor.rowcount:
-                    new.append(row)
-            if not place.subpath:
-                query = "SELECT summary FROM sessions WHERE project = ? AND session = ?"
-                (before,) = cursor.execute(query, place[:2]).fetchone() or (None,)
-                values = (*place[:2], int(time.time() * 1000), update_summary(before, place, new))
-                replace = "INSERT OR REPLACE INTO sessions (project, session, mtime, summary) VALUES (?, ?, ?, ?)"
-                cursor.execute(replace, values)
-
-        self._write(write)
-
-    def _load(self, place: Place) -> list[str]:
-        query = "SELECT entry FROM entries WHERE project = ? AND session = ? AND subpath = ? ORDER BY number"
-        return [entry for (entry,) in self._read(query, *place)]
-
-    def _read(self, query: str, *values: str) -> list[tuple[str, ...]]:
-        return self._file.transact(lambda cursor: cursor.execute(query, values).fetchall())
-
-    def _list_sessions(self, project: str) -> dict[str, int]:
-        rows = self._read("SELECT session, mtime FROM sessions WHERE project = ?", project)
-        return {session: int(mtime) for session, mtime in rows}
-
-    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
-        rows = self._read("SELECT session, mtime, summary FROM sessions WHERE project = ?", project)
-        return [(session, int(mtime), summary) for session, mtime, summary in rows]
-
-    def _list_subpaths(self, place: Place) -> list[str]:
-        query = "SELECT DISTINCT subpath FROM entries WHERE project = ? AND session = ? AND subpath != ''"
-        return [subpath for (subpath,) in self._read(query, *place[:2])]
-
-    def _delete(self, place: Place) -> None:
-        def write(cursor: sqlite3.Cursor) -> None:
-            if place.subpath:
-                cursor.execute("DELETE FROM entries WHERE project = ? AND session = ? AND subpath = ?", place)
-                return
-            for table in ("entries", "sessions"):
-                cursor.execute(f"DELETE FROM {table} WHERE project = ? AND session = ?", place[:2])  # noqa: S608
-
-        self._write(write)
-
-    def _find_projects(self, session: str) -> list[str]:
-        query = "SELECT DISTINCT project FROM entries WHERE session = ? AND subpath = ''"
-        return [project for (project,) in self._read(query, session)]
-
-    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
-        def write(cursor: sqlite3.Cursor) -> LeaseState:
-            state = change(_read_lease(cursor, place), time.time())
-            sql = "INSERT OR REPLACE INTO leases (project, session, epoch, holder, expires_at) VALUES (?, ?, ?, ?, ?)"
-            cursor.execute(sql, (*place[:2], *state))
-            return state
-
-        return self._write(write)
+    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        with self._file.borrow() as connection, contextlib.closing(connection.cursor()) as cursor:
+            return _execute(cursor, statement, *values)
 
 
-def _read_lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
-    query = "SELECT epoch, holder, expires_at FROM leases WHERE project = ? AND session = ?"
-    return LeaseState(*(cursor.execute(query, place[:2]).fetchone() or ()))
+def _execute(cursor: sqlite3.Cursor, statement: str, *values: Any) -> list[tuple[Any, ...]]:
+    return cursor.execute(statement.replace("{schema}.", "").replace("{now}", _NOW), values).fetchall()
 
 
 def _open(path: Path) -> sqlite3.Connection:

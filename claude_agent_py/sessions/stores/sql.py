@@ -1,0 +1,127 @@
+"""`SQLStore`: the tables and statements of the stores in a database, which differ in their connections and dialects."""
+
+from collections.abc import Callable, Sized
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Final, TypeAlias
+
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+
+Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
+"""Runs a statement with the values of its `?` in a transaction, and returns the rows."""
+
+
+_MOST_ROWS: Final = 190
+"""The maximum number of rows in a statement: SQLite before 3.32 takes 999 values."""
+
+
+class SQLStore(SummarisingStore):
+    """A store in a database.
+
+    Statements name tables as `{schema}.name`, and the time of the database, in seconds, as `{now}`.
+    """
+
+    LOCK: ClassVar[str] = ""
+    """The end of a SELECT that locks its rows, in a database whose transactions do not exclude each other."""
+
+    def _transaction(self) -> AbstractContextManager[Execute]:
+        """Begin a transaction, which ends with the context: committed, or rolled back after an exception."""
+        raise NotImplementedError
+
+    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """Run a statement that only reads, and return the rows."""
+        raise NotImplementedError
+
+    def _escape(self, text: str) -> str:
+        """Return a text in the form of its column."""
+        return text
+
+    def _unescape(self, text: str) -> str:
+        """Return the text of a column."""
+        return text
+
+    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+        key = tuple(map(self._escape, place))
+        with self._transaction() as execute:
+            check_epoch(self._lock_session(execute, *key[:2]), place.key, epoch)
+            new: list[Row] = []
+            for start in range(0, len(rows), _MOST_ROWS):
+                new += self._insert(execute, key, rows[start : start + _MOST_ROWS])
+            if not place.subpath:
+                select = "SELECT summary FROM {schema}.sessions WHERE project = ? AND session = ?"
+                [(before,)] = execute(select, *key[:2]) or [(None,)]
+                execute(
+                    "INSERT INTO {schema}.sessions (project, session, mtime, summary) "
+                    "VALUES (?, ?, CAST({now} * 1000 AS bigint), ?) "
+                    "ON CONFLICT (project, session) DO UPDATE SET mtime = excluded.mtime, summary = excluded.summary",
+                    *key[:2],
+                    update_summary(before, place, new),
+                )
+
+    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
+        """Insert the rows that are not stored yet. Return them."""
+        uuids = [self._escape(row.uuid) for row in rows if row.uuid is not None]
+        select = "SELECT uuid FROM {schema}.entries WHERE project = ? AND session = ? AND subpath = ? AND uuid IN "
+        known = execute(f"{select} ({_marks(uuids)})", *key, *uuids) if uuids else ()
+        new = drop_known(rows, {self._unescape(uuid) for (uuid,) in known})
+        values = [(*key, row.uuid and self._escape(row.uuid), row.text) for row in new]
+        if values:
+            insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES "
+            marks = ", ".join(f"({_marks(value)})" for value in values)
+            execute(insert + marks, *(part for value in values for part in value))
+        return new
+
+    def _lock_session(self, execute: Execute, project: str, session: str) -> LeaseState:
+        """Lock a session until the end of the transaction, and return its lease."""
+        insert = "INSERT INTO {schema}.leases (project, session, epoch, holder, expires_at) VALUES (?, ?, 0, '', 0) "
+        execute(insert + "ON CONFLICT DO NOTHING", project, session)
+        select = "SELECT epoch, holder, expires_at FROM {schema}.leases WHERE project = ? AND session = ?"
+        [(epoch, holder, expires_at)] = execute(select + self.LOCK, project, session)
+        return LeaseState(epoch, self._unescape(holder), expires_at)
+
+    def _load(self, place: Place) -> list[str]:
+        select = "SELECT entry FROM {schema}.entries WHERE project = ? AND session = ? AND subpath = ? ORDER BY number"
+        return [entry for (entry,) in self._query(select, *map(self._escape, place))]
+
+    def _list_sessions(self, project: str) -> dict[str, int]:
+        select = "SELECT session, mtime FROM {schema}.sessions WHERE project = ?"
+        return {self._unescape(session): mtime for session, mtime in self._query(select, self._escape(project))}
+
+    def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
+        select = "SELECT session, mtime, summary FROM {schema}.sessions WHERE project = ?"
+        found = self._query(select, self._escape(project))
+        return [(self._unescape(session), mtime, summary) for session, mtime, summary in found]
+
+    def _list_subpaths(self, place: Place) -> list[str]:
+        select = "SELECT DISTINCT subpath FROM {schema}.entries WHERE project = ? AND session = ? AND subpath != ''"
+        return [self._unescape(subpath) for (subpath,) in self._query(select, *map(self._escape, place[:2]))]
+
+    def _delete(self, place: Place) -> None:
+        project, session, subpath = map(self._escape, place)
+        delete = "DELETE FROM {schema}.entries WHERE project = ? AND session = ?"
+        with self._transaction() as execute:
+            self._lock_session(execute, project, session)
+            if subpath:
+                execute(delete + " AND subpath = ?", project, session, subpath)
+            else:
+                execute(delete, project, session)
+                execute("DELETE FROM {schema}.sessions WHERE project = ? AND session = ?", project, session)
+
+    def _find_projects(self, session: str) -> list[str]:
+        select = "SELECT project FROM {schema}.sessions WHERE session = ?"
+        return [self._unescape(project) for (project,) in self._query(select, self._escape(session))]
+
+    def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        project, session = map(self._escape, place[:2])
+        with self._transaction() as execute:
+            before = self._lock_session(execute, project, session)
+            [(now,)] = execute("SELECT {now}")
+            state = change(before, now)
+            update = "UPDATE {schema}.leases SET epoch = ?, holder = ?, expires_at = ? "
+            values = (state.epoch, self._escape(state.holder), state.expires_at)
+            execute(update + "WHERE project = ? AND session = ?", *values, project, session)
+            return state
+
+
+def _marks(values: Sized) -> str:
+    return ", ".join("?" * len(values))
