@@ -28,7 +28,7 @@ from claude_agent_py._journal.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py._journal.tasks.outcome import differ
-from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
+from claude_agent_py.history.records import DETAILS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
 from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
@@ -40,9 +40,6 @@ _END_OF: Final = {
     TaskStatus.FAILED: RecordKind.FAILED,
     TaskStatus.STOPPED: RecordKind.CANCELLED,
 }
-_FACTS: Final = (*TEXTS.values(), "usage", "is_backgrounded")
-"""The recorded facts of a task, besides its status and parent."""
-_DETAIL_OF: Final = {its_field: name for name, its_field in TEXTS.items()}
 
 
 class Recorder:
@@ -209,11 +206,11 @@ def _sort_tasks(manager: TaskManager, ids: set[str]) -> list[Task]:
 
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, object]]:
     """Yield the details of the task that differ from its records."""
-    for name in _FACTS:
+    for field in DETAILS:
+        name = field.name
         now = None if name == "failure_reason" and not task.done else getattr(task, name)
-        if now != getattr(known, name):
-            value = now.raw if isinstance(now, TaskUsage) else now
-            yield _DETAIL_OF.get(name, name), value
+        if name != "brief" and now != getattr(known, name):
+            yield field.encode_name, now.raw if isinstance(now, TaskUsage) else now
 
 
 # Records of events
