@@ -172,7 +172,7 @@ class FinishedTask:
         )
 
 
-_STATUS: Final = {
+STATUS: Final = {
     RecordKind.STARTED: TaskStatus.RUNNING,
     RecordKind.RESUMED: TaskStatus.RUNNING,
     RecordKind.PAUSED: TaskStatus.PAUSED,
@@ -183,7 +183,7 @@ _STATUS: Final = {
 }
 """The status after a record without a status."""
 
-_ENDS: Final = frozenset({RecordKind.COMPLETED, RecordKind.FAILED, RecordKind.CANCELLED})
+_ENDS: Final = frozenset(kind for kind, status in STATUS.items() if status.is_terminal)
 
 
 class _Details(Struct):
@@ -231,7 +231,7 @@ def apply_record(known: RecordedTask | None, record: TaskRecord) -> RecordedTask
     status = record.status
     if status is None:
         # The end of an earlier run does not end the current one.
-        status = task.status if is_earlier else _STATUS.get(record.kind, task.status)
+        status = task.status if is_earlier else STATUS.get(record.kind, task.status)
     failure_reason = record.failure_reason if record.kind in _ENDS else task.failure_reason
     changes: dict[str, Any] = {
         "parent_id": task.parent_id or record.parent_task_id,
