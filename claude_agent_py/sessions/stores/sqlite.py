@@ -1,15 +1,17 @@
 """`SQLiteStore`: sessions in an SQLite file, for several processes of one machine."""
 
-import functools
+import contextlib
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TypeVar
 
 from claude_agent_py._base.errors import StoreError
-from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared
+from claude_agent_py._base.shared_sqlite import open_shared, transact
+from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
@@ -52,10 +54,13 @@ class SQLiteStore(SummarisingStore):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path: Path = Path(path).expanduser().absolute()
-        self._file = SharedConnection(functools.partial(_open, self.path))
+        self._lock = ThreadLock()
+        self._connection: sqlite3.Connection | None = None
+        self._owner = 0
         try:
             # Create the file and report its problems now.
-            self._file.transact(lambda cursor: None)
+            with self._borrow_connection():
+                pass
         except (sqlite3.Error, OSError) as error:
             raise StoreError(f"{self.path} cannot be used as a session store: {error}") from error
 
@@ -64,7 +69,21 @@ class SQLiteStore(SummarisingStore):
 
     def close(self) -> None:
         """Close the file. Later calls reopen it."""
-        self._file.close()
+        with self._lock:
+            if self._connection is not None and self._owner == os.getpid():
+                self._connection.close()
+            self._connection = None
+
+    @contextlib.contextmanager
+    def _borrow_connection(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to one thread at a time. A forked process opens a new connection."""
+        with self._lock:
+            if self._connection is None or self._owner != os.getpid():
+                self._connection = open_shared(self.path, [], version=len(MIGRATIONS), migrate=_migrate)
+                self._connection.execute("PRAGMA synchronous = NORMAL")
+                self._owner = os.getpid()
+                weakref.finalize(self, _close_connection, self._connection, self._owner)
+            yield self._connection
 
     def _write(self, work: Callable[[sqlite3.Cursor], T]) -> T:
         def begin(cursor: sqlite3.Cursor) -> T:
@@ -72,7 +91,8 @@ class SQLiteStore(SummarisingStore):
             cursor.execute("BEGIN IMMEDIATE")
             return work(cursor)
 
-        return self._file.transact(begin)
+        with self._borrow_connection() as connection:
+            return transact(connection, begin)
 
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
         def write(cursor: sqlite3.Cursor) -> None:
@@ -98,7 +118,8 @@ class SQLiteStore(SummarisingStore):
         return [entry for (entry,) in self._read(query, *place)]
 
     def _read(self, query: str, *values: str) -> list[tuple[str, ...]]:
-        return self._file.transact(lambda cursor: cursor.execute(query, values).fetchall())
+        with self._borrow_connection() as connection, contextlib.closing(connection.cursor()) as cursor:
+            return cursor.execute(query, values).fetchall()
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         rows = self._read("SELECT session, mtime FROM sessions WHERE project = ?", project)
@@ -141,13 +162,12 @@ def _read_lease(cursor: sqlite3.Cursor, place: Place) -> LeaseState:
     return LeaseState(*(cursor.execute(query, place[:2]).fetchone() or ()))
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    connection = open_shared(path, [], version=len(MIGRATIONS), migrate=_migrate)
-    connection.execute("PRAGMA synchronous = NORMAL")
-    return connection
-
-
 def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
     for statements in MIGRATIONS[version:]:
         for statement in statements:
             cursor.execute(statement)
+
+
+def _close_connection(connection: sqlite3.Connection, owner: int) -> None:
+    if owner == os.getpid():
+        connection.close()
