@@ -4,8 +4,8 @@ import os
 import sqlite3
 import time
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import closing, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, TypeAlias, TypeVar
 
@@ -88,17 +88,18 @@ class SharedConnection:
         self._connection: sqlite3.Connection | None = None
         self._owner = 0
 
-    def transact(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        """Run `work` in a transaction and return its result."""
+    @contextmanager
+    def borrow(self) -> Iterator[sqlite3.Connection]:
+        """Lend the connection to one thread at a time."""
         with self._lock:
             if self._connection is None or self._owner != os.getpid():
                 self._connection = self._open()
                 self._owner = os.getpid()
                 weakref.finalize(self, _close, self._connection, self._owner)
-            return transact(self._connection, work)
+            yield self._connection
 
     def close(self, last: Callable[[sqlite3.Cursor], object] = lambda cursor: None) -> None:
-        """Run a last transaction and close the connection, if it is open. Later transactions reopen it."""
+        """Run a last transaction and close the connection, if it is open. Borrowing reopens it."""
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None and self._owner == os.getpid():

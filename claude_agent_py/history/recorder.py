@@ -28,21 +28,23 @@ from claude_agent_py._journal.tasks.events import (
     TaskStatusChanged,
 )
 from claude_agent_py._journal.tasks.outcome import differ
-from claude_agent_py.history.records import TEXTS, FinishedTask, RecordedTask, RecordKind, TaskRecord, apply_record
+from claude_agent_py.history.records import (
+    DETAILS,
+    STATUS,
+    FinishedTask,
+    RecordedTask,
+    RecordKind,
+    TaskRecord,
+    apply_record,
+)
 from claude_agent_py.tasks.intake import steady_time
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
 
-_END_OF: Final = {
-    TaskStatus.COMPLETED: RecordKind.COMPLETED,
-    TaskStatus.FAILED: RecordKind.FAILED,
-    TaskStatus.STOPPED: RecordKind.CANCELLED,
-}
-_FACTS: Final = (*TEXTS.values(), "usage", "is_backgrounded")
-"""The recorded facts of a task, besides its status and parent."""
-_DETAIL_OF: Final = {its_field: name for name, its_field in TEXTS.items()}
+_KINDS: Final = {status: kind for kind, status in STATUS.items()}
+"""The steps that lead to each status."""
 
 
 class Recorder:
@@ -209,11 +211,11 @@ def _sort_tasks(manager: TaskManager, ids: set[str]) -> list[Task]:
 
 def _differences(known: RecordedTask, task: Task) -> Iterator[tuple[str, object]]:
     """Yield the details of the task that differ from its records."""
-    for name in _FACTS:
+    for field in DETAILS:
+        name = field.name
         now = None if name == "failure_reason" and not task.done else getattr(task, name)
-        if now != getattr(known, name):
-            value = now.raw if isinstance(now, TaskUsage) else now
-            yield _DETAIL_OF.get(name, name), value
+        if name != "brief" and now != getattr(known, name):
+            yield field.encode_name, now.raw if isinstance(now, TaskUsage) else now
 
 
 # Records of events
@@ -275,16 +277,8 @@ def _build_step(event: TaskEvent, task: Task) -> TaskRecord | None:
 def _build_status_change(event: TaskStatusChanged, task: Task) -> TaskRecord | None:
     if (event.old, event.new) == (TaskStatus.PENDING, TaskStatus.RUNNING):
         return _build(RecordKind.STARTED, event, task, author=_find_actor(task))
-    kind = _STEP_TO.get(event.new)
+    kind = None if event.new.is_terminal else _KINDS.get(event.new)
     return None if kind is None else _build(kind, event, task)
-
-
-_STEP_TO: Final = {
-    TaskStatus.AWAITING_USER: RecordKind.AWAITING_USER,
-    TaskStatus.PAUSED: RecordKind.PAUSED,
-    TaskStatus.RUNNING: RecordKind.RESUMED,
-}
-"""The steps that change the status, by the new status."""
 
 
 def _build_end(event: TaskFinished | TaskRevised, task: Task) -> TaskRecord:
@@ -298,7 +292,7 @@ def _build_end(event: TaskFinished | TaskRevised, task: Task) -> TaskRecord:
     }
     known = {name: value for name, value in details.items() if value is not None}
     return replace(
-        _build(_END_OF[outcome.status], event, task, known),
+        _build(_KINDS[outcome.status], event, task, known),
         at=event.at if outcome.ended_at is None else outcome.ended_at,
         summary=outcome.summary,
         failure_reason=outcome.failure_reason,

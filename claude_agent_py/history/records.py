@@ -1,14 +1,18 @@
 """The values of a history: finished runs of tasks, the steps that led to them, and the tasks rebuilt from the steps."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
+from msgspec import Struct, field as struct_field
+from msgspec.structs import fields
+
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import Forest, build_label, walk
-from claude_agent_py.wire.fitting import fit
+from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
@@ -168,7 +172,7 @@ class FinishedTask:
         )
 
 
-_STATUS: Final = {
+STATUS: Final = {
     RecordKind.STARTED: TaskStatus.RUNNING,
     RecordKind.RESUMED: TaskStatus.RUNNING,
     RecordKind.PAUSED: TaskStatus.PAUSED,
@@ -179,21 +183,27 @@ _STATUS: Final = {
 }
 """The status after a record without a status."""
 
-_ENDS: Final = frozenset({RecordKind.COMPLETED, RecordKind.FAILED, RecordKind.CANCELLED})
+_ENDS: Final = frozenset(kind for kind, status in STATUS.items() if status.is_terminal)
 
-TEXTS: Final[Mapping[str, str]] = {
-    "type": "type",
-    "agent": "subagent_type",
-    "description": "description",
-    "prompt": "prompt",
-    "activity": "activity",
-    "output_file": "output_file",
-    "summary": "summary",
-    "failure_reason": "failure_reason",
-    "run_id": "run_id",
-}
-"""The details of a record that describe its task, with the fields of `RecordedTask` that they set."""
-_MAY_BE_NONE: Final = frozenset({"type", "agent", "prompt", "output_file", "failure_reason", "run_id"})
+
+class _Details(Struct):
+    """The details of a record that describe its task: the fields of `RecordedTask` that they set."""
+
+    type: str | None = None
+    subagent_type: str | None = struct_field(default=None, name="agent")
+    description: str = ""
+    prompt: str | None = None
+    activity: str = ""
+    output_file: str | None = None
+    summary: str = ""
+    failure_reason: str | None = None
+    run_id: str | None = None
+    usage: TaskUsage | None = None
+    is_backgrounded: bool = False
+    brief: dict[str, Any] = {}
+
+
+DETAILS: Final = fields(_Details)
 
 
 def rebuild(records: Iterable[TaskRecord]) -> RecordedTree:
@@ -217,12 +227,11 @@ def apply_record(known: RecordedTask | None, record: TaskRecord) -> RecordedTask
     task = known
     if task is None:
         task = RecordedTask(record.task_id, created_at=record.at, run_id=record.run_id)
-    details = record.details
     is_earlier = record.kind in _ENDS and None not in (record.run_id, task.run_id) and record.run_id != task.run_id
     status = record.status
     if status is None:
         # The end of an earlier run does not end the current one.
-        status = task.status if is_earlier else _STATUS.get(record.kind, task.status)
+        status = task.status if is_earlier else STATUS.get(record.kind, task.status)
     failure_reason = record.failure_reason if record.kind in _ENDS else task.failure_reason
     changes: dict[str, Any] = {
         "parent_id": task.parent_id or record.parent_task_id,
@@ -235,14 +244,11 @@ def apply_record(known: RecordedTask | None, record: TaskRecord) -> RecordedTask
         changes["run_id"] = record.run_id or task.run_id
     if record.kind is RecordKind.CREATED:
         changes["author"] = record.author
-    for name, its_field in TEXTS.items():
-        if name in details and (isinstance(details[name], str) or (details[name] is None and name in _MAY_BE_NONE)):
-            changes[its_field] = details[name]
-    for name, kind in (("is_backgrounded", bool), ("brief", dict)):
-        if isinstance(details.get(name), kind):
-            changes[name] = details[name]
-    if "usage" in details:
-        changes["usage"] = _parse_usage(details["usage"])
+    for each in DETAILS:
+        if each.encode_name in record.details:
+            # Another version of the library may have written another value.
+            with suppress(Misfit):
+                changes[each.name], _ = fit(each.type, record.details[each.encode_name])
     return replace(task, **changes)
 
 
@@ -252,13 +258,3 @@ def _compute_end_time(task: RecordedTask, record: TaskRecord, status: TaskStatus
     if record.kind in _ENDS or task.ended_at is None:
         return record.at
     return task.ended_at
-
-
-def _parse_usage(usage: object) -> TaskUsage | None:
-    if not usage:
-        return None
-    try:
-        return fit(TaskUsage, usage)[0]
-    except ValueError:
-        # Another version of the library wrote the record.
-        return None

@@ -19,7 +19,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared
+from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.history.recorder import Recorder
@@ -345,8 +345,8 @@ class TaskHistory:
         return await run_file_work(self._run_locked, work)
 
     def _run_locked(self, work: Callable[[sqlite3.Cursor], T]) -> T:
-        with _convert_errors(self._path):
-            return self._file.transact(work)
+        with _convert_errors(self._path), self._file.borrow() as connection:
+            return transact(connection, work)
 
     def _close(self) -> None:
         """Close the file. The lock of this process remains while recorded tasks are running."""

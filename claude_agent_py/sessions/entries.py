@@ -5,7 +5,7 @@ entries, so they are derived.
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._journal.fold import INTERRUPTED, TimedFrame
 from claude_agent_py.sessions.stored_tasks import StoredTask
@@ -17,23 +17,20 @@ from claude_agent_py.wire.timestamps import seconds
 
 _LOCAL_COMMAND_PREFIXES: Final = ("<local-command-", "<bash-")
 """The first characters of entries that a local command wrote."""
-_LAUNCHED: Final = "Async agent launched"
 
 
 def stored_frames(
     session_id: str, history: Iterable[TranscriptMessage], tasks: Iterable[StoredTask]
 ) -> Iterator[TimedFrame]:
     """Yield the frames of a session: those of the main agent, then those of each task."""
-    backgrounded: set[str] = set()
     for message in history:
-        backgrounded.update(_find_launches(message))
         at = seconds(message.timestamp)
         is_prompt = isinstance(message, UserMessage) and _is_prompt(message)
         yield message, at, is_prompt
         if is_prompt:
             yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
     for task in tasks:
-        yield from _read_task(task, backgrounded)
+        yield from _read_task(task)
 
 
 def _is_prompt(message: UserMessage) -> bool:
@@ -46,37 +43,24 @@ def _is_prompt(message: UserMessage) -> bool:
     )
 
 
-def _find_launches(message: TranscriptMessage) -> Iterator[str]:
-    """Yield the calls that launched a background task."""
-    if isinstance(message, UserMessage):
-        result: Any = message.tool_use_result
-        is_launch = isinstance(result, dict) and (
-            result.get("status") == "async_launched" or "backgroundTaskId" in result
-        )
-        for block in message.tool_results:
-            if is_launch or block.text.startswith(_LAUNCHED):
-                yield block.tool_use_id
-
-
-def _read_task(task: StoredTask, backgrounded: set[str]) -> Iterator[TimedFrame]:
+def _read_task(task: StoredTask) -> Iterator[TimedFrame]:
     """Yield the frames of a task, with the messages of a subagent."""
-    agent, call, outcome = task.subagent, task.tool_use_id, task.outcome
+    agent, outcome = task.subagent, task.outcome
     messages = () if agent is None else agent.messages
     times = [seconds(message.timestamp) for message in (*messages[:1], *messages[-1:])]
     known = [time for time in times if time is not None]
     started = TaskStartedMessage(
         task_id=task.id,
-        tool_use_id=call,
+        tool_use_id=task.tool_use_id,
         description=task.description,
         task_type=task.type,
         subagent_type=None if agent is None else agent.agent_type,
         prompt=task.prompt,
-        is_backgrounded=call is None or agent is None or call in backgrounded,
+        is_backgrounded=task.is_backgrounded,
         parent_task_id=task.parent_id,
     )
     yield started, known[0] if known else task.started_at, False
     for message in messages:
-        backgrounded.update(_find_launches(message))
         yield message, seconds(message.timestamp), False
     if outcome is not None:
         ended = TaskNotificationMessage(

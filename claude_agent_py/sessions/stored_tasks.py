@@ -58,6 +58,8 @@ class StoredTask:
     """The conversation of a subagent; None for other tasks."""
     parent_id: str | None = None
     """The task id of the subagent that launched it; None for the main agent, or if unknown."""
+    is_backgrounded: bool = True
+    """Whether the call that launched it did not wait for it."""
 
     @property
     def status(self) -> TaskStatus:
@@ -155,6 +157,7 @@ class StoredLedger(Ledger):
             outcome=last.outcome,
             subagent=self._agents.get(record.id),
             parent_id=record.parent_id,
+            is_backgrounded=bool(record.is_backgrounded) or not record.is_agent or first.tool_use_id is None,
         )
 
 

@@ -137,7 +137,7 @@ class TaskIntake:
         running, the streams continue until these end.
         """
         self._is_orphaned = True
-        self._apply(signals.process_exited, reason, by)
+        self._apply(Ledger.end_all, reason, by)
 
     def adopt(
         self,

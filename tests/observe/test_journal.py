@@ -1,5 +1,6 @@
 """The journal: the same facts live, from a recording, from disk and from a store, and their JSON form."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,8 +17,10 @@ from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
     Fact,
+    Journal,
     MessageAdded,
     PromptSent,
+    TaskStarted,
     TurnEnded,
     TurnStarted,
     decode_fact,
@@ -28,6 +31,7 @@ from claude_agent_py.journal import (
 from claude_agent_py.observe.observer import Observer
 from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.wire import decode
 
 
 def test_every_recording_has_the_same_facts_live() -> None:
@@ -99,6 +103,16 @@ def test_a_session_in_a_store_has_the_facts_that_it_has_on_disk(tmp_path: Path) 
     for name in ("turns/nested_agents", "tasks/s03_parallel_fg"):
         config = write(tmp_path / name, name)
         assert anyio.run(stored, config) == list(get_session(SESSION, config_dir=config).journal())
+
+
+def test_a_start_told_twice_is_one_run_and_a_resumed_task_has_the_prompt_of_its_first_run() -> None:
+    start = frames.task_started("a1", prompt="Look", tool_use_id="t1")
+    again = {**frames.task_started("a1", run_id="1-a1"), "prompt": None}
+    end = frames.task_notification("a1", summary="seen")
+    journal = Journal()
+    told = [journal.feed(decode(json.dumps(frame).encode())) for frame in (start, end, start, again)]
+    started = [fact for facts in told for fact in facts if isinstance(fact, TaskStarted)]
+    assert [(fact.id, fact.prompt) for fact in started] == [("a1", "Look"), ("a1#2", "Look")]
 
 
 @pytest.mark.anyio

@@ -119,6 +119,31 @@ def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Sto
     assert (outcome.status, outcome.failure_reason, outcome.ended_by) == (TaskStatus.STOPPED, told, EndedBy.PROCESS)
 
 
+def test_a_subagent_that_ended_without_a_report_has_its_last_text(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    launched = {"status": "async_launched", "agentId": "a1", "description": "look", "prompt": "Look"}
+    stored.result("t1", "launched", toolUseResult=launched)
+    text = NOTIFICATION.format(id="a1", status="stopped", summary="look", rest="")
+    stored.user(text, origin={"kind": "task-notification"})
+    stored.agent("a1", ["Look", "so far"], description="look", toolUseId="t1")
+    task = tasks(stored)["a1"]
+    assert task.outcome is not None
+    assert (task.status, task.outcome.summary, task.is_backgrounded) == (TaskStatus.STOPPED, "so far", True)
+
+
+def test_the_model_that_stopped_a_task_is_the_cause_of_its_end(stored: Stored) -> None:
+    launch_shell(stored, "b11111111")
+    stored.assistant(call("t2", "TaskStop", task_id="b11111111"))
+    stored.result("t2", "stopped", toolUseResult={"task_id": "b11111111", "task_type": "local_bash"})
+    outcome = tasks(stored)["b11111111"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.evidence, outcome.ended_by) == (
+        TaskStatus.STOPPED,
+        Evidence.TOOL_RESULT,
+        EndedBy.MODEL,
+    )
+
+
 def test_tasks_of_subagents_have_their_parents(stored: Stored) -> None:
     stored.assistant(call("t1", "Agent", prompt="Look"))
     above = Stored(stored.config)

@@ -7,7 +7,7 @@ from folding import Desk, child, kinds, level, shell_started, turn_over
 
 from claude_agent_py import TaskStatus
 from claude_agent_py._journal.tasks.outcome import Finding
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TaskStatusChanged
+from claude_agent_py.tasks import EndedBy, Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TaskStatusChanged
 from claude_agent_py.testing import frames
 
 
@@ -333,6 +333,7 @@ def test_what_an_earlier_process_left_behind(desk: Desk) -> None:
     del frame["run_id"]
     desk.fold(frame, frames.result("", origin={"kind": "task-notification"}))
     assert desk.status("a1") == "stopped"
+    assert desk.run("a1").outcome.ended_by is EndedBy.PROCESS
     assert len(finished(desk)) == 1
     desk.fold(frames.task_started("a1", run_id="5-a1"))  # resumed by a message, in this process
     assert desk.status("a1") == "running"

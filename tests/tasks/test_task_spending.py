@@ -40,6 +40,12 @@ def test_thousands_of_messages_are_all_counted() -> None:
     assert used(manager) == 30_000
 
 
+@pytest.mark.parametrize("tokens", [-5, 10**30])
+def test_absurd_counts_are_ignored(tokens: int) -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), said("m1", 9), said("m2", tokens))
+    assert used(manager) == 10
+
+
 def test_the_count_never_falls() -> None:
     """The CLI reports the tokens of the latest request, which may be less."""
     manager = tracking(TaskManager(), frames.task_started("a1"))

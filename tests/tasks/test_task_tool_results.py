@@ -55,6 +55,14 @@ def test_a_launched_agent_is_known_by_the_result_alone(desk: Desk) -> None:
     assert desk.ledger.live_ids() == {"a1"}
 
 
+def test_the_subagent_whose_call_launched_a_task_is_its_parent_and_the_call_describes_it(desk: Desk) -> None:
+    block = frames.tool_use_block("Bash", {"command": "make"}, id="toolu_1")
+    desk.fold(frames.assistant([block], agent_id="a1", parent_tool_use_id="toolu_a1"))
+    desk.fold(frames.tool_result("toolu_1", SHELL_TEXT, tool_use_result=SHELL, agent_id="a1"))
+    record = desk.ledger.records["b1"]
+    assert (record.parent_id, record.description) == ("a1", "make")
+
+
 def test_the_result_of_a_launch_is_no_second_start(desk: Desk) -> None:
     desk.fold(level("a1"), frames.task_started("a1", tool_use_id="toolu_1"))
     assert kinds(desk.fold(call("Agent"), result(ASYNC_AGENT))) == ["output_available"]

@@ -46,8 +46,13 @@ class Call(Struct, frozen=True, gc=False):
     name: str
     agent_id: str | None
     """The subagent that made the call; None for the main agent."""
-    description: str = ""
-    """The description of the task, or the command of a shell, that the call launches."""
+    input: JSONObject
+    """Its arguments; empty if the tool has nothing to do with tasks."""
+
+    @property
+    def description(self) -> str:
+        """The description of the task, or the command of the shell, that the call launches."""
+        return _get_text(self.input, "description") or _get_text(self.input, "command")
 
 
 class OpenCalls:
@@ -61,13 +66,9 @@ class OpenCalls:
     def add(self, message: AssistantMessage) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
-            if block.name not in TASK_TOOLS:
-                self._calls[block.id] = Call(block.name, message.agent_id)
-                continue
             if block.name == "TaskStop":
                 self._stops[block.id] = _get_text(block.input, "task_id")
-            description = _get_text(block.input, "description") or _get_text(block.input, "command")
-            self._calls[block.id] = Call(block.name, message.agent_id, description)
+            self._calls[block.id] = Call(block.name, message.agent_id, block.input if block.name in TASK_TOOLS else {})
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 

@@ -347,7 +347,7 @@ def _on_hook_item(ledger: Ledger, item: Mapping[str, Any], now: float) -> None:
     ledger.signal(record, run, Signal.ACTIVITY, now)
 
 
-# Questions to the user, and the end of the process
+# Questions to the user
 
 
 def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, now: float) -> None:
@@ -374,11 +374,6 @@ def close_question(ledger: Ledger, request_id: str, task_id: str, was_answered: 
         record.prompts -= {request_id}
         if was_answered and not record.prompts:
             ledger.signal(record, record.run, Signal.ANSWERED, now)
-
-
-def process_exited(ledger: Ledger, reason: str | None, by: EndedBy, now: float) -> None:
-    """End everything that the CLI ran, because its process ended."""
-    ledger.end_all(reason, by, now)
 
 
 HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {

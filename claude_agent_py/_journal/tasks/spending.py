@@ -21,6 +21,7 @@ _NO_COUNTS: Final[Counts] = (0, 0, 0, 0, 0)
 _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
 """The price of each kind relative to an input token: the same ratios for all models, by their list prices."""
 _WEB_SEARCH_USD: Final = 0.01
+_MAX_TOKENS: Final = 10**12
 _MAX_MESSAGES: Final = 1024
 """The number of messages of a run that are remembered; the frames of one message arrive together."""
 
@@ -110,6 +111,8 @@ class Spending(Struct, gc=False):
             by_duration.ephemeral_1h_input_tokens if by_duration else 0,
             usage.cache_read_input_tokens or 0,
         )
+        if min(counts) < 0 or max(counts) >= _MAX_TOKENS:  # any program may have written a transcript
+            counts = _NO_COUNTS
         earlier = self._messages.get(key)
         if earlier is not None:
             counts = max_counts(earlier[1:], counts)
