@@ -30,6 +30,7 @@ from claude_agent_py._connection.launching import check_ready_made, check_transp
 from claude_agent_py._journal.state import State
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.transport import Transport
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.connection import Connection
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.todo import TaskList
-    from claude_agent_py.transport import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 

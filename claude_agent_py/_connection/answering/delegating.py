@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._base.log import logger
 from claude_agent_py.agents.guide import cli_agents_text, shorten_report
 from claude_agent_py.formatting.truncation import text_length
+from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions
@@ -26,7 +27,6 @@ from claude_agent_py.options.delegation import (
 from claude_agent_py.wire.hooks import outputs
 
 if TYPE_CHECKING:
-    from claude_agent_py.hooks.context import HookContext
     from claude_agent_py.hooks.handler import HookHandler
     from claude_agent_py.wire.messages.catalog import AgentInfo
 
@@ -94,7 +94,7 @@ class DelegationHooks:
             return None
         return {**output, "content": [*content[:first], {"type": "text", "text": short}, *content[last:]]}
 
-    async def _ask_to_shorten(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _ask_to_shorten(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         agent_id, length = input.agent_id, text_length(input.last_assistant_message or "")
         was_asked = agent_id in self._asked
         self._asked.discard(agent_id)
@@ -120,26 +120,26 @@ class DelegationHooks:
 
     # Reminders ---------------------------------------------------------------------------------------------------
 
-    async def _remind_at_start(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _remind_at_start(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         reminder = self._reminders.get(input.agent_type)
         return None if reminder is None else outputs.SubagentStartOutput(additional_context=reminder)
 
-    async def _remind_after_tools(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _remind_after_tools(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         agent = self._main if input.agent_id is None else input.agent_type
         reminder = self._reminders.get(agent or "")
         return None if reminder is None else outputs.PostToolBatchOutput(additional_context=reminder)
 
     # Prompts -----------------------------------------------------------------------------------------------------
 
-    async def _remind_at_prompt(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _remind_at_prompt(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         return outputs.UserPromptSubmitOutput(additional_context=self._reminders[self._main or ""])
 
-    async def _list_once(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _list_once(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         listing = "" if self._has_listed else self._listing()
         self._has_listed = True
         return outputs.UserPromptSubmitOutput(additional_context=listing) if listing else None
 
-    async def _list_again(self, input: Any, context: "HookContext") -> Any:  # noqa: A002
+    async def _list_again(self, input: Any, context: HookContext) -> Any:  # noqa: A002
         return outputs.SessionStartOutput(additional_context=self._listing() or None)
 
     def _listing(self) -> str:
@@ -150,7 +150,7 @@ class DelegationHooks:
         return cli_agents_text(others)
 
 
-async def _do_nothing(input: Any, context: "HookContext") -> None:  # noqa: A002
+async def _do_nothing(input: Any, context: HookContext) -> None:  # noqa: A002
     """Do nothing. With this hook there is an answer, which `FinalFilter` can replace with the shortened report."""
 
 
