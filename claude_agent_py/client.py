@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
@@ -55,18 +55,9 @@ if TYPE_CHECKING:
 class Spawnable(Protocol):
     """What `Client.spawn` takes: a `ChildAgent`."""
 
-    async def spawn(
-        self,
-        client: Client,
-        prompt: str,
-        *,
-        title: str | None = None,
-        parent: Task | str | None = None,
-        author: str | None = None,
-        artifacts: Sequence[str] = (),
-        priority: str | int = "normal",
-    ) -> Task:
-        """Start the agent under a client and return its task."""
+    @property
+    def spawn(self) -> Callable[..., Awaitable[Task]]:
+        """Starts the agent under a client. Takes the client, and the arguments of `Client.spawn`."""
         ...
 
 
