@@ -63,12 +63,3 @@ def check_parent(folder: Path) -> None:
     is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
     if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
         raise PermissionError(f"other users can replace what is in {folder}")
-
-
-def find_uid(user: str | int | None) -> int | None:
-    """Return the id of a user of the system, who must exist; None for None, and on Windows."""
-    if user is None or sys.platform == "win32":
-        return None
-    import pwd
-
-    return pwd.getpwnam(user).pw_uid if isinstance(user, str) else user
