@@ -6,14 +6,16 @@ import contextlib
 import math
 import subprocess
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
-from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 from claude_agent_py._base.event_loop import PipeWriter, in_trio, is_read_to_its_end, pipe_writer
-from claude_agent_py._base.pauses import pauses
+from claude_agent_py._base.streams import pauses
 from claude_agent_py.transport.base import READ_BYTES
+
+if TYPE_CHECKING:
+    from anyio.abc import ByteReceiveStream, ByteSendStream, Process
 
 LOOK_FIRST: Final = 0.1
 LOOK_EVERY: Final = 1.0

@@ -12,7 +12,7 @@ import anyio
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
-from claude_agent_py._base.pauses import pauses
+from claude_agent_py._base.streams import pauses
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.task import check_timeout
