@@ -1,11 +1,14 @@
-"""Files and folders that only this user can read, because they contain conversations."""
+"""Files and folders that only one user can read, because they contain conversations; and who that is."""
 
 import errno
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    import pwd
 
 OTHERS: Final = 0o077
 """The permissions of other users."""
@@ -63,3 +66,23 @@ def check_parent(folder: Path) -> None:
     is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
     if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
         raise PermissionError(f"other users can replace what is in {folder}")
+
+
+def find_account(user: str | int | None) -> "pwd.struct_passwd | None":
+    """Return the account of a user; None if there is none, for None, and on Windows."""
+    if user is None or sys.platform == "win32":
+        return None
+    import pwd
+
+    try:
+        return pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
+    except (KeyError, ValueError):
+        return None
+
+
+def find_uid(user: str | int | None) -> int | None:
+    """Return the id of a user, who may have no account if it is a number; None for None, and on Windows."""
+    account = find_account(user)
+    if account is not None:
+        return account.pw_uid
+    return user if isinstance(user, int) and sys.platform != "win32" else None

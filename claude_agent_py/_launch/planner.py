@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py._base.accounts import find_account
 from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.private_files import find_account
 from claude_agent_py._launch.environment import (
     check_exporters,
     config_directory,

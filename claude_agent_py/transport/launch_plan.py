@@ -10,11 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from claude_agent_py._base.accounts import find_uid
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.locks import leftovers, lock, unlock
-from claude_agent_py._base.private_files import check_private
+from claude_agent_py._base.private_files import check_private, find_uid
 
 PRIVATE: Final = 0o700
 

@@ -18,9 +18,9 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
 
-from claude_agent_py._base.accounts import find_account
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.private_files import find_account
 from claude_agent_py._base.proc import contents, parent_and_start
 
 GATHER: Final = 0.01

@@ -20,11 +20,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from claude_agent_py._base.accounts import find_uid
 from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.private_files import find_uid
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
