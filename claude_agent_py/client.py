@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 import weakref
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
 
 from anyio.lowlevel import checkpoint
@@ -30,6 +30,7 @@ from claude_agent_py._connection.launching import check_ready_made, check_transp
 from claude_agent_py._journal.state import State
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.transport import Transport
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.connection import Connection
@@ -48,25 +49,15 @@ if TYPE_CHECKING:
     from claude_agent_py.tasks.manager import TaskManager
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.todo import TaskList
-    from claude_agent_py.transport import Transport
     from claude_agent_py.wire.control.initialize import InitializeReply
 
 
 class Spawnable(Protocol):
     """What `Client.spawn` takes: a `ChildAgent`."""
 
-    async def spawn(
-        self,
-        client: Client,
-        prompt: str,
-        *,
-        title: str | None = None,
-        parent: Task | str | None = None,
-        author: str | None = None,
-        artifacts: Sequence[str] = (),
-        priority: str | int = "normal",
-    ) -> Task:
-        """Start the agent under a client and return its task."""
+    @property
+    def spawn(self) -> Callable[..., Awaitable[Task]]:
+        """Starts the agent under a client. Takes the client, and the arguments of `Client.spawn`."""
         ...
 
 

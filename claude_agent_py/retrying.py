@@ -12,7 +12,7 @@ from pydantic import Field
 from claude_agent_py._base.configuration import ConfigModel
 from claude_agent_py._base.errors import RunFailed
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.pauses import nth_pause
+from claude_agent_py._base.streams import nth_pause
 from claude_agent_py._connection.runs.result import RateLimitedError
 
 T = TypeVar("T")

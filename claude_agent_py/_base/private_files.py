@@ -1,11 +1,14 @@
-"""Files and folders that only this user can read, because they contain conversations."""
+"""Files and folders that only one user can read, because they contain conversations; and who that is."""
 
 import errno
 import os
 import stat
 import sys
 from pathlib import Path
-from typing import Final, TextIO
+from typing import TYPE_CHECKING, Final, TextIO
+
+if TYPE_CHECKING:
+    import pwd
 
 OTHERS: Final = 0o077
 """The permissions of other users."""
@@ -65,10 +68,21 @@ def check_parent(folder: Path) -> None:
         raise PermissionError(f"other users can replace what is in {folder}")
 
 
-def find_uid(user: str | int | None) -> int | None:
-    """Return the id of a user of the system, who must exist; None for None, and on Windows."""
+def find_account(user: str | int | None) -> "pwd.struct_passwd | None":
+    """Return the account of a user; None if there is none, for None, and on Windows."""
     if user is None or sys.platform == "win32":
         return None
     import pwd
 
-    return pwd.getpwnam(user).pw_uid if isinstance(user, str) else user
+    try:
+        return pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
+    except (KeyError, ValueError):
+        return None
+
+
+def find_uid(user: str | int | None) -> int | None:
+    """Return the id of a user, who may have no account if it is a number; None for None, and on Windows."""
+    account = find_account(user)
+    if account is not None:
+        return account.pw_uid
+    return user if isinstance(user, int) and sys.platform != "win32" else None

@@ -1,18 +1,18 @@
-"""Events that cost nothing until something waits for them, a queue to iterate, and polling.
+"""Events that cost nothing until something waits for them, a queue to iterate, pauses, and polling.
 
 All can be created outside of an event loop, and are set and filled from its thread.
 """
 
+import itertools
 import math
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
 
 import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.event_loop import Waiters, clock, wait_in, wake
-from claude_agent_py._base.pauses import pauses
 
 T = TypeVar("T")
 
@@ -98,6 +98,16 @@ class Stream(AsyncIterator[T]):
                 raise StopAsyncIteration
             await self._changed.wait()
         return self.take()
+
+
+def nth_pause(first: float, longest: float, number: int) -> float:
+    """Return pause `number`, counted from 0: each is twice as long as the one before, up to the longest."""
+    return min(longest, first * 2.0 ** min(number, 60))  # a float has room for more, but not for any number
+
+
+def pauses(first: float, longest: float) -> Iterator[float]:
+    """Yield these pauses, in seconds and without end, for looking or trying again."""
+    return (nth_pause(first, longest, number) for number in itertools.count())
 
 
 class Polling(AsyncIterator[T]):

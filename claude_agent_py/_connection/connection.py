@@ -25,7 +25,7 @@ from collections.abc import (
     Iterable,
     Mapping,
 )
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -67,16 +67,13 @@ from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.tasks.intake import TRACKED
-from claude_agent_py.transport.base import DRAIN_GRACE
+from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.tasks.events import TaskEvent
-    from claude_agent_py.transport.base import Transport
 
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
@@ -242,7 +239,7 @@ class Connection(Session):
         scope = anyio.CancelScope()
         self.start_worker(self._pump, self.launched.transport, scope, scope=scope)
 
-    async def _pump(self, transport: "Transport", scope: anyio.CancelScope) -> None:
+    async def _pump(self, transport: Transport, scope: anyio.CancelScope) -> None:
         """Read the output of the CLI and act on it until it ends, or until another worker continues.
 
         A request that the pump answers is cancelled with its scope.
@@ -336,7 +333,7 @@ class Connection(Session):
         if refusal is not None and self.is_open:
             self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
 
-    def on_task_events(self, events: "list[TaskEvent]") -> None:
+    def on_task_events(self, events: list[TaskEvent]) -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
         super().on_task_events(events)
         if verdicts := self.router.settle(self.now()):

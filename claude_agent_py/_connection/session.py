@@ -40,6 +40,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.tasks.events import TaskEvent
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.transport import Transport
 
@@ -180,11 +181,11 @@ class Session:
             session.errors.append(error)
             session.readers.put(HandlerFailed(error.handler, error.reason))
 
-    def wants_event(self, kind: "type[TaskEvent]") -> bool:
+    def wants_event(self, kind: type[TaskEvent]) -> bool:
         """Return whether a reader needs task events of a kind."""
         return self.readers.has_event_readers
 
-    def on_task_events(self, events: "list[TaskEvent]") -> None:
+    def on_task_events(self, events: list[TaskEvent]) -> None:
         """Deliver the events of tasks, if any."""
         self.readers.put_events(events)
 

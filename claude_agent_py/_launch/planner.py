@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.private_files import find_account
 from claude_agent_py._launch.environment import (
     check_exporters,
     config_directory,
@@ -142,7 +143,8 @@ def plan_launch(
     cwd = _cwd(options)
     if not is_elsewhere:
         check_home(options, environ, cwd)
-        _check_user(options.user)
+        if isinstance(options.user, str) and sys.platform != "win32" and find_account(options.user) is None:
+            raise OptionsError(f"user {options.user!r} does not exist on this system", option="user")
         _check_files(options)
     flags, too_long = _flags(options)
     settings = join_settings(options, too_long.pop("settings", []))
@@ -191,20 +193,6 @@ def _cwd(options: ClientOptions) -> Path | None:
     if not cwd.is_dir():
         raise OptionsError(f"{cwd} {'is not a directory' if cwd.exists() else 'does not exist'}", option="cwd")
     return cwd
-
-
-def _check_user(user: str | int | None) -> None:
-    if not isinstance(user, str) or sys.platform == "win32":
-        return
-    import pwd
-
-    try:
-        pwd.getpwnam(user)
-    except (KeyError, ValueError):
-        problem = OptionsError(f"user {user!r} does not exist on this system", option="user")
-    else:
-        return
-    raise problem
 
 
 def _check_files(options: ClientOptions) -> None:

@@ -10,11 +10,11 @@ import math
 import os
 import sys
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 import msgspec
@@ -29,18 +29,13 @@ from claude_agent_py._base.private_files import make_private
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py._connection.runs.prompts import Prompt, prompt_message
 from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
 from claude_agent_py.pool.pool import Pool
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.wire.base import dump
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from claude_agent_py._journal.open_runs import Until
-
 
 KIND: Final = "claude_agent_py.map_runs"
 VERSION: Final = 1

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, Self, TypeVar, overload
+from typing import Generic, Self, TypeVar, overload
 
 import anyio
 
@@ -19,6 +19,10 @@ from claude_agent_py._base.errors import (
     OptionsError,
 )
 from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.prompts import Prompt
+from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.options.output_shape import Output
@@ -26,14 +30,6 @@ from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking
 from claude_agent_py.pool.core import PoolCore
 from claude_agent_py.pool.pooled_process import PooledProcess, PooledRun
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, read_memory_limit
-
-if TYPE_CHECKING:
-    from contextlib import AbstractAsyncContextManager
-
-    from claude_agent_py._connection.runs.prompts import Prompt
-    from claude_agent_py._connection.runs.result import RunResult
-    from claude_agent_py._connection.runs.run import Run
-    from claude_agent_py._journal.open_runs import Until
 
 Other = TypeVar("Other")
 

@@ -15,6 +15,7 @@ import anyio
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.runs.prompts import Prompt
+from claude_agent_py._journal.open_runs import Until
 from claude_agent_py._journal.state import State
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
@@ -23,7 +24,6 @@ from claude_agent_py.runs import OneShot
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.shutdown import TasksAtClose
-    from claude_agent_py._journal.open_runs import Until
 
 
 CHECK_EVERY: Final = 30.0

@@ -8,7 +8,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.pauses import nth_pause
+from claude_agent_py._base.streams import nth_pause
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.pool.pooled_process import PooledProcess

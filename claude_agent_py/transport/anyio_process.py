@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import anyio
 
 from claude_agent_py._base.event_loop import PipeWriter, in_trio, is_read_to_its_end, pipe_writer
-from claude_agent_py._base.pauses import pauses
+from claude_agent_py._base.streams import pauses
 from claude_agent_py.transport.base import READ_BYTES
 
 if TYPE_CHECKING:

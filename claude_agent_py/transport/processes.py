@@ -20,6 +20,7 @@ import anyio
 
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.private_files import find_account
 from claude_agent_py._base.proc import contents, parent_and_start
 
 GATHER: Final = 0.01
@@ -40,20 +41,12 @@ PS_TIMEOUT: Final = 2.0
 
 def find_groups(user: str | int | None) -> dict[str, Any]:
     """Return the groups for a program that runs as another user. It would otherwise keep the groups of this process."""
-    if user is None or sys.platform == "win32":
+    account = find_account(user)
+    if account is None:  # an unknown name is refused with the options
+        return {"group": user, "extra_groups": []} if isinstance(user, int) and sys.platform != "win32" else {}
+    if account.pw_uid == os.geteuid():
         return {}
-    import pwd
-
-    try:
-        entry = pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
-    except KeyError:
-        # A uid without an account; an unknown name is refused with the options.
-        if isinstance(user, int):
-            return {"group": user, "extra_groups": []}
-        return {}
-    if entry.pw_uid == os.geteuid():
-        return {}
-    return {"group": entry.pw_gid, "extra_groups": os.getgrouplist(entry.pw_name, entry.pw_gid)}
+    return {"group": account.pw_gid, "extra_groups": os.getgrouplist(account.pw_name, account.pw_gid)}
 
 
 class ProcessID(NamedTuple):

@@ -12,16 +12,16 @@ import anyio
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
-from claude_agent_py._base.pauses import pauses
+from claude_agent_py._base.streams import pauses
 from claude_agent_py._connection.controls.base import Controls, omit_unset
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.catalog import MCPServerStatus
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.ports import ControlPort
     from claude_agent_py.tools.host import MCPHost
-    from claude_agent_py.wire.messages.catalog import MCPServerStatus
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5

@@ -152,5 +152,5 @@ def _must_fit(what: str, convert: Callable[..., Value], *arguments: object, skip
     except RecursionError:
         problem = f"{what} is nested too deeply"
     except (TypeError, ValueError) as error:
-        problem = f"{what} is not JSON: {error}"
+        problem = f"{what} must be JSON: {error}"
     raise OptionsError(problem, option="prompt")  # outside of `except`: the context would show the values

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from claude_agent_py._base.errors import RunFailed
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.result import InterruptedRunError, StructuredOutputError, make_result
+from claude_agent_py._connection.runs.result import InterruptedRunError, RunResult, StructuredOutputError, make_result
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.message_types import RunMessage
-    from claude_agent_py._connection.runs.result import RunResult
     from claude_agent_py._connection.runs.run_state import RunState
     from claude_agent_py._connection.runs.subagents import Subagent
     from claude_agent_py._journal.ports import ControlPort

@@ -2,18 +2,15 @@
 
 import warnings
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import anyio
 
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.mailbox import Mailbox
-from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py._journal.open_runs import EndReason, OpenRun, RunEnded, Until
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.open_runs import EndReason, RunEnded, Until
 
 
 class RunState(OpenRun):
@@ -25,7 +22,7 @@ class RunState(OpenRun):
         timeout: Seconds for the whole run; None means `Timeouts.run`.
     """
 
-    def __init__(self, mailbox_bytes: int, until: "Until" = "result", timeout: float | None = None) -> None:
+    def __init__(self, mailbox_bytes: int, until: Until = "result", timeout: float | None = None) -> None:
         super().__init__(until)
         self.timeout = timeout
         self.mailbox: Mailbox = Mailbox(mailbox_bytes)
