@@ -43,7 +43,7 @@ else:
 class _ModelType(msgspec.StructMeta):
     """Makes all fields keyword-only.
 
-    The last string `ClassVar` of a model is its tag. A tag in the class statement also becomes an attribute of the class.
+    The last string `ClassVar` of a model is its tag. A tag in the class statement also becomes a class attribute.
     """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> Any:
