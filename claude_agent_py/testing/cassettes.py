@@ -8,13 +8,14 @@ test. A recording of the pipe would replay the CLI's messages whatever the progr
 import json
 import os
 import re
-import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher, unified_diff
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+
+from typing_extensions import override
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.redaction import find_secrets
@@ -179,8 +180,8 @@ HOLD: Final = 60.0
 """Seconds for which an answer waits for the requests that preceded it in the recording."""
 
 
-class Cassette:
-    """A file of requests and answers, and the Messages API on loopback that records or replays it.
+class Cassette(ScriptedModel):
+    """A model whose script is a file of requests and answers, which it records or replays.
 
     Use it with `with` or `async with`. A recording is saved when the block ends, unless the API could not be
     reached or refused the key.
@@ -213,6 +214,7 @@ class Cassette:
         scrub: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
     ) -> None:
+        super().__init__(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self.path: Path = Path(path)
         exists = self.path.exists()
         self.is_recording: bool = mode == "all" or not exists
@@ -230,57 +232,48 @@ class Cassette:
         """Whether the CLI acts as if logged in with a subscription, which changes its default models."""
         if not self.is_recording:
             self._entries, self._has_login = _load(self.path)
-        self._model = ScriptedModel(self._answer, agents={lambda _: True: self._answer}, side=self._answer)
         self._cwd = Path(cwd).resolve() if cwd is not None else None
         own = {self._upstream.secret: "<key>"} if self._upstream is not None else {}
         self._scrub = {**own, **find_secrets(os.environ), **(scrub or {})}
-        self._changed = threading.Condition()
         self._closing = False
         self._steps = 0
         """The number of requests and answers so far."""
         self._asked: set[int] = set()
         """The positions of the requested entries."""
-        self._failed = False
+        self._is_unusable = False
+        """Whether the API could not be reached or refused the key."""
 
     def __repr__(self) -> str:
         does = "records" if self.is_recording else "replays"
         return f"<Cassette {does} {self.path}, {len(self._entries)} answers>"
 
-    def __enter__(self) -> Self:
-        self._model.start()
-        sandbox = self._model.sandbox
-        paths = build_path_placeholders(self._cwd or sandbox.cwd, sandbox.home, sandbox.root)
+    @override
+    def start(self) -> Self:
+        paths = build_path_placeholders(self._cwd or self.sandbox.cwd, self.sandbox.home, self.sandbox.root)
         self._places = Places(self._scrub, paths)
-        return self
+        return super().start()
 
-    def __exit__(self, *exc: object) -> None:
+    @override
+    def close(self) -> None:
         with self._changed:
             self._closing = True
             self._changed.notify_all()
-        if self.is_recording and self._entries and not self._failed:
-            self._save()
-        self._model.__exit__(*exc)
+        try:
+            if self.is_recording and self._entries and not self._is_unusable:
+                self._save()
+        finally:
+            super().close()
 
-    async def __aenter__(self) -> Self:
-        return self.__enter__()
-
-    async def __aexit__(self, *exc: object) -> None:
-        self.__exit__(*exc)
-
+    @override
     def options(self, **overrides: Any) -> "ClientOptions":
         """Return options for a session that is recorded or replayed, as `ScriptedModel.options` does."""
         defaults: dict[str, Any] = {} if self._cwd is None else {"cwd": self._cwd}
         if self._has_login:
             defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
-        options = self._model.options(**(defaults | overrides))
+        options = super().options(**(defaults | overrides))
         self._scrub = secrets_of(options, os.environ) | self._scrub
         self._places.add_secrets(self._scrub)
         return options
-
-    @property
-    def requests(self) -> list[RecordedRequest]:
-        """The requests of the CLI so far."""
-        return self._model.requests
 
     def check(self) -> None:
         """Raise `CassetteMismatch` if a request differed from the recording."""
@@ -317,9 +310,9 @@ class Cassette:
         try:
             answer = self._upstream.send(request.body, request.headers)
         except OSError:
-            self._failed = True
+            self._is_unusable = True
             raise
-        self._failed = self._failed or answer.get("status") in REFUSED
+        self._is_unusable = self._is_unusable or answer.get("status") in REFUSED
         with self._changed:
             self._steps += 1
             entry.answered = self._steps

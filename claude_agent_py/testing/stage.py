@@ -13,7 +13,6 @@ from claude_agent_py.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.result import RunResult
-    from claude_agent_py.testing.cassettes import Cassette
 
 NO_PEER = (
     "the test has no stand-in for the model: call scripted_model([...]) or fake_cli(...) first, or mark the test with "
@@ -43,7 +42,7 @@ class Stage:
     def __init__(self, make_folder: Callable[[], Path]) -> None:
         self._make_folder = make_folder
         self._open = ExitStack()
-        self._peer: ScriptedModel | Cassette | FakeCLI | None = None
+        self._peer: ScriptedModel | FakeCLI | None = None
 
     def __enter__(self) -> Self:
         return self

@@ -41,7 +41,10 @@ else:
 
 
 class _ModelType(msgspec.StructMeta):
-    """Makes all fields keyword-only. The last string `ClassVar` is the tag, or the tag becomes a `ClassVar`."""
+    """Makes all fields keyword-only.
+
+    The last string `ClassVar` of a model is its tag. A tag in the class statement also becomes a class attribute.
+    """
 
     def __new__(mcls, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **settings: Any) -> Any:
         annotations = _annotations(namespace)

@@ -117,6 +117,20 @@ def test_a_stream_adds_up_to_the_message() -> None:
     assert answer.events[-2]["delta"]["stop_reason"] == "tool_use"
 
 
+def test_a_block_given_as_json_keeps_its_other_fields_and_is_streamed_like_a_built_one() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "hello", "citations": [{"type": "char_location"}]},
+        {"type": "tool_use", "id": "toolu_x", "name": "Bash", "input": {"a": 1}, "caller": {"type": "direct"}},
+    ]
+    with ScriptedModel([Reply([RawBlock(block) for block in blocks])] * 2) as model:
+        assert ask(model).json["content"] == blocks
+        events = ask(model, stream=True).events
+    starts = [event["content_block"] for event in events if event["type"] == "content_block_start"]
+    assert starts == [blocks[0] | {"text": ""}, blocks[1] | {"input": {}}]
+    deltas = [event["delta"] for event in events if event["type"] == "content_block_delta"]
+    assert [delta.get("text") or delta["partial_json"] for delta in deltas] == ["hello", '{"a": 1}']
+
+
 def test_the_stop_reason_can_be_named() -> None:
     with ScriptedModel([Reply("cut", stop_reason="max_tokens")]) as model:
         assert ask(model).json["stop_reason"] == "max_tokens"

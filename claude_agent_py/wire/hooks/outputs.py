@@ -70,9 +70,7 @@ class HookOutput(BaseModel):
         return specific
 
 
-_COMMON = frozenset(
-    {"continue", "stopReason", "suppressOutput", "systemMessage", "terminalSequence", "decision", "reason"}
-)
+_COMMON = frozenset(to_camel(name.removesuffix("_")) for name in HookOutput.model_fields)
 """The fields that stand outside of `hookSpecificOutput`."""
 
 
