@@ -149,8 +149,6 @@ class SpanFold(Observer):
         for table in (self._requests, self._calls, self._tasks):
             table.clear()
 
-    ended = finish
-
     def _advance(self, at: float | None) -> float:
         """Move the clock to a time and return it. If the time is unknown, return the latest time."""
         if at is None:

@@ -32,7 +32,7 @@ class Observer:
     def add(self, facts: Sequence[Fact]) -> None:
         """Called with new facts."""
 
-    def ended(self, at: float) -> None:
+    def finish(self, at: float | None = None) -> None:
         """Called at the end of the session, or when the observer is removed. `at` is in seconds since the epoch."""
 
 
@@ -79,7 +79,7 @@ class LiveJournal:
         self.catch_up()
         if observer in self.observers:
             self.observers = tuple(other for other in self.observers if other is not observer)
-            self._call(observer, observer.ended, self._clock())
+            self._call(observer, observer.finish, self._clock())
 
     def message(self, message: Any) -> None:
         """Record a message. The queue is folded when the result of a turn arrives."""

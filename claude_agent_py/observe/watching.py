@@ -68,7 +68,7 @@ class FactStream(Stream[Fact], Observer):
         for fact in facts:
             self.put(fact)
 
-    def ended(self, at: float) -> None:
+    def finish(self, at: float | None = None) -> None:
         """End the stream."""
         super().close()
 

@@ -25,6 +25,7 @@ from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
+from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, dump
 
@@ -93,7 +94,7 @@ class Interaction(ABC):
         self.deadline = deadline
         self.session_id = session_id
         self.agent_id = agent_id
-        self.task = None if context is None else context.task
+        self.task: Task | None = None if context is None else context.task
         self.task_description = task_description
         self.subject: Subject = KINDS[kind].subject(wire, context)
 
