@@ -31,7 +31,7 @@ from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
-SOON = 60.0
+SOON = 30.0
 """What counts as at once, in seconds: half of the time limit of a start. On an idle machine it takes a tenth of one."""
 
 
