@@ -411,9 +411,9 @@ class Execution:
         with anyio.move_on_after(None if deadline is None else max(0.0, deadline - time.time())):
             self._current_run = client.resumed_run
             if self._current_run is not None:
-                result = await self._current_run.result()
-                if run["uuid"] in result.prompts:
-                    return self._build_outcome(result)
+                # A session answers one prompt at a time, so the turn is of this prompt. Its result may name another
+                # uuid: that of the prompt with which an earlier worker resumed the turn.
+                return self._build_outcome(await self._current_run.result())
             uuid = run["uuid"]
             if status.has_prompt:
                 # The prompt was sent before but got no answer. The CLI ignores a uuid it has seen, so send a new one.
