@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
@@ -14,6 +14,8 @@ from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSession
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that has not ended."""
+EARLIER_FAILED: Final = "EarlierPromptFailed"
+"""The error of a prompt that failed because one before it did."""
 RELEASED: Mapping[str, Any] = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
 """The changes to a session's row when its worker releases it."""
 
@@ -181,7 +183,9 @@ def interrupt(connection: Connection, session: str) -> bool:
     now = server_time(connection)
     run = find_current_run(connection, session)
     if row["state"] == "running":
-        change_session(connection, session, wanted="interrupt")
+        # To cancel interrupts too, and for good.
+        if row["wanted"] != "cancel":
+            change_session(connection, session, wanted="interrupt")
         return True
     if run is None or row["state"] not in ("queued", "waiting"):
         return False
@@ -202,7 +206,7 @@ def cancel(connection: Connection, session: str, reason: str) -> bool:
     """Cancel a session permanently. Return False if it was cancelled before."""
     row = lock_session(connection, session)
     now = server_time(connection)
-    if row["state"] == "cancelled":
+    if row["state"] == "cancelled" or row["wanted"] == "cancel":
         return False
     if row["state"] == "running":
         change_session(connection, session, wanted="cancel", reason=reason)
@@ -228,7 +232,7 @@ def withdraw_questions(connection: Connection, session: str, at: float) -> None:
 
 
 def retry(connection: Connection, session: str) -> int:
-    """Queue the last prompt of a dead letter again, and return its number.
+    """Queue the prompt that failed again, and those that failed with it, and return its number.
 
     Raises:
         FleetError: The session has not failed.
@@ -237,12 +241,15 @@ def retry(connection: Connection, session: str) -> int:
     now = server_time(connection)
     if row["state"] != "failed":
         raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
-    failed = select(runs).where(runs.c.session == session, runs.c.state == "failed")
-    run = connection.execute(failed.order_by(runs.c.number.desc()).limit(1)).mappings().one()
-    number = int(run["number"])
-    deadline = None if run["timeout"] is None else now + run["timeout"]
-    fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
-    change_run(connection, session, number, deadline=deadline, **fresh)
+    failed = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
+    number = 0
+    for run in connection.execute(failed).mappings():
+        number = int(run["number"])
+        deadline = None if run["timeout"] is None else now + run["timeout"]
+        fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
+        change_run(connection, session, number, deadline=deadline, **fresh)
+        if json.loads(run["result"])["error"] != EARLIER_FAILED:
+            break
     set_state(connection, session, number, now, "queued", queued_at=now, not_before=0.0, reason=None)
     return number
 

@@ -162,7 +162,7 @@ class FleetSession:
         return await self._change(_rows.cancel, self.id, reason)
 
     async def retry(self) -> int:
-        """Send the prompt of a failed session again, and return its number.
+        """Send the prompt of a failed session again, with those that failed with it, and return its number.
 
         Raises:
             FleetError: The session has not failed.
