@@ -14,7 +14,7 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
-from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.wire.base import JSONObject
 
@@ -51,9 +51,11 @@ def register(connection: Connection, row: Mapping[str, object], lease: float, kn
     lock(connection)
     now = server_time(connection)
     times = {"started_at": now, "expires_at": now + lease}
-    # The row exists if an earlier call committed but its connection broke.
-    connection.execute(delete(workers).where(workers.c.id == row["id"]))
+    # The rows exist if an earlier call committed but its connection broke.
+    _delete_workers(connection, [str(row["id"])])
     connection.execute(insert(workers).values(**row, **times))
+    for agent in known:
+        connection.execute(insert(abilities).values(worker=row["id"], agent=agent.name, version=agent.version))
     register_agents(connection, now, known)
 
 
@@ -80,7 +82,12 @@ def extend_lease(connection: Connection, worker: str, lease: float, memory_used:
 
 
 def unregister(connection: Connection, worker: str) -> None:
-    connection.execute(delete(workers).where(workers.c.id == worker))
+    _delete_workers(connection, [worker])
+
+
+def _delete_workers(connection: Connection, ids: Sequence[str]) -> None:
+    connection.execute(delete(workers).where(workers.c.id.in_(ids)))
+    connection.execute(delete(abilities).where(abilities.c.worker.in_(ids)))
 
 
 def load_wanted(connection: Connection, worker: str) -> dict[str, tuple[int, str | None]]:
@@ -116,7 +123,7 @@ def reap(connection: Connection, max_crashes: int) -> list[str]:
     for session in list(connection.execute(lost).scalars()):
         _free_session(connection, session, now, max_crashes)
     if dead:
-        connection.execute(delete(workers).where(workers.c.id.in_(dead)))
+        _delete_workers(connection, dead)
     _fail_overdue(connection, now)
     delete_old_turns(connection)
     return dead

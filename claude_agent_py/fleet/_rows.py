@@ -9,7 +9,7 @@ from sqlalchemy import Connection, RowMapping, Select, func, insert, select, upd
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._database import lock, server_time
-from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
@@ -115,11 +115,17 @@ def start(connection: Connection, new: NewSession, prompt: object, timeout: floa
 
 
 def _find_version(connection: Connection, agent: str, wanted: str | None) -> str:
-    """Return the requested version, or the version that was registered last. Raises OptionsError."""
+    """Return the requested version, or the last registered one, preferring those that a worker runs.
+
+    Raises:
+        OptionsError: No process has registered it.
+    """
     query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc())
     if wanted is not None:
         query = query.where(agents.c.version == wanted)
-    version: str | None = connection.scalar(query.limit(1))
+    known: Sequence[str] = connection.execute(query).scalars().all()
+    run_now = _find_abilities(connection)
+    version = next((version for version in known if (agent, version) in run_now), next(iter(known), None))
     if version is None:
         message = f"no worker has registered an agent {agent!r}"
         if wanted is not None:
@@ -143,6 +149,13 @@ def send(connection: Connection, session: str, prompt: object, timeout: float | 
     if row["state"] == "cancelled":
         raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)
     return _add_run(connection, row, server_time(connection), prompt, timeout, key)
+
+
+def _find_abilities(connection: Connection) -> frozenset[tuple[str, str]]:
+    """Return the agents that a live worker takes sessions of, by name and version."""
+    query = select(abilities.c.agent, abilities.c.version).join(workers, workers.c.id == abilities.c.worker)
+    is_able = (workers.c.expires_at > server_time(connection), workers.c.is_draining == 0)
+    return frozenset((agent, version) for agent, version in connection.execute(query.where(*is_able).distinct()))
 
 
 def _add_run(
@@ -300,10 +313,29 @@ def list_questions(connection: Connection, session: str | None) -> list[dict[str
 # Queries --------------------------------------------------------------------------------------------------------------
 
 
-def _build_info(row: RowMapping) -> FleetSessionInfo:
+def _build_info(row: RowMapping, **changes: Any) -> FleetSessionInfo:
     names = FleetSessionInfo.__dataclass_fields__
     known = {name: row[name] for name in names if name in row}
-    return FleetSessionInfo(**known, cli_session_id=row["cli_session"])
+    return FleetSessionInfo(**{**known, "cli_session_id": row["cli_session"], **changes})
+
+
+def _build_infos(connection: Connection, rows: Sequence[RowMapping]) -> list[FleetSessionInfo]:
+    """Return sessions. Those that no worker can run say so."""
+    run_now: frozenset[tuple[str, str]] | None = None
+    infos = []
+    for row in rows:
+        changes = {}
+        if row["state"] == "queued" and not row["reason"]:
+            run_now = _find_abilities(connection) if run_now is None else run_now
+            if (row["agent"], row["version"]) not in run_now:
+                changes["reason"] = f"no live worker has the agent {row['agent']!r} of version {row['version']!r}"
+        infos.append(_build_info(row, **changes))
+    return infos
+
+
+def describe_session(connection: Connection, session: str) -> FleetSessionInfo:
+    """Return a session, and why it cannot run. Raises FleetError if it does not exist."""
+    return _build_infos(connection, [_load_session(connection, session, select(sessions))])[0]
 
 
 def load_info(connection: Connection, session: str) -> FleetSessionInfo:
@@ -319,7 +351,7 @@ def list_sessions(
     for column, value in ((sessions.c.state, state), (sessions.c.agent, agent), (sessions.c.tenant, tenant)):
         if value is not None:
             query = query.where(column == value)
-    return [_build_info(row) for row in connection.execute(query).mappings()]
+    return _build_infos(connection, connection.execute(query).mappings().all())
 
 
 def load_outcome(connection: Connection, session: str, number: int | None) -> FleetOutcome:

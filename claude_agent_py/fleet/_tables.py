@@ -131,6 +131,15 @@ workers: Final = Table(
     Column("expires_at", Float, nullable=False),
 )
 
+abilities: Final = Table(
+    "fleet_abilities",
+    metadata,
+    # An agent that a worker runs.
+    Column("worker", Text, primary_key=True),
+    Column("agent", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+)
+
 agents: Final = Table(
     "fleet_agents",
     metadata,

@@ -186,7 +186,8 @@ class Fleet(FleetSettings):
             agent: The name of an agent that this process or a worker has registered.
             prompt: The first prompt: text, or content blocks.
             id: Any text of up to 200 characters; None generates an id.
-            version: The version of the agent; None means the version that was registered last.
+            version: The version of the agent; None means the last registered one that a live worker runs, or the last
+                registered one if none does.
             tenant: The owner of the session. Tenants get equal shares of the workers unless `tenant` sets weights.
             priority: Sessions with a higher priority run first, across all tenants.
             timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.

@@ -85,7 +85,7 @@ class FleetSessionInfo(_Record):
     cli_session_id: str = ""
     """The id of the conversation, for `resume` and the session store."""
     reason: str | None = None
-    """Why it is `failed` or `cancelled`, or waits for `not_before`."""
+    """Why it is `failed` or `cancelled`, waits for `not_before`, or is `queued` although no worker can run it."""
     created_at: float = 0.0
     updated_at: float = 0.0
 
