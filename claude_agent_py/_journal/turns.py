@@ -112,6 +112,8 @@ class TurnRouter:
         """Prompts that the CLI has completed without an answer so far."""
         self._heir: OpenRun | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
+        self._begun_elsewhere: tuple[str, ...] = ()
+        """The prompt that the CLI last started although this process did not send it."""
         self._resumed: TurnResumed | None = None
         """The pending verdict about that turn."""
 
@@ -240,6 +242,8 @@ class TurnRouter:
         prompt = message.command_uuid
         owner = self._owner_of_prompt.get(prompt)
         if owner is None:
+            if message.state == "started":
+                self._begun_elsewhere = (prompt,)
             return ()
         if message.state == "started":
             self._join(self._turn or self._begin_turn((prompt,), now), (prompt,))
@@ -317,6 +321,9 @@ class TurnRouter:
         """Begin a turn on these prompts, or without any for the runs that wait for the session to be idle."""
         self._give_up_follow_ups(now)
         self._turn = turn = _Turn()
+        # A turn that was cut off again after it was resumed names no prompts, but its start is announced.
+        if self._heir is not None:
+            prompts = prompts or self._begun_elsewhere
         if prompts:
             self._join(turn, prompts)
         elif assumed := self._assumed_prompts():

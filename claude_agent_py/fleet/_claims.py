@@ -5,7 +5,7 @@ write raises `LostError` and changes nothing.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
@@ -14,11 +14,13 @@ from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, upda
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
-from claude_agent_py.fleet._tables import agents, interactions, runs, sessions, workers
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.wire.base import JSONObject
 
 OVERDUE: Final = "the prompt was not answered in time"
+RESULT_EVENTS: Final = 50
+"""Among how many of a run's last messages its result is looked for."""
 
 
 class LostError(Exception):
@@ -49,23 +51,26 @@ def register(connection: Connection, row: Mapping[str, object], lease: float, kn
     lock(connection)
     now = server_time(connection)
     times = {"started_at": now, "expires_at": now + lease}
-    # The row exists if an earlier call committed but its connection broke.
-    connection.execute(delete(workers).where(workers.c.id == row["id"]))
+    # The rows exist if an earlier call committed but its connection broke.
+    _delete_workers(connection, [str(row["id"])])
     connection.execute(insert(workers).values(**row, **times))
+    for agent in known:
+        connection.execute(insert(abilities).values(worker=row["id"], agent=agent.name, version=agent.version))
     register_agents(connection, now, known)
 
 
 def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
-    """Store agents by name and version. Processes that do not register them read their timeouts from the table."""
-    query = select(agents.c.name, agents.c.version, agents.c.timeout)
-    stored = {(name, version): timeout for name, version, timeout in connection.execute(query)}
+    """Store agents by name and version. Processes that do not register them read their settings from the table."""
+    stored = {(row["name"], row["version"]): row for row in connection.execute(select(agents)).mappings()}
     for agent in known:
-        if (agent.name, agent.version) not in stored:
-            row = {"name": agent.name, "version": agent.version, "timeout": agent.timeout}
-            connection.execute(insert(agents).values(**row, registered_at=now))
-        elif stored[agent.name, agent.version] != agent.timeout:
+        row = stored.get((agent.name, agent.version))
+        settings = {"timeout": agent.timeout, "after_failure": agent.after_failure}
+        if row is None:
+            new = {"name": agent.name, "version": agent.version, "registered_at": now, **settings}
+            connection.execute(insert(agents).values(new))
+        elif any(row[name] != value for name, value in settings.items()):
             change = update(agents).where(agents.c.name == agent.name, agents.c.version == agent.version)
-            connection.execute(change.values(timeout=agent.timeout))
+            connection.execute(change.values(settings))
 
 
 def extend_lease(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
@@ -77,7 +82,12 @@ def extend_lease(connection: Connection, worker: str, lease: float, memory_used:
 
 
 def unregister(connection: Connection, worker: str) -> None:
-    connection.execute(delete(workers).where(workers.c.id == worker))
+    _delete_workers(connection, [worker])
+
+
+def _delete_workers(connection: Connection, ids: Sequence[str]) -> None:
+    connection.execute(delete(workers).where(workers.c.id.in_(ids)))
+    connection.execute(delete(abilities).where(abilities.c.worker.in_(ids)))
 
 
 def load_wanted(connection: Connection, worker: str) -> dict[str, tuple[int, str | None]]:
@@ -113,7 +123,7 @@ def reap(connection: Connection, max_crashes: int) -> list[str]:
     for session in list(connection.execute(lost).scalars()):
         _free_session(connection, session, now, max_crashes)
     if dead:
-        connection.execute(delete(workers).where(workers.c.id.in_(dead)))
+        _delete_workers(connection, dead)
     _fail_overdue(connection, now)
     delete_old_turns(connection)
     return dead
@@ -131,25 +141,43 @@ def _free_session(connection: Connection, session: str, now: float, max_crashes:
     _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
     if run["crashes"] >= max_crashes:
         reason = f"{run['crashes'] + 1} workers died while running it"
-        _fail_session(connection, session, run["number"], now, {"error": "WorkerDied", "reason": reason})
+        _fail_run(connection, row, run["number"], now, {"error": "WorkerDied", "reason": reason})
         return
     _rows.withdraw_questions(connection, session, now)
     _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
 
 
 def _fail_overdue(connection: Connection, now: float) -> None:
+    # A worker that runs a prompt watches its deadline itself.
+    nobody_watches = or_(sessions.c.state.in_(("queued", "waiting")), runs.c.state == "queued")
     late = select(runs.c.session, runs.c.number).join(sessions, sessions.c.id == runs.c.session)
-    late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, sessions.c.state.in_(("queued", "waiting")))
-    for session, number in connection.execute(late).all():
-        _rows.withdraw_questions(connection, session, now)
-        _fail_session(connection, session, number, now, {"error": "RunTimeoutError", "reason": OVERDUE})
+    late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, nobody_watches)
+    for session, number in connection.execute(late.order_by(runs.c.number)).all():
+        row = _rows.lock_session(connection, session)
+        _fail_run(connection, row, number, now, {"error": "RunTimeoutError", "reason": OVERDUE})
 
 
-def _fail_session(connection: Connection, session: str, number: int, now: float, result: Mapping[str, Any]) -> None:
-    """Fail a run and its session, which becomes a dead letter."""
-    _rows.end_run(connection, session, number, now, "failed", result)
+def _fail_run(connection: Connection, session: RowMapping, number: int, now: float, result: Mapping[str, Any]) -> None:
+    """Fail a run. The prompts behind it run, or fail too. The session becomes a dead letter if none is left."""
+    name = session["id"]
+    current = _rows.find_current_run(connection, name)
+    _rows.end_run(connection, name, number, now, "failed", result)
     reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
-    _rows.set_state(connection, session, number, now, "failed", reason=reason, **_rows.RELEASED)
+    query = select(agents.c.after_failure).where(agents.c.name == session["agent"])
+    if connection.scalar(query.where(agents.c.version == session["version"])) == "fail":
+        is_behind = (runs.c.session == name, runs.c.number > number, runs.c.state.in_(_rows.OPEN))
+        behind = select(runs.c.number).where(*is_behind).order_by(runs.c.number)
+        failure = {"error": _rows.EARLIER_FAILED, "reason": f"prompt {number} failed: {reason}"}
+        for later in connection.execute(behind).scalars().all():
+            _rows.end_run(connection, name, later, now, "failed", failure)
+    # A prompt behind the current one failed, because its time was over.
+    if current is not None and current["number"] != number:
+        return
+    _rows.withdraw_questions(connection, name, now)
+    if _rows.find_current_run(connection, name) is not None:
+        _rows.queue_next_run(connection, name, number, now)
+    else:
+        _rows.set_state(connection, name, number, now, "failed", reason=reason, **_rows.RELEASED)
 
 
 # Claiming -------------------------------------------------------------------------------------------------------------
@@ -236,6 +264,14 @@ def load_answered_requests(connection: Connection, claim: Claim) -> list[JSONObj
     return [json.loads(request) for request in found]
 
 
+def find_result(connection: Connection, claim: Claim) -> JSONObject | None:
+    """Return the last result that an earlier process reported for the prompt; None if it is not among the events."""
+    mine = (events.c.session == claim.id, events.c.run == claim.run["number"], events.c.kind == "message")
+    query = select(events.c.data).where(*mine).order_by(events.c.number.desc()).limit(RESULT_EVENTS)
+    messages: Iterator[JSONObject] = map(json.loads, connection.execute(query).scalars())
+    return next((message for message in messages if message["type"] == "result"), None)
+
+
 def find_settled_question(connection: Connection, interaction: str) -> RowMapping | None:
     """Return a question if it was answered or withdrawn, or None."""
     query = select(interactions).where(interactions.c.id == interaction, interactions.c.state != "pending")
@@ -283,9 +319,10 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
         _rows.end_run(connection, claim.id, number, now, state, result)
         _rows.queue_next_run(connection, claim.id, number, now)
     elif kind == "failed":
-        _fail_session(connection, claim.id, number, now, result)
+        _fail_run(connection, row, number, now, result)
     elif kind == "later":
-        _rows.change_run(connection, claim.id, number, attempts=claim.run["attempts"] + 1, uuid=str(uuid4()))
+        attempts = claim.run["attempts"] + int(outcome["is_attempt"])
+        _rows.change_run(connection, claim.id, number, attempts=attempts, uuid=str(uuid4()))
         later = {"queued_at": now, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
         _rows.set_state(connection, claim.id, number, now, "queued", **later, **_rows.RELEASED)
     else:

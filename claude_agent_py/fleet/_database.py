@@ -18,7 +18,7 @@ from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import anyio
-from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, make_url, select, text, update
+from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text, update
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -230,9 +230,11 @@ class Database:
             if found is None:
                 connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
             elif found < tables.VERSION:
-                for table, column in tables.ADDED:
-                    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
-                connection.execute(update(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
+                for version, table, column in tables.ADDED:
+                    if version > found:
+                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
+                identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
+                connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
             elif found > tables.VERSION:
                 raise FleetError(
                     f"the fleet's tables must have version {tables.VERSION} or older, not {found}; "

@@ -292,7 +292,7 @@ class Execution:
             status = await self._find_prompt(options)
         self._had_prompt = status.has_prompt
         if status.answer is not None:
-            return self._build_done({"text": status.answer, "is_recovered": True})
+            return self._build_done(await self._recover_result(status.answer))
         async with self._open_client(options.replace(**await self._build_start_options(status))) as client:
             try:
                 outcome = await self._get_outcome(client, status)
@@ -301,6 +301,16 @@ class Execution:
         if outcome["kind"] in ("done", "failed", "interrupted"):
             await pack_workspace(self.database, self.claim, self.agent.workspace, self._folder.path)
         return outcome
+
+    async def _recover_result(self, answer: str) -> JSONObject:
+        """Return the result of a turn whose worker died after it."""
+        result: JSONObject = {"text": answer, "is_recovered": True}
+        found = await self.database.read(_claims.find_result, self.claim)
+        if found is not None:
+            names = {"num_turns": "num_turns", "cost_usd": "total_cost_usd", "usage": "usage"}
+            result |= {name: found[key] for name, key in names.items() if key in found}
+            result["output"] = found.get("structured_output")
+        return result
 
     async def _find_prompt(self, options: ClientOptions) -> PromptStatus:
         """Find the prompt in the store. If it is not there, import this machine's session and look again."""
@@ -411,9 +421,9 @@ class Execution:
         with anyio.move_on_after(None if deadline is None else max(0.0, deadline - time.time())):
             self._current_run = client.resumed_run
             if self._current_run is not None:
-                result = await self._current_run.result()
-                if run["uuid"] in result.prompts:
-                    return self._build_outcome(result)
+                # A session answers one prompt at a time, so the turn is of this prompt. Its result may name another
+                # uuid: that of the prompt with which an earlier worker resumed the turn.
+                return self._build_outcome(await self._current_run.result())
             uuid = run["uuid"]
             if status.has_prompt:
                 # The prompt was sent before but got no answer. The CLI ignores a uuid it has seen, so send a new one.
@@ -458,10 +468,12 @@ class Execution:
             # The CLI found the prompt in the local transcript, but the store did not have it. Look again.
             return {"kind": "released"}
         if isinstance(error, RateLimitedError) and error.resets_at is not None:
-            return {"kind": "later", "pause": retry.pause_after(error, number), "reason": failure["reason"]}
+            pause = retry.pause_after(error, number)
+            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": False}
         if number < retry.attempts and _is_transient(error, retry.is_retryable):
             transient = error if isinstance(error, RunFailed) else ConnectionClosedError(str(error))
-            return {"kind": "later", "pause": retry.pause_after(transient, number), "reason": failure["reason"]}
+            pause = retry.pause_after(transient, number)
+            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": True}
         if not isinstance(error, ClaudeAgentError):
             logger.error("session %s of the fleet failed", self.claim.id, exc_info=error)
         return {"kind": "failed", "result": failure}

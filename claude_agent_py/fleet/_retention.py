@@ -1,14 +1,14 @@
 """Delete old sessions with all their rows, old workflows of DBOS, and schedules."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
 from anyio import to_thread
 from dbos import DBOSClient, DBOSPortableJSONSerializer
-from sqlalchemy import Connection, delete, inspect, or_, select
+from sqlalchemy import Connection, delete, insert, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.errors import StoreError
@@ -21,6 +21,7 @@ from claude_agent_py.fleet._tables import (
     archives,
     events,
     interactions,
+    leftovers,
     runs,
     sessions,
     workers,
@@ -58,22 +59,41 @@ async def prune(
     pruned: list[Pruned] = []
     while batch := await database.write(prune_sessions, seconds, machine):
         pruned += batch
-        for session in batch:
-            await _delete_conversation(store, session)
+        await _delete_conversations(database, store)
+    await _delete_conversations(database, store)
     await _run_in_thread(prune_workflows, database, seconds)
     return pruned
 
 
-async def _delete_conversation(store: SessionStore | None, session: Pruned) -> None:
-    """Delete a conversation from the store, if the store supports that. A failure is logged."""
-    if store is None or not implements(store, "delete"):
+async def _delete_conversations(database: Database, store: SessionStore | None) -> None:
+    """Delete the conversations of deleted sessions from the store, if one is given and it supports that.
+
+    A conversation that cannot be deleted is logged, and left for the next time.
+    """
+    if store is None:
         return
-    try:
-        await store.delete(store_key(session.cli_session))  # type: ignore[attr-defined]
-    except StoreError as error:
-        logger.warning(
-            "the conversation %s of session %s could not be deleted: %s", session.cli_session, session.id, error
-        )
+    can_delete = implements(store, "delete")
+    after = ""
+    while found := await database.read(_load_leftovers, after):
+        after = found[-1]
+        done = []
+        for conversation in found:
+            try:
+                if can_delete:
+                    await store.delete(store_key(conversation))  # type: ignore[attr-defined]
+                done.append(conversation)
+            except StoreError as error:
+                logger.warning("the conversation %s could not be deleted yet: %s", conversation, error)
+        await database.write(_forget_leftovers, done)
+
+
+def _load_leftovers(connection: Connection, after: str) -> Sequence[str]:
+    query = select(leftovers.c.conversation).where(leftovers.c.conversation > after)
+    return connection.execute(query.order_by(leftovers.c.conversation).limit(BATCH)).scalars().all()
+
+
+def _forget_leftovers(connection: Connection, conversations: Sequence[str]) -> None:
+    connection.execute(delete(leftovers).where(leftovers.c.conversation.in_(conversations)))
 
 
 def prune_sessions(connection: Connection, seconds: float, machine: str | None) -> list[Pruned]:
@@ -89,6 +109,8 @@ def prune_sessions(connection: Connection, seconds: float, machine: str | None) 
         old = old.where(or_(sessions.c.machine.is_(None), sessions.c.machine == machine, has_no_worker))
     oldest = old.order_by(sessions.c.updated_at).limit(BATCH)
     found = [Pruned(*row) for row in connection.execute(oldest.with_for_update(skip_locked=True))]
+    if found:
+        connection.execute(insert(leftovers), [{"conversation": session.cli_session} for session in found])
     ids = [session.id for session in found]
     for table in (events, interactions, runs, archives):
         connection.execute(delete(table).where(table.c.session.in_(ids)))

@@ -2,18 +2,20 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._database import lock, server_time
-from claude_agent_py.fleet._tables import agents, events, interactions, runs, sessions, workers
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that has not ended."""
+EARLIER_FAILED: Final = "EarlierPromptFailed"
+"""The error of a prompt that failed because one before it did."""
 RELEASED: Mapping[str, Any] = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
 """The changes to a session's row when its worker releases it."""
 
@@ -113,11 +115,17 @@ def start(connection: Connection, new: NewSession, prompt: object, timeout: floa
 
 
 def _find_version(connection: Connection, agent: str, wanted: str | None) -> str:
-    """Return the requested version, or the version that was registered last. Raises OptionsError."""
+    """Return the requested version, or the last registered one, preferring those that a worker runs.
+
+    Raises:
+        OptionsError: No process has registered it.
+    """
     query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc())
     if wanted is not None:
         query = query.where(agents.c.version == wanted)
-    version: str | None = connection.scalar(query.limit(1))
+    known: Sequence[str] = connection.execute(query).scalars().all()
+    run_now = _find_abilities(connection)
+    version = next((version for version in known if (agent, version) in run_now), next(iter(known), None))
     if version is None:
         message = f"no worker has registered an agent {agent!r}"
         if wanted is not None:
@@ -141,6 +149,13 @@ def send(connection: Connection, session: str, prompt: object, timeout: float | 
     if row["state"] == "cancelled":
         raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)
     return _add_run(connection, row, server_time(connection), prompt, timeout, key)
+
+
+def _find_abilities(connection: Connection) -> frozenset[tuple[str, str]]:
+    """Return the agents that a live worker takes sessions of, by name and version."""
+    query = select(abilities.c.agent, abilities.c.version).join(workers, workers.c.id == abilities.c.worker)
+    is_able = (workers.c.expires_at > server_time(connection), workers.c.is_draining == 0)
+    return frozenset((agent, version) for agent, version in connection.execute(query.where(*is_able).distinct()))
 
 
 def _add_run(
@@ -181,7 +196,9 @@ def interrupt(connection: Connection, session: str) -> bool:
     now = server_time(connection)
     run = find_current_run(connection, session)
     if row["state"] == "running":
-        change_session(connection, session, wanted="interrupt")
+        # To cancel interrupts too, and for good.
+        if row["wanted"] != "cancel":
+            change_session(connection, session, wanted="interrupt")
         return True
     if run is None or row["state"] not in ("queued", "waiting"):
         return False
@@ -202,7 +219,7 @@ def cancel(connection: Connection, session: str, reason: str) -> bool:
     """Cancel a session permanently. Return False if it was cancelled before."""
     row = lock_session(connection, session)
     now = server_time(connection)
-    if row["state"] == "cancelled":
+    if row["state"] == "cancelled" or row["wanted"] == "cancel":
         return False
     if row["state"] == "running":
         change_session(connection, session, wanted="cancel", reason=reason)
@@ -228,7 +245,7 @@ def withdraw_questions(connection: Connection, session: str, at: float) -> None:
 
 
 def retry(connection: Connection, session: str) -> int:
-    """Queue the last prompt of a dead letter again, and return its number.
+    """Queue the prompt that failed again, and those that failed with it, and return its number.
 
     Raises:
         FleetError: The session has not failed.
@@ -237,12 +254,15 @@ def retry(connection: Connection, session: str) -> int:
     now = server_time(connection)
     if row["state"] != "failed":
         raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
-    failed = select(runs).where(runs.c.session == session, runs.c.state == "failed")
-    run = connection.execute(failed.order_by(runs.c.number.desc()).limit(1)).mappings().one()
-    number = int(run["number"])
-    deadline = None if run["timeout"] is None else now + run["timeout"]
-    fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
-    change_run(connection, session, number, deadline=deadline, **fresh)
+    failed = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
+    number = 0
+    for run in connection.execute(failed).mappings():
+        number = int(run["number"])
+        deadline = None if run["timeout"] is None else now + run["timeout"]
+        fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
+        change_run(connection, session, number, deadline=deadline, **fresh)
+        if json.loads(run["result"])["error"] != EARLIER_FAILED:
+            break
     set_state(connection, session, number, now, "queued", queued_at=now, not_before=0.0, reason=None)
     return number
 
@@ -293,10 +313,29 @@ def list_questions(connection: Connection, session: str | None) -> list[dict[str
 # Queries --------------------------------------------------------------------------------------------------------------
 
 
-def _build_info(row: RowMapping) -> FleetSessionInfo:
+def _build_info(row: RowMapping, **changes: Any) -> FleetSessionInfo:
     names = FleetSessionInfo.__dataclass_fields__
     known = {name: row[name] for name in names if name in row}
-    return FleetSessionInfo(**known, cli_session_id=row["cli_session"])
+    return FleetSessionInfo(**{**known, "cli_session_id": row["cli_session"], **changes})
+
+
+def _build_infos(connection: Connection, rows: Sequence[RowMapping]) -> list[FleetSessionInfo]:
+    """Return sessions. Those that no worker can run say so."""
+    run_now: frozenset[tuple[str, str]] | None = None
+    infos = []
+    for row in rows:
+        changes = {}
+        if row["state"] == "queued" and not row["reason"]:
+            run_now = _find_abilities(connection) if run_now is None else run_now
+            if (row["agent"], row["version"]) not in run_now:
+                changes["reason"] = f"no live worker has the agent {row['agent']!r} of version {row['version']!r}"
+        infos.append(_build_info(row, **changes))
+    return infos
+
+
+def describe_session(connection: Connection, session: str) -> FleetSessionInfo:
+    """Return a session, and why it cannot run. Raises FleetError if it does not exist."""
+    return _build_infos(connection, [_load_session(connection, session, select(sessions))])[0]
 
 
 def load_info(connection: Connection, session: str) -> FleetSessionInfo:
@@ -312,7 +351,7 @@ def list_sessions(
     for column, value in ((sessions.c.state, state), (sessions.c.agent, agent), (sessions.c.tenant, tenant)):
         if value is not None:
             query = query.where(column == value)
-    return [_build_info(row) for row in connection.execute(query).mappings()]
+    return _build_infos(connection, connection.execute(query).mappings().all())
 
 
 def load_outcome(connection: Connection, session: str, number: int | None) -> FleetOutcome:

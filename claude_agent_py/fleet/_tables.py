@@ -7,15 +7,15 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-VERSION: Final = 2
+VERSION: Final = 3
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
 """The schema of DBOS's tables in PostgreSQL."""
 DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
 """The names of the fleet's workflows in DBOS."""
 
-ADDED: Final = (("fleet_meta", "identity"), ("fleet_sessions", "workspace"))
-"""The columns of type TEXT that version 1 lacks."""
+ADDED: Final = ((2, "fleet_meta", "identity"), (2, "fleet_sessions", "workspace"), (3, "fleet_agents", "after_failure"))
+"""The columns of type TEXT that tables of an older version lack, and the version that brought them."""
 
 metadata: Final = MetaData()
 
@@ -131,12 +131,23 @@ workers: Final = Table(
     Column("expires_at", Float, nullable=False),
 )
 
+abilities: Final = Table(
+    "fleet_abilities",
+    metadata,
+    # An agent that a worker runs.
+    Column("worker", Text, primary_key=True),
+    Column("agent", Text, primary_key=True),
+    Column("version", Text, primary_key=True),
+)
+
 agents: Final = Table(
     "fleet_agents",
     metadata,
     Column("name", Text, primary_key=True),
     Column("version", Text, primary_key=True),
     Column("timeout", Float),
+    # What happens to the prompts behind one that failed.
+    Column("after_failure", Text),
     Column("registered_at", Float, nullable=False),
 )
 
@@ -148,6 +159,13 @@ tenants: Final = Table(
     Column("weight", Float, nullable=False),
     # The virtual time of the last turn; see `_fair_queue`.
     Column("began", Float),
+)
+
+leftovers: Final = Table(
+    "fleet_leftovers",
+    metadata,
+    # A conversation of a deleted session, until the store has deleted it too.
+    Column("conversation", Text, primary_key=True),
 )
 
 archives: Final = Table(

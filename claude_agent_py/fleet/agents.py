@@ -1,7 +1,7 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.runs.prompts import check_prompt
@@ -10,6 +10,9 @@ from claude_agent_py.fleet.workspaces import Copy, Workspace
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.wire.base import dump
+
+AfterFailure: TypeAlias = Literal["run", "fail"]
+"""What happens to the prompts behind one that failed: they run, or they fail too."""
 
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""
@@ -26,6 +29,7 @@ class FleetAgent:
     until: Until = "result"
     patience: float = 5.0
     timeout: float | None = None
+    after_failure: AfterFailure = "run"
     limit: int | None = None
     weight: float = 1.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
@@ -41,6 +45,8 @@ class FleetAgent:
         for option, value in (("weight", self.weight), ("limit", self.limit), ("timeout", self.timeout)):
             if value is not None and value <= 0:
                 raise OptionsError("must be more than 0", option=option)
+        if self.after_failure not in ("run", "fail"):
+            raise OptionsError(f"must be 'run' or 'fail', not {self.after_failure!r}", option="after_failure")
         if self.patience < 0:
             raise OptionsError("must not be negative", option="patience")
 

@@ -11,7 +11,7 @@ import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import INSTALL, FleetSettings, read_seconds
-from claude_agent_py.fleet.agents import FleetAgent, check_session_id, check_timeout, prompt_as_json
+from claude_agent_py.fleet.agents import AfterFailure, FleetAgent, check_session_id, check_timeout, prompt_as_json
 from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
@@ -73,6 +73,7 @@ class Fleet(FleetSettings):
         until: "Until" = "result",
         patience: float = 5.0,
         timeout: float | None = None,
+        after_failure: AfterFailure = "run",
         limit: int | None = None,
         weight: float = 1.0,
         retry: RetryPolicy | None = None,
@@ -89,6 +90,8 @@ class Fleet(FleetSettings):
             until: `result` or `idle`, as in `Client.query`.
             patience: Seconds that a process waits for the answer to a question before it ends.
             timeout: Seconds within which a prompt has to be answered, including waiting.
+            after_failure: What happens to the prompts that wait behind one that fails for good: `run`, as if they had
+                been sent after it, or `fail`, with its reason.
             limit: How many sessions of the agent may run concurrently, on all workers.
             weight: The agent's share of the workers among agents with queued sessions.
             retry: When to retry after an error. A rate limit with a known reset time is always waited for.
@@ -107,6 +110,7 @@ class Fleet(FleetSettings):
             until=until,
             patience=patience,
             timeout=timeout,
+            after_failure=after_failure,
             limit=limit,
             weight=weight,
             retry=retry or RetryPolicy(),
@@ -182,7 +186,8 @@ class Fleet(FleetSettings):
             agent: The name of an agent that this process or a worker has registered.
             prompt: The first prompt: text, or content blocks.
             id: Any text of up to 200 characters; None generates an id.
-            version: The version of the agent; None means the version that was registered last.
+            version: The version of the agent; None means the last registered one that a live worker runs, or the last
+                registered one if none does.
             tenant: The owner of the session. Tenants get equal shares of the workers unless `tenant` sets weights.
             priority: Sessions with a higher priority run first, across all tenants.
             timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.
@@ -278,8 +283,8 @@ class Fleet(FleetSettings):
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
         This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
-        `Fleet` has a store that can delete, and equally old workflows of DBOS. Workspaces stay on their machines. The
-        id of a deleted session may be used again.
+        `Fleet` has a store that can delete (if not, another one does later), and equally old workflows of DBOS.
+        Workspaces stay on their machines. The id of a deleted session may be used again.
 
         Args:
             older_than: The time since the last change of a session: seconds, or a timedelta.

@@ -34,7 +34,8 @@ class FleetOutcome(_Record):
     output: Any = None
     """The structured output, as plain JSON."""
     error: str = ""
-    """The name of the error's class, such as `MaxTurnsError`; empty on success."""
+    """The name of the error's class, such as `MaxTurnsError`; empty on success. `WorkerDied`: too many workers died
+    while running it; `EarlierPromptFailed`: it waited behind a prompt that failed."""
     reason: str = ""
     """Why the prompt failed."""
     prompt_uuid: str = ""
@@ -51,7 +52,7 @@ class FleetOutcome(_Record):
     is_recovered: bool = False
     """Whether the answer was read from the session store because the worker that got it died."""
     attempts: int = 0
-    """How many earlier attempts failed."""
+    """How many earlier attempts failed. Waiting for the reset of a rate limit is none."""
     crashes: int = 0
     """How many workers died while running it."""
     started_at: float | None = None
@@ -84,7 +85,7 @@ class FleetSessionInfo(_Record):
     cli_session_id: str = ""
     """The id of the conversation, for `resume` and the session store."""
     reason: str | None = None
-    """Why it is `failed` or `cancelled`, or waits for `not_before`."""
+    """Why it is `failed` or `cancelled`, waits for `not_before`, or is `queued` although no worker can run it."""
     created_at: float = 0.0
     updated_at: float = 0.0
 

@@ -39,7 +39,7 @@ class FleetSession:
 
     async def info(self) -> FleetSessionInfo:
         """Return the current state of the session. Raises FleetError if it does not exist."""
-        return await self._database.read(_rows.load_info, self.id)
+        return await self._database.read(_rows.describe_session, self.id)
 
     async def send(
         self, prompt: str | Sequence[object], *, timeout: float | None = None, key: str | None = None
@@ -162,7 +162,7 @@ class FleetSession:
         return await self._change(_rows.cancel, self.id, reason)
 
     async def retry(self) -> int:
-        """Send the prompt of a failed session again, and return its number.
+        """Send the prompt of a failed session again, with those that failed with it, and return its number.
 
         Raises:
             FleetError: The session has not failed.

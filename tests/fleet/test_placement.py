@@ -241,6 +241,32 @@ async def test_memory_bounds_what_a_worker_takes(hold: Hold) -> None:
 
 
 @on_asyncio
+async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tmp_path: Path, any_url: str) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    options = ClientOptions(cli_path=program, cwd=tmp_path)
+    fleets = {version: Fleet(any_url, store=MemoryStore(), poll=0.1) for version in ("1", "2")}
+    for version, fleet in fleets.items():
+        fleet.agent("one", options, version=version)
+    async with Fleet(any_url) as outside:
+        for version in ("1", "2"):
+            async with fleets[version].worker():
+                await fleets[version].drain()
+        left = await outside.start("one", "hi")
+        why = f"no live worker has the agent 'one' of version '{(await left.info()).version}'"
+        assert ((await left.info()).version, (await left.info()).reason) == ("2", why)
+        async with fleets["1"].worker():
+            session = await outside.start("one", "hi")
+            assert (await session.info()).version == "1"
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+            assert {info.id: info.reason for info in await outside.list()} == {left.id: why, session.id: None}
+        async with fleets["2"].worker():
+            assert (await left.result(timeout=PATIENCE)).text == "ok"
+            assert (await left.info()).reason is None
+    for fleet in fleets.values():
+        fleet.close()
+
+
+@on_asyncio
 async def test_versions_live_side_by_side(hold: Hold) -> None:
     held = hold(is_open=True)
     old = await held.fleet.start("one", "hi")

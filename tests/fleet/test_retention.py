@@ -11,7 +11,7 @@ from fleets import PATIENCE, any_url as any_url, until
 from sqlalchemy import text, update
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.errors import FleetError, OptionsError, StoreError
 from claude_agent_py.fleet import Copy, Fleet, _retention, _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
@@ -98,3 +98,31 @@ async def test_a_worker_deletes_what_is_older_than_the_retention(tmp_path: Path)
         assert await store.load(said) is None
         assert await store.load(kept) is not None  # type: ignore[arg-type]
     fleet.close()
+
+
+class Locked(SQLiteStore):
+    """A store that deletes nothing until it is opened."""
+
+    is_open = False
+
+    async def delete(self, key: Any) -> None:
+        if not self.is_open:
+            raise StoreError("locked")
+        await super().delete(key)
+
+
+async def test_a_conversation_that_could_not_be_deleted_is_deleted_the_next_time(tmp_path: Path, any_url: str) -> None:
+    store = Locked(tmp_path / "store.db")
+    async with Fleet(any_url, store=store) as fleet, Fleet(any_url) as without_store:
+        fleet.agent("one")
+        keys: list[Any] = []
+        for pruner in (fleet, without_store):
+            session = await fleet.start("one", "hi", id="same")
+            await session.cancel()
+            keys.append({"project_key": "fleet", "session_id": (await session.info()).cli_session_id})
+            await store.append(keys[-1], [{"type": "user", "uuid": str(uuid4())}])
+            assert await pruner.prune(0) == 1
+        assert [await store.load(key) is None for key in keys] == [False, False]
+        store.is_open = True
+        assert await fleet.prune(0) == 0
+        assert [await store.load(key) is None for key in keys] == [True, True]

@@ -37,6 +37,18 @@ def test_prompts_without_a_run_go_to_the_heir() -> None:
     assert turns.open_runs == (known,)
 
 
+def test_a_turn_without_names_is_that_of_the_prompt_that_the_cli_started() -> None:
+    """So the CLI resumes a turn that was cut off once more after it had been resumed."""
+    turns, heir, known = router("p1")
+    lifecycle = {"type": "command_lifecycle", "command_uuid": "p0", "session_id": "s", "uuid": "u"}
+    assert route(turns, lifecycle | {"state": "started"}) == ((), ())
+    assert route(turns, INIT) == ((heir,), (TurnResumed(heir, ("p0",), ("p0",)),))
+    runs, said = route(turns, frames.result("done", origin=None))
+    assert runs == (heir,)
+    assert [(type(one), one.run, one.reason) for one in said] == [(RunEnded, heir, "result")]
+    assert turns.open_runs == (known,)
+
+
 def test_prompts_with_a_run_go_to_it() -> None:
     turns, heir, known = router("p1")
     runs, said = route(turns, INIT | {"user_message_uuids": ["p1"]})

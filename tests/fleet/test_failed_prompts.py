@@ -1,0 +1,104 @@
+"""What becomes of the prompts behind one that failed, and of requests that cross."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, any_url as any_url, until_state
+
+from claude_agent_py import ClientOptions, RetryPolicy
+from claude_agent_py.errors import FleetRunError, OptionsError
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+class Picky:
+    """A model that refuses prompts with `bad` in them until it is mended."""
+
+    is_mended = False
+
+    def __call__(self, request: Any) -> Any:
+        prompt = request.last_user_text.splitlines()[-1]
+        return Failure(400, "bad prompt") if prompt == "bad" and not self.is_mended else f"to {prompt}"
+
+
+@pytest.mark.real_cli
+async def test_prompts_behind_a_failed_one_run(tmp_path: Path, any_url: str) -> None:
+    with ScriptedModel(Picky()) as model:
+        async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+            fleet.agent("one", model.options(), retry=RetryPolicy(attempts=1))
+            session = await fleet.start("one", "bad")
+            assert await session.send("good") == 2
+            async with fleet.worker(folder=tmp_path / "ws"):
+                with pytest.raises(FleetRunError, match="InvalidRequestError"):
+                    await session.result(1, timeout=PATIENCE)
+                assert (await session.result(2, timeout=PATIENCE)).text == "to good"
+                assert (await session.info()).state == "idle"
+
+
+@pytest.mark.real_cli
+async def test_prompts_behind_a_failed_one_fail_with_it_and_are_tried_again_with_it(
+    tmp_path: Path, any_url: str
+) -> None:
+    picky = Picky()
+    with ScriptedModel(picky) as model:
+        async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+            fleet.agent("one", model.options(), retry=RetryPolicy(attempts=1), after_failure="fail")
+            session = await fleet.start("one", "good")
+            assert [await session.send("bad"), await session.send("better")] == [2, 3]
+            async with fleet.worker(folder=tmp_path / "ws"):
+                reason = "EarlierPromptFailed: prompt 2 failed: InvalidRequestError: .*bad prompt"
+                with pytest.raises(FleetRunError, match=reason):
+                    await session.result(3, timeout=PATIENCE)
+                info = await session.info()
+                assert (info.state, str(info.reason)[:19]) == ("failed", "InvalidRequestError")
+                picky.is_mended = True
+                assert await session.retry() == 2
+                texts = [(await session.result(number, timeout=PATIENCE)).text for number in (1, 2, 3)]
+                assert texts == ["to good", "to bad", "to better"]
+
+
+async def test_what_may_follow_a_failure(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="after_failure: must be 'run' or 'fail', not 'stop'"):
+        Fleet(f"sqlite:///{tmp_path / 'fleet.db'}").agent("one", after_failure="stop")  # type: ignore[arg-type]
+
+
+def held(folder: Path, url: str, **more: Any) -> tuple[Fleet, Gate]:
+    """Return a fleet whose processes answer when the gate opens."""
+    gate = Gate()
+    program = FakeCLI(steps.wait_gate(gate), steps.turn("ok")).install(folder / "cli")
+    fleet = Fleet(url, store=MemoryStore(), **more)
+    fleet.agent("one", ClientOptions(cli_path=program, cwd=folder))
+    return fleet, gate
+
+
+async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Path, any_url: str) -> None:
+    fleet, gate = held(tmp_path, any_url, poll=0.1, lease=1.0)
+    async with fleet, fleet.worker():
+        session = await fleet.start("one", "first")
+        await until_state(session, "running")
+        number = await session.send("second", timeout=0.2)
+        with pytest.raises(FleetRunError, match="RunTimeoutError: the prompt was not answered in time"):
+            await session.result(number, timeout=PATIENCE)
+        assert (await session.info()).state == "running"
+        gate.open()
+        assert (await session.result(1, timeout=PATIENCE)).text == "ok"
+        assert (await session.info()).state == "idle"
+
+
+async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, any_url: str) -> None:
+    fleet, _ = held(tmp_path, any_url, poll=PATIENCE)
+    async with fleet, Fleet(any_url) as outside, fleet.worker() as worker:
+        session = await fleet.start("one", "first")
+        await until_state(session, "running")
+        other = outside.session(session.id)  # the worker does not hear of its requests
+        assert await other.cancel("no longer needed")
+        assert await other.interrupt()
+        assert not await other.cancel("a second time")
+        worker.wake()
+        with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):
+            await session.result(timeout=PATIENCE)
+        assert (await session.info()).state == "cancelled"
