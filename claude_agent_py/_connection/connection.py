@@ -64,10 +64,10 @@ from claude_agent_py._journal.events import (
 )
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE, RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.state import State, Step
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.tasks.intake import TRACKED
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.base import dump

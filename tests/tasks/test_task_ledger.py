@@ -7,7 +7,15 @@ from folding import Desk, child, kinds, level, shell_started, turn_over
 
 from claude_agent_py import TaskStatus
 from claude_agent_py._journal.tasks.outcome import Finding
-from claude_agent_py.tasks import EndedBy, Evidence, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TaskStatusChanged
+from claude_agent_py.tasks import (
+    EndedBy,
+    Evidence,
+    TaskFinished,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+    TaskStatusChanged,
+)
 from claude_agent_py.testing import frames
 
 
