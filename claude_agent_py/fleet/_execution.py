@@ -187,6 +187,8 @@ class Execution:
         self._client: Client | None = None
         self._current_run: Run | None = None
         self._had_prompt = False
+        self._has_connected = False
+        """Whether a process was ready for the prompt."""
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
         self._wants_interrupt = False
@@ -380,7 +382,7 @@ class Execution:
     async def _revoke_lease(self) -> None:
         """Revoke the store lease of the dead worker, so that the store refuses its late writes."""
         if implements(self._store, "acquire_lease"):
-            lease = await self._store.acquire_lease(store_key(self._cli_session), "the fleet", steal=True)
+            lease = await self._store.acquire_lease(store_key(self._cli_session), "the fleet")
             await self._store.release_lease(lease)
 
     @contextlib.asynccontextmanager
@@ -390,6 +392,7 @@ class Execution:
         recorder = Recorder(self.database, self.claim)
         try:
             await client.connect()
+            self._has_connected = True
             events = client.events()
             async with anyio.create_task_group() as group:
                 group.start_soon(recorder.follow, events)
@@ -462,6 +465,9 @@ class Execution:
         failure = self._build_result(**(result or {}), error=type(error).__name__, reason=str(error))
         retry = self.agent.retry
         number = self.claim.run["attempts"] + 1
+        if self._is_outage(error):
+            pause = retry.pause_after(ConnectionClosedError(str(error)), self.claim.run["claims"] + 1)
+            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": False}
         if isinstance(error, InterruptedRunError | PromptCancelledError) and self._wants_interrupt:
             return {"kind": "interrupted", "result": failure}
         if isinstance(error, PromptCancelledError) and not self._had_prompt:
@@ -477,6 +483,12 @@ class Execution:
         if not isinstance(error, ClaudeAgentError):
             logger.error("session %s of the fleet failed", self.claim.id, exc_info=error)
         return {"kind": "failed", "result": failure}
+
+    def _is_outage(self, error: Exception) -> bool:
+        """Return whether a database or the store did not answer, which says nothing about the prompt."""
+        if isinstance(error, StoreError | SessionLeasedError):
+            return not self._has_connected
+        return isinstance(error, FleetError) and error.is_retryable
 
 
 def _kill(client: Client) -> None:

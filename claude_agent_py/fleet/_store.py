@@ -6,7 +6,8 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
 import anyio
@@ -16,7 +17,7 @@ from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.stores.edits import import_session
-from claude_agent_py.sessions.stores.protocol import SessionKey, SessionStore, SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Lease, SessionKey, SessionStore, SessionStoreEntry
 
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
@@ -74,14 +75,24 @@ class FencedStore:
         self._has_more_calls = RepeatingEvent()
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
+        found = getattr(self._store, name)
+        return partial(self._take_lease, found) if name == "acquire_lease" else found
 
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
-        """Append once the worker certainly owns the session. Raises StaleLeaseError if it has lost the session."""
+    async def _take_lease(self, acquire: Callable[..., Awaitable[Lease]], key: SessionKey, holder: str) -> Lease:
+        """Acquire the lease, also from a process that could not release it: the claim says who writes the session."""
+        await self._wait_until_owned(key)
+        return await acquire(key, holder, steal=True)
+
+    async def _wait_until_owned(self, key: SessionKey) -> None:
+        """Wait until the worker certainly owns the session. Raises StaleLeaseError if it has lost the session."""
         while not self._is_lost() and not self._heartbeat.is_alive:  # noqa: ASYNC110 - waits for the next heartbeat
             await anyio.sleep(LOOK_SECONDS)
         if self._is_lost():
             raise StaleLeaseError("another worker has claimed the session", session_id=key["session_id"])
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append once the worker certainly owns the session. Raises StaleLeaseError if it has lost the session."""
+        await self._wait_until_owned(key)
         await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
         self._note_calls(entries)
 

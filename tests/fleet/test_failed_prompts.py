@@ -1,15 +1,15 @@
-"""What becomes of the prompts behind one that failed, and of requests that cross."""
+"""What makes a prompt fail and what does not, what becomes of the prompts behind it, and of requests that cross."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, until_state
+from fleets import PATIENCE, any_url as any_url, until, until_state
 
 from claude_agent_py import ClientOptions, RetryPolicy
-from claude_agent_py.errors import FleetRunError, OptionsError
-from claude_agent_py.fleet import Fleet
-from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
+from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -102,3 +102,50 @@ async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, any_url: st
         with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):
             await session.result(timeout=PATIENCE)
         assert (await session.info()).state == "cancelled"
+
+
+class Unreachable(MemoryStore):
+    """A store that cannot be reached for a while."""
+
+    is_away = False
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        if self.is_away:
+            raise StoreError("nobody answers")
+        return await super().load(key)
+
+
+async def test_an_outage_of_the_store_uses_up_no_attempts(tmp_path: Path, any_url: str) -> None:
+    store = Unreachable()
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+        retry = RetryPolicy(attempts=2, wait=0.1, max_wait=0.1)
+        fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=retry)
+        async with fleet.worker():
+            session = await fleet.start("one", "first")
+            await session.result(timeout=PATIENCE)
+            store.is_away = True
+            await session.send("second")
+
+            async def was_tried_often() -> bool:
+                found, _ = await fleet.database.read(_rows.load_events, session.id, 0, 500)
+                return sum(event.data == {"state": "running"} for event in found) > 4
+
+            await until(was_tried_often, "it is tried more often than attempts are allowed")
+            store.is_away = False
+            outcome = await session.result(timeout=PATIENCE)
+            assert (outcome.text, outcome.attempts) == ("ok", 0)
+
+
+async def test_the_claim_of_a_session_takes_its_lease(tmp_path: Path, any_url: str) -> None:
+    """A worker that lost the store could not release the lease, which outlives all attempts."""
+    store = MemoryStore()
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+        fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=RetryPolicy(attempts=2, wait=0.1))
+        session = await fleet.start("one", "hi")
+        key: SessionKey = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
+        await store.acquire_lease(key, "a worker of before", ttl=600)
+        async with fleet.worker():
+            outcome = await session.result(timeout=PATIENCE)
+        assert (outcome.text, outcome.attempts) == ("ok", 0)

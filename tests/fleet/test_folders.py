@@ -12,7 +12,7 @@ from sqlalchemy import text
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError
-from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet import Copy, Fleet, _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -148,13 +148,18 @@ async def test_a_folder_that_others_can_change_is_refused(tmp_path: Path, cli: P
         assert (await workspace_of(fleet, "pr-19")).is_relative_to(tmp_path / "given")
 
 
-async def test_a_database_of_the_first_version_gets_an_identity(any_url: str, tmp_path: Path, cli: Path) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_database_of_an_older_version_is_brought_up_to_date(
+    any_url: str, tmp_path: Path, cli: Path, version: int
+) -> None:
     async with Fleet(any_url) as fleet:
         await fleet.list()
-        engine = fleet.database.engine
-        with engine.begin() as connection:
-            connection.execute(text("UPDATE fleet_meta SET version = 1"))
-            connection.execute(text("ALTER TABLE fleet_meta DROP COLUMN identity"))
-            connection.execute(text("ALTER TABLE fleet_sessions DROP COLUMN workspace"))
+        identity = fleet.database.identity
+        with fleet.database.engine.begin() as connection:
+            connection.execute(text(f"UPDATE fleet_meta SET version = {version}"))
+            for added_in, table, column in _tables.ADDED:
+                if added_in > version:
+                    connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
     async with at_work(any_url, cli, tmp_path / "ws") as fleet:
         assert (await workspace_of(fleet, "pr-17")).exists()
+        assert (fleet.database.identity == identity) is (version == 2)
