@@ -6,7 +6,7 @@ workflow, and DBOS skips the finished step. DBOS also fires the schedules, each 
 DBOS allows one instance in a process, so a process can only have one worker, and none if the program uses DBOS itself.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -107,10 +107,11 @@ async def shut_down(worker: str) -> None:
     """Stop DBOS. Finishes even if it is cancelled."""
     global _executions, _fire
     _executions = {}
-    _fire = None
     with anyio.CancelScope(shield=True):
         await delete_queue(worker)
         await to_thread.run_sync(DBOS.destroy)
+    # Until then, a schedule may fire.
+    _fire = None
 
 
 def queue_name(worker: str) -> str:
@@ -172,6 +173,16 @@ async def apply_schedules(wanted: Mapping[str, Mapping[str, object]]) -> None:
         await to_thread.run_sync(make, schedules)
     except dbos_errors.DBOSException as error:
         raise OptionsError(str(error).removeprefix("DBOS Error: "), option="schedule") from error
+
+
+async def resume_schedules(live: Collection[str]) -> None:
+    """Resume the starts by schedules whose worker died before it had stored the session. A start may be repeated."""
+    found = await DBOS.list_workflows_async(
+        name=DBOS_WORKFLOWS[1], status="PENDING", load_input=False, load_output=False
+    )
+    for workflow in found:
+        if workflow.executor_id not in live:
+            await DBOS.resume_workflow_async(workflow.workflow_id)
 
 
 async def delete_queue(worker: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import anyio
+from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._base.event_loop import Wakeup, in_trio, run_file_work
@@ -21,7 +22,14 @@ from claude_agent_py.fleet._fair_queue import Claimant, has_work
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._store import Heartbeat
-from claude_agent_py.fleet._workflows import apply_schedules, delete_queue, execute, launch, shut_down
+from claude_agent_py.fleet._workflows import (
+    apply_schedules,
+    delete_queue,
+    execute,
+    launch,
+    resume_schedules,
+    shut_down,
+)
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.transport.memory import can_measure, read_size, tree_memory
 
@@ -210,6 +218,13 @@ class Worker:
         for dead in await self._database.write(_claims.reap, self._fleet.max_crashes, **self._brief):
             logger.warning("worker %s is dead; its sessions are queued again", dead)
             await delete_queue(dead)
+        try:
+            live = await self._database.read(_rows.list_workers, **self._brief)
+            # DBOS retries for minutes, in which this worker would send no heartbeat.
+            with anyio.move_on_after(BRIEF_SECONDS):
+                await resume_schedules([worker.id for worker in live])
+        except SQLAlchemyError as error:
+            logger.warning("worker %s could not look for schedules that a dead one has fired: %s", self.id, error)
 
     async def _run_pruning(self, seconds: float) -> None:
         """Delete old sessions and their workspaces on this machine, periodically, until cancelled."""

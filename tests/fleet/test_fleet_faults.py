@@ -1,12 +1,13 @@
 """What goes wrong between a worker, its engine and its stores: no session hangs, and none is settled too early."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from dbos import DBOS
-from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, until, until_state
+from fleets import PATIENCE, FleetSetUp, any_url as any_url, clis, events_of, fleet_in, until, until_state
 from questions import RecordingContext
 
 from claude_agent_py import ClientOptions
@@ -146,3 +147,37 @@ async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> N
     assert isinstance(opened, InteractionOpened)
     assert isinstance(settled, InteractionSettled)
     assert (settled.interaction, settled.was_answered) == (opened.interaction, False)
+
+
+DIES_AT_ITS_SCHEDULE = """
+import os, sys, anyio
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.sessions import MemoryStore
+_rows.start = lambda *given: os._exit(9)
+async def main():
+    fleet = Fleet(sys.argv[1], store=MemoryStore(), lease=1.0)
+    fleet.agent("one", ClientOptions(cli_path=sys.argv[2]))
+    fleet.schedule("tick", "* * * * * *", "one", "hi")
+    async with fleet.worker(folder=sys.argv[3]):
+        await fleet.drain_forever()
+anyio.run(main)
+"""
+
+
+async def test_a_schedule_whose_worker_dies_before_it_stores_the_session_is_not_lost(
+    tmp_path: Path, any_url: str
+) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    command = [sys.executable, "-c", DIES_AT_ITS_SCHEDULE, any_url, str(program), str(tmp_path / "ws")]
+    died = await anyio.run_process(command, check=False)
+    assert died.returncode == 9, died.stderr.decode()
+    async with Fleet(any_url, store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
+        fleet.agent("one", ClientOptions(cli_path=program))
+        assert await fleet.unschedule("tick")
+        assert await fleet.list() == []
+        async with fleet.worker(folder=tmp_path / "ws"):
+            await until(fleet.list, "it is started")
+            [info] = await fleet.list()
+            assert info.id.startswith("tick@")
+            assert (await fleet.session(info.id).result(timeout=PATIENCE)).text == "ok"
