@@ -328,8 +328,9 @@ class Client(SessionControls, Generic[Output]):
         """
         _connection.check_run_arguments(until, timeout)
         state = _connection.RunState(self._options.limits.mailbox_bytes, until, timeout)
+        run = _connection.Run(self, state)  # loaded before the prompt is sent
         self.connection.start_run(state, _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
-        return _connection.Run(self, state)
+        return run
 
     @property
     def resumed_run(self) -> Run[Output] | None:
