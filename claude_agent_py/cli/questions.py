@@ -92,11 +92,11 @@ class OpenQuestion:
             values = [subject.message, *_list_form(subject)]
         elif isinstance(subject, UserDialogRequest):
             values = [str(subject.payload)]
+        else:
+            self.steps = [_build_step(question, limit) for question in subject]
         self.markdown = displayable(plan, limit or len(plan))
         values = [value.replace("\n", _CONTINUED) for value in values]
         self.lines = [displayable(value, limit or len(value)) for value in values]
-        if interaction.kind == "question":
-            self.steps = [_build_step(question, limit) for question in subject]
         if not self.steps and interaction.kind not in DECISIONS:
             self.steps = [Step(HELP[interaction.kind])]
         agent = interaction.task_description or interaction.agent_id

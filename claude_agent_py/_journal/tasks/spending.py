@@ -93,7 +93,7 @@ class Spending(Struct, gc=False):
     """Tokens by model, from the transcript; None before it was counted."""
     missing_tokens: float = 0
     """The tokens of the latest request, if the transcript does not contain it."""
-    _messages: dict[str, tuple[str, float, float, float, float, float]] = field(default_factory=dict)
+    _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
     """The model and the counts of each message; the sum of the older ones by model."""
 
     def add_message(self, message: AssistantMessage) -> Counts:
@@ -115,12 +115,12 @@ class Spending(Struct, gc=False):
             counts = _NO_COUNTS
         earlier = self._messages.get(key)
         if earlier is not None:
-            counts = max_counts(earlier[1:], counts)
-        self._messages[key] = (model, *counts)
+            counts = max_counts(earlier[1], counts)
+        self._messages[key] = (model, counts)
         if len(self._messages) > _MAX_MESSAGES:
-            oldest = self._messages.pop(next(iter(self._messages)))
-            older = self._messages.pop(oldest[0], ("", *_NO_COUNTS))
-            self._messages[oldest[0]] = (oldest[0], *add_counts(older[1:], oldest[1:]))
+            model, oldest = self._messages.pop(next(iter(self._messages)))
+            _, older = self._messages.pop(model, (model, _NO_COUNTS))
+            self._messages[model] = (model, add_counts(older, oldest))
         return counts
 
     def add_report(self, usage: TaskUsage | None) -> None:
@@ -148,8 +148,7 @@ class Spending(Struct, gc=False):
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
         found: dict[str, Counts] = {}
-        for message in self._messages.values():
-            model, counts = message[0], message[1:]
+        for model, counts in self._messages.values():
             found[model] = add_counts(found[model], counts) if model in found else counts
         for model, counts in (self.exact or {}).items():
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)

@@ -6,7 +6,6 @@ Imported only for a fleet, because SQLAlchemy takes time to load.
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Final, TypeVar
 
 import anyio
@@ -128,7 +127,7 @@ class FleetView:
             session_id=info.cli_session_id,
             fleet_id=info.id,
             load_messages=lambda last: anyio.run(self._load_messages, info.id, last),
-            cancel=partial(anyio.run, self.fleet.session(info.id).cancel, "cancelled from the dashboard"),
+            cancel=lambda: anyio.run(self.fleet.session(info.id).cancel, "cancelled from the dashboard"),
             facts={"kind": "fleet", **info.to_dict(), "tasks": []},
         )
         tasks = self._tasks.get(info.cli_session_id)
