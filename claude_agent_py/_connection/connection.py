@@ -41,7 +41,7 @@ from claude_agent_py._base.errors import (
     OptionsError,
     TaskError,
 )
-from claude_agent_py._base.event_loop import clock, spawn_detached
+from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.facts import SessionFacts, find_refusal
@@ -114,10 +114,7 @@ class Connection(Session):
         Raises:
             ConnectionClosedError: The session was closed before.
         """
-        if self.state is not State.NEW:
-            raise self.error_now
-        self.engine.advance(Step.START)
-        self.launched, self.now = launched, clock()
+        self.begin(launched)
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         for run in self.resumption.begin():
             self.open_run(run)

@@ -23,7 +23,7 @@ from claude_agent_py._base.errors import (
     HandlerError,
     OptionsError,
 )
-from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.event_loop import clock, spawn_detached
 from claude_agent_py._base.listeners import ListenerQueue
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
@@ -147,6 +147,17 @@ class Session:
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
+
+    def begin(self, launched: Launched) -> None:
+        """Begin with a CLI that runs.
+
+        Raises:
+            ConnectionClosedError: The session was closed before.
+        """
+        if self.state is not State.NEW:
+            raise self.error_now
+        self.engine.advance(Step.START)
+        self.launched, self.now = launched, clock()
 
     @property
     def state(self) -> State:

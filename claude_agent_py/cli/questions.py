@@ -94,14 +94,14 @@ class OpenQuestion:
             values = [str(subject.payload)]
         else:
             self.steps = [_build_step(question, limit) for question in subject]
-        self.markdown = displayable(plan, limit or len(plan))
+        self.markdown: str = displayable(plan, limit or len(plan))
         values = [value.replace("\n", _CONTINUED) for value in values]
-        self.lines = [displayable(value, limit or len(value)) for value in values]
+        self.lines: list[str] = [displayable(value, limit or len(value)) for value in values]
         if not self.steps and interaction.kind not in DECISIONS:
             self.steps = [Step(HELP[interaction.kind])]
         agent = interaction.task_description or interaction.agent_id
-        self.title = one_line(f"{title} (asked by {agent})" if agent else title, TITLE_CHARS)
-        self.always = one_line("; ".join(map(_describe_update, self._updates)), TITLE_CHARS)
+        self.title: str = one_line(f"{title} (asked by {agent})" if agent else title, TITLE_CHARS)
+        self.always: str = one_line("; ".join(map(_describe_update, self._updates)), TITLE_CHARS)
 
     @property
     def step(self) -> Step | None:

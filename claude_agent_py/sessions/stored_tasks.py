@@ -6,7 +6,7 @@ calls block. A time of 0 is unknown.
 
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import msgspec
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
@@ -72,7 +73,7 @@ class StoredLedger(Ledger):
 
     def __init__(self) -> None:
         super().__init__()
-        self.wants = lambda kind: False
+        self.wants: Callable[[type[TaskEvent]], bool] = lambda kind: False
         self._agents: dict[str, StoredSubagent] = {}
         self._callers: dict[str, str] = {}
         """The subagent that made each call."""

@@ -52,7 +52,7 @@ class Outbox:
         """The transcript that the CLI writes; empty before its first report."""
         self.entries: list[SessionStoreEntry] = []
         """The entries in memory."""
-        self.size = 0
+        self.size: int = 0
         """Their size in bytes."""
         self._path: str | None = None
         """The file, if the entries wait there."""

@@ -7,7 +7,7 @@ import re
 import weakref
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
@@ -67,7 +67,7 @@ class PostgresStore(SQLStore):
         OptionsError: `psycopg` is not installed, or the schema is not a lower-case identifier.
     """
 
-    LOCK = " FOR UPDATE"
+    LOCK: ClassVar[str] = " FOR UPDATE"
 
     def __init__(self, conninfo: str, *, schema: str = "claude_sessions") -> None:
         try:
