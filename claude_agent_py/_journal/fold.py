@@ -144,6 +144,8 @@ class Journal:
         self._worked_at: float | None = None
         """When the turn got its latest message."""
         self._calls: dict[str, CallStarted] = {}
+        self._left: set[str] = set()
+        """The calls that were open when their task ended. Only until the next turn may their results still arrive."""
         self._running: set[str] = set()
         self._denials: dict[str, PermissionDecision] = {}
         self._tasks: dict[str, TaskStarted] = {}
@@ -198,8 +200,12 @@ class Journal:
         self._sent[key] = self._add(PromptSent, _read_time(prompt, self._at), id=key, content=prompt.content)
 
     def _on_command_lifecycle(self, message: CommandLifecycleMessage) -> None:
-        if message.state == "started" and message.command_uuid in self._sent and self._turn is None:
-            self._taken.append(message.command_uuid)
+        prompt, state = message.command_uuid, message.state
+        if state == "started" and prompt in self._sent and self._turn is None:
+            self._taken.append(prompt)
+        elif state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
+            self._sent.pop(prompt, None)
+            self._taken = [taken for taken in self._taken if taken != prompt]
 
     def _on_init(self, message: InitMessage) -> None:
         self._session_id = message.session_id or self._session_id
@@ -216,10 +222,11 @@ class Journal:
             self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
         for prompt in prompts:
             self._sent.pop(prompt, None)
-        for call in [call for call in self._calls.values() if call.agent == MAIN]:
-            del self._calls[call.id]  # its process ended before it
+        for call in [call for call in self._calls.values() if call.agent == MAIN or call.id in self._left]:
+            del self._calls[call.id]  # its process or its task ended before it
             self._running.discard(call.id)
             self._denials.pop(call.id, None)
+        self._left.clear()
         self._taken = []
         self._problem = self._stop_reason = None
         self._is_answered = False
@@ -455,6 +462,7 @@ class Journal:
             end = {"is_reported": True, "summary": event.message.summary, "usage": event.message.usage}
             self._add_of(record, TaskEnded, self._at, status=event.outcome.status, **end)
         self._tasks.pop(record.id, None)
+        self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
 
     def _add_of(self, record: Record, kind: type[Kind], at: float | None, **fields: Any) -> None:
         task = self._tasks.get(record.id)

@@ -59,7 +59,7 @@ class OpenQuestion:
         title: The question in one line.
         lines: The values that it is about.
         diff: The changes of a file that a tool call makes.
-        markdown: The text of a plan.
+        markdown: The text of a plan, all of it.
         always: The permission changes of "allow always"; empty if it is not offered.
         steps: The answers to type, in order. Empty for a decision, which is to allow or deny.
     """
@@ -94,7 +94,7 @@ class OpenQuestion:
             values = [str(subject.payload)]
         else:
             self.steps = [_build_step(question, limit) for question in subject]
-        self.markdown: str = displayable(plan, limit or len(plan))
+        self.markdown: str = displayable(plan, len(plan))
         values = [value.replace("\n", _CONTINUED) for value in values]
         self.lines: list[str] = [displayable(value, limit or len(value)) for value in values]
         if not self.steps and interaction.kind not in DECISIONS:
@@ -199,8 +199,9 @@ def _list_form(request: ElicitationRequest) -> Iterator[str]:
 
 def list_details(interaction: Interaction, *, full: bool = False) -> list[str]:
     """Return a question as plain lines. `full` disables cutting long values."""
-    question = OpenQuestion(interaction, limit=None if full else SHOWN_CHARS, is_compared=False)
-    plan = question.markdown.replace("\n", _CONTINUED)
+    limit = None if full else SHOWN_CHARS
+    question = OpenQuestion(interaction, limit=limit, is_compared=False)
+    plan = displayable(question.markdown, limit or len(question.markdown)).replace("\n", _CONTINUED)
     asked = [step for step in question.steps if step.text]
     texts = [] if asked else [question.title, *(f"  {text}" for text in (*question.lines, plan) if text)]
     for step in asked:

@@ -15,7 +15,7 @@ from claude_agent_py.cli._chat.answers import MAX_CHARS, SECTION_CHARS, Sections
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli._chat.widgets import MAX_PROMPTS, PromptHistory, get_history_file
 from claude_agent_py.cli.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.cli.questions import OpenQuestion
+from claude_agent_py.cli.questions import OpenQuestion, list_details
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind
@@ -198,6 +198,14 @@ def test_what_allow_always_changes_is_named_and_nothing_else_is_changed() -> Non
     assert one.reply["updatedPermissions"] == suggestions[:2]
     careful = Pending("permission", **given, permission_suggestions=suggestions, suppress_always_allow_rule=True)
     assert OpenQuestion(careful).always == ""
+
+
+def test_a_plan_is_shown_to_its_end() -> None:
+    end = "Last, remove the database."
+    plan = Pending("plan", tool_name="ExitPlanMode", tool_use_id="t", input={"plan": "Read. " * 20_000 + end})
+    assert OpenQuestion(plan).markdown.endswith(end)
+    assert not any(end in line for line in list_details(plan))
+    assert any(end in line for line in list_details(plan, full=True))
 
 
 def test_a_server_is_answered_with_words() -> None:

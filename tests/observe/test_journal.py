@@ -115,6 +115,39 @@ def test_a_start_told_twice_is_one_run_and_a_resumed_task_has_the_prompt_of_its_
     assert [(fact.id, fact.prompt) for fact in started] == [("a1", "Look"), ("a1#2", "Look")]
 
 
+def list_open(*told: object) -> list[tuple[str, str]]:
+    """Return what is open after these frames. A prompt in a pair with True was sent to the CLI."""
+    journal = Journal()
+    for each in told:
+        frame, is_sent = each if isinstance(each, tuple) else (each, False)
+        journal.feed(decode(json.dumps(frame).encode()), sent=is_sent)
+    return [(fact.fact, getattr(fact, "id", "")) for fact in journal.open]
+
+
+@pytest.mark.parametrize("state", ["completed", "cancelled", "discarded", "refused"])
+def test_a_prompt_that_gets_no_turn_of_its_own_is_not_open_for_ever(state: str) -> None:
+    prompts = [({**frames.user("more"), "uuid": uuid}, True) for uuid in ("p1", "p2")]
+    waiting = list_open(*prompts)
+    assert waiting == [("prompt_sent", "p1"), ("prompt_sent", "p2")]
+    started, ended = (
+        {"type": "command_lifecycle", "command_uuid": "p1", "state": each, "session_id": "s", "uuid": "u"}
+        for each in ("started", state)
+    )
+    assert list_open(*prompts, started, ended) == waiting[1:]
+
+
+def test_the_calls_of_a_stopped_subagent_are_not_open_for_ever() -> None:
+    told = []
+    for task in ("a1", "a2"):
+        told.append(frames.task_started(task))
+        call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id=f"call of {task}")], id=task)
+        told.append({**call, "agent_id": task, "parent_tool_use_id": f"t{task}"})
+    told += [frames.task_notification("a1", status="stopped"), frames.init()]
+    still_open = list_open(*told)
+    assert ("call_started", "call of a2") in still_open
+    assert ("call_started", "call of a1") not in still_open
+
+
 @pytest.mark.anyio
 async def test_a_client_streams_its_journal_and_a_late_reader_begins_with_what_is_open(start: MakeClient) -> None:
     call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")], id="m1")
