@@ -413,15 +413,20 @@ class Journal:
             self._mark_running(message.tool_use_id)
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
-        for event in self._ledger.take_changes(now)[1]:
+        _, changes = self._ledger.take_changes(now)
+        for event in changes:
             record = self._ledger.records[event.task_id]
             if not record.is_ambient:
                 _ON_TASK[type(event)](self, event, record)
+        for task_id in {event.task_id for event in changes}:
+            record = self._ledger.records[task_id]
+            if record.run.outcome is not None and _is_part_of_its_call(record):
+                del self._ledger.records[task_id]  # every command of the model is one
 
     def _start_task(self, event: events.TaskEvent, record: Record) -> None:
         run = record.run
-        if record.is_backgrounded is False and not record.is_agent:
-            return  # a shell is a part of its call unless it moves to the background
+        if _is_part_of_its_call(record):
+            return
         launcher = self._calls.get(run.tool_use_id or "")
         number = len(record.runs)
         task = self._tasks[record.id] = self._add(
@@ -564,6 +569,11 @@ _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_t
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
     return _check_time(seconds(message.timestamp)) or at
+
+
+def _is_part_of_its_call(record: Record) -> bool:
+    """Return whether a task is a shell that has not moved to the background."""
+    return record.is_backgrounded is False and not record.is_agent
 
 
 def _check_time(at: float | None) -> float | None:

@@ -1,6 +1,7 @@
 """The journal: the same facts live, from a recording, from disk and from a store, and their JSON form."""
 
 import json
+import tracemalloc
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -113,6 +114,28 @@ def test_a_start_told_twice_is_one_run_and_a_resumed_task_has_the_prompt_of_its_
     told = [journal.feed(decode(json.dumps(frame).encode())) for frame in (start, end, start, again)]
     started = [fact for facts in told for fact in facts if isinstance(fact, TaskStarted)]
     assert [(fact.id, fact.prompt) for fact in started] == [("a1", "Look"), ("a1#2", "Look")]
+
+
+def test_a_journal_does_not_grow_with_the_commands_that_have_ended() -> None:
+    journal = Journal()
+
+    def run(call: str) -> None:
+        launch = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id=call)], id=call)
+        began = frames.task_started(f"shell {call}", task_type="local_bash", is_backgrounded=False, tool_use_id=call)
+        ended = frames.task_notification(f"shell {call}", tool_use_id=call)
+        for frame in (launch, began, ended, frames.tool_result(call, "ok")):
+            journal.feed(decode(json.dumps(frame).encode()))
+
+    run("first")
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(200):
+            run(str(number))
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert after - before < 200 * 500
 
 
 def list_open(*told: object) -> list[tuple[str, str]]:
