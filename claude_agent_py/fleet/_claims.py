@@ -154,7 +154,9 @@ def _fail_overdue(connection: Connection, now: float) -> None:
     late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, nobody_watches)
     for session, number in connection.execute(late.order_by(runs.c.number)).all():
         row = _rows.lock_session(connection, session)
-        _fail_run(connection, row, number, now, {"error": "RunTimeoutError", "reason": OVERDUE})
+        # It was cancelled in between, or failed with an earlier prompt.
+        if _rows.is_open(connection, session, number):
+            _fail_run(connection, row, number, now, {"error": "RunTimeoutError", "reason": OVERDUE})
 
 
 def _fail_run(connection: Connection, session: RowMapping, number: int, now: float, result: Mapping[str, Any]) -> None:
@@ -265,11 +267,11 @@ def load_answered_requests(connection: Connection, claim: Claim) -> list[JSONObj
 
 
 def find_result(connection: Connection, claim: Claim) -> JSONObject | None:
-    """Return the last result that an earlier process reported for the prompt; None if it is not among the events."""
+    """Return the last success that an earlier process reported for the prompt; None if it is not among the events."""
     mine = (events.c.session == claim.id, events.c.run == claim.run["number"], events.c.kind == "message")
     query = select(events.c.data).where(*mine).order_by(events.c.number.desc()).limit(RESULT_EVENTS)
     messages: Iterator[JSONObject] = map(json.loads, connection.execute(query).scalars())
-    return next((message for message in messages if message["type"] == "result"), None)
+    return next((each for each in messages if each.get("type") == "result" and not each.get("is_error")), None)
 
 
 def find_settled_question(connection: Connection, interaction: str) -> RowMapping | None:
@@ -298,7 +300,11 @@ def requeue(connection: Connection, claimed: Mapping[str, int], worker: str) -> 
     now = server_time(connection)
     for session, epoch in claimed.items():
         row = _rows.lock_session(connection, session)
-        if (row["worker"], row["epoch"], row["state"]) == (worker, epoch, "running"):
+        if (row["worker"], row["epoch"], row["state"]) != (worker, epoch, "running"):
+            continue
+        if row["wanted"] == "cancel":
+            _rows.cancel_session(connection, session, now, row["reason"] or "cancelled")
+        else:
             _rows.set_state(connection, session, 0, now, "queued", worker=None, step=row["step"] + 1)
 
 
@@ -321,8 +327,11 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
     elif kind == "failed":
         _fail_run(connection, row, number, now, result)
     elif kind == "later":
-        attempts = claim.run["attempts"] + int(outcome["is_attempt"])
-        _rows.change_run(connection, claim.id, number, attempts=attempts, uuid=str(uuid4()))
+        changes: dict[str, object] = {"attempts": claim.run["attempts"] + int(outcome["is_attempt"])}
+        # Otherwise the next attempt finds by its uuid what was done for the prompt, and continues.
+        if outcome["has_turn_ended"]:
+            changes["uuid"] = str(uuid4())
+        _rows.change_run(connection, claim.id, number, **changes)
         later = {"queued_at": now, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
         _rows.set_state(connection, claim.id, number, now, "queued", **later, **_rows.RELEASED)
     else:
@@ -330,3 +339,6 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
         is_waiting = kind == "waiting" and _rows.count_pending_questions(connection, claim.id) > 0
         state = "waiting" if is_waiting else "queued"
         _rows.set_state(connection, claim.id, number, now, state, queued_at=now, **_rows.RELEASED)
+    # The worker did not hear of it before its process ended.
+    if row["wanted"] == "interrupt" and kind in ("later", "waiting", "released"):
+        _rows.interrupt(connection, claim.id)

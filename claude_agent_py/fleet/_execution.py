@@ -18,7 +18,6 @@ from claude_agent_py._base.errors import (
     ConnectionClosedError,
     FleetError,
     RunFailed,
-    SessionLeasedError,
     StoreError,
 )
 from claude_agent_py._base.event_loop import run_file_work
@@ -27,6 +26,7 @@ from claude_agent_py._connection.runs.result import (
     InterruptedRunError,
     PromptCancelledError,
     RateLimitedError,
+    RunError,
     RunResult,
 )
 from claude_agent_py._connection.runs.run import Run
@@ -380,9 +380,12 @@ class Execution:
         return start
 
     async def _revoke_lease(self) -> None:
-        """Revoke the store lease of the dead worker, so that the store refuses its late writes."""
+        """Revoke the store lease of the dead worker, so that the store refuses its late writes.
+
+        Raises SessionLeasedError if a process outside the fleet holds it.
+        """
         if implements(self._store, "acquire_lease"):
-            lease = await self._store.acquire_lease(store_key(self._cli_session), "the fleet")
+            lease = await self._store.acquire_lease(store_key(self._cli_session), self.claim.session["worker"])
             await self._store.release_lease(lease)
 
     @contextlib.asynccontextmanager
@@ -465,28 +468,31 @@ class Execution:
         failure = self._build_result(**(result or {}), error=type(error).__name__, reason=str(error))
         retry = self.agent.retry
         number = self.claim.run["attempts"] + 1
+        later: JSONObject = {
+            "kind": "later",
+            "reason": failure["reason"],
+            "has_turn_ended": isinstance(error, RunError),
+        }
         if self._is_outage(error):
             pause = retry.pause_after(ConnectionClosedError(str(error)), self.claim.run["claims"] + 1)
-            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": False}
+            return {**later, "pause": pause, "is_attempt": False}
         if isinstance(error, InterruptedRunError | PromptCancelledError) and self._wants_interrupt:
             return {"kind": "interrupted", "result": failure}
         if isinstance(error, PromptCancelledError) and not self._had_prompt:
             # The CLI found the prompt in the local transcript, but the store did not have it. Look again.
             return {"kind": "released"}
         if isinstance(error, RateLimitedError) and error.resets_at is not None:
-            pause = retry.pause_after(error, number)
-            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": False}
+            return {**later, "pause": retry.pause_after(error, number), "is_attempt": False}
         if number < retry.attempts and _is_transient(error, retry.is_retryable):
             transient = error if isinstance(error, RunFailed) else ConnectionClosedError(str(error))
-            pause = retry.pause_after(transient, number)
-            return {"kind": "later", "pause": pause, "reason": failure["reason"], "is_attempt": True}
+            return {**later, "pause": retry.pause_after(transient, number), "is_attempt": True}
         if not isinstance(error, ClaudeAgentError):
             logger.error("session %s of the fleet failed", self.claim.id, exc_info=error)
         return {"kind": "failed", "result": failure}
 
     def _is_outage(self, error: Exception) -> bool:
         """Return whether a database or the store did not answer, which says nothing about the prompt."""
-        if isinstance(error, StoreError | SessionLeasedError):
+        if isinstance(error, StoreError):
             return not self._has_connected
         return isinstance(error, FleetError) and error.is_retryable
 
@@ -503,7 +509,7 @@ def _kill(client: Client) -> None:
 
 def _is_transient(error: Exception, is_retryable: Any) -> bool:
     """Return whether another attempt may succeed, possibly on another machine."""
-    if isinstance(error, CLIError | StoreError | SessionLeasedError | ConnectionClosedError | FleetError):
+    if isinstance(error, CLIError | StoreError | ConnectionClosedError | FleetError):
         return True
     return isinstance(error, RunFailed) and bool(is_retryable(error))
 

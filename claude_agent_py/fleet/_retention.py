@@ -11,7 +11,6 @@ from dbos import DBOSClient, DBOSPortableJSONSerializer
 from sqlalchemy import Connection, delete, insert, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
-from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
 from claude_agent_py.fleet._store import store_key
@@ -82,7 +81,7 @@ async def _delete_conversations(database: Database, store: SessionStore | None) 
                 if can_delete:
                     await store.delete(store_key(conversation))  # type: ignore[attr-defined]
                 done.append(conversation)
-            except StoreError as error:
+            except Exception as error:  # a store of any make
                 logger.warning("the conversation %s could not be deleted yet: %s", conversation, error)
         await database.write(_forget_leftovers, done)
 

@@ -190,6 +190,12 @@ def find_current_run(connection: Connection, session: str) -> RowMapping | None:
     return connection.execute(query).mappings().one_or_none()
 
 
+def is_open(connection: Connection, session: str, number: int) -> bool:
+    """Return whether a run has not ended."""
+    query = select(runs.c.state).where(runs.c.session == session, runs.c.number == number)
+    return connection.scalar(query) in OPEN
+
+
 def interrupt(connection: Connection, session: str) -> bool:
     """Interrupt the current run, and return whether there was one. The next prompt follows."""
     row = lock_session(connection, session)
@@ -256,7 +262,7 @@ def retry(connection: Connection, session: str) -> int:
         raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
     failed = select(runs).where(runs.c.session == session, runs.c.state == "failed").order_by(runs.c.number.desc())
     number = 0
-    for run in connection.execute(failed).mappings():
+    for run in connection.execute(failed).mappings().all():
         number = int(run["number"])
         deadline = None if run["timeout"] is None else now + run["timeout"]
         fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}

@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 
 import anyio
 
-from claude_agent_py._base.errors import SessionNotFoundError, StaleLeaseError
+from claude_agent_py._base.errors import SessionLeasedError, SessionNotFoundError, StaleLeaseError
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
@@ -21,6 +21,8 @@ from claude_agent_py.sessions.stores.protocol import Lease, SessionKey, SessionS
 
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
+HOLDER: Final = "fleet worker "
+"""How the names of the fleet's holders of leases begin."""
 LOOK_SECONDS: Final = 0.05
 
 
@@ -79,9 +81,17 @@ class FencedStore:
         return partial(self._take_lease, found) if name == "acquire_lease" else found
 
     async def _take_lease(self, acquire: Callable[..., Awaitable[Lease]], key: SessionKey, holder: str) -> Lease:
-        """Acquire the lease, also from a process that could not release it: the claim says who writes the session."""
+        """Acquire the lease, also from a worker that could not release it: the claim says which worker writes.
+
+        Raises SessionLeasedError if a process outside the fleet holds it.
+        """
         await self._wait_until_owned(key)
-        return await acquire(key, holder, steal=True)
+        try:
+            return await acquire(key, HOLDER + holder)
+        except SessionLeasedError as error:
+            if not error.holder.startswith(HOLDER):
+                raise
+        return await acquire(key, HOLDER + holder, steal=True)
 
     async def _wait_until_owned(self, key: SessionKey) -> None:
         """Wait until the worker certainly owns the session. Raises StaleLeaseError if it has lost the session."""

@@ -87,15 +87,17 @@ async def launch(worker: str, url: str, executions: Mapping[str, Execution], fir
     # DBOS returns an existing instance instead of creating a second one.
     if DBOS.executor_id != worker:
         raise FleetError(HAS_DBOS)
+    _executions = executions
+    # A schedule may fire as soon as DBOS is launched.
+    _fire = fire
     try:
         DBOS.listen_queues([queue_name(worker)])
         DBOS.launch()
         await register_queue(worker)
     except BaseException:
         DBOS.destroy()
+        _executions, _fire = {}, None
         raise
-    _executions = executions
-    _fire = fire
 
 
 async def register_queue(worker: str) -> None:

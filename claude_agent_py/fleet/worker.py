@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import anyio
-from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._base.event_loop import Wakeup, in_trio, run_file_work
@@ -223,7 +222,7 @@ class Worker:
             # DBOS retries for minutes, in which this worker would send no heartbeat.
             with anyio.move_on_after(BRIEF_SECONDS):
                 await resume_schedules([worker.id for worker in live])
-        except SQLAlchemyError as error:
+        except Exception as error:  # of DBOS too, if the start was deleted in between
             logger.warning("worker %s could not look for schedules that a dead one has fired: %s", self.id, error)
 
     async def _run_pruning(self, seconds: float) -> None:

@@ -1,16 +1,20 @@
 """Workers that are killed late in a turn: what was done is not done again, asked again or forgotten."""
 
 import json
+import os
 import signal
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, events_of, fleet_in, until, until_state
+from fleets import LEASE, PATIENCE, any_url as any_url, clis, events_of, fleet_in, given_options, until, until_state
 
-from claude_agent_py import Allow
-from claude_agent_py.fleet import _rows
+from claude_agent_py import Allow, ClientOptions, RetryPolicy
+from claude_agent_py.errors import StoreError
+from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [
@@ -59,6 +63,69 @@ async def test_an_approved_command_runs_once_when_its_worker_is_killed(
         with closing(made.store()) as conversations:
             entries = await conversations.load({"project_key": "fleet", "session_id": result.cli_session_id})
         assert sum(entry.get("message", {}).get("content") == "build it" for entry in entries) == 1
+
+
+class Unreachable(SQLiteStore):
+    """A store that cannot be read for a while."""
+
+    refusals = 0
+    is_away = True
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        if self.is_away:
+            self.refusals += 1
+            raise StoreError("nobody answers")
+        return await super().load(key)
+
+
+def build(ran: Path) -> Callable[[Any], Any]:
+    """Return a model that runs a command, and answers once the command has a result."""
+
+    def answer(request: Any) -> Any:
+        if request.tool_results:
+            return "it was cut off"
+        return Reply(tool_use("Bash", {"command": f"echo once >> {ran}; sleep 300", "description": "build"}))
+
+    return answer
+
+
+async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, any_url: str) -> None:
+    ran = tmp_path / "ran"
+    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=any_url) as made:
+        fleet = made.fleet()
+        made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "build it", id="one")
+        await until(ran.exists, "the command runs")
+        for pid in clis(model):
+            os.kill(pid, signal.SIGKILL)
+        outcome = await session.result(timeout=PATIENCE)
+        assert (outcome.text, outcome.attempts) == ("it was cut off", 1), made.logs()
+        assert ran.read_text() == "once\n"
+
+
+async def test_a_command_runs_once_when_the_store_is_away_after_its_worker_was_killed(
+    tmp_path: Path, any_url: str
+) -> None:
+    ran = tmp_path / "ran"
+    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=any_url) as made:
+        worker = made.start_worker()
+        async with made.fleet() as outside:
+            outside.agent("worker")
+            session = await outside.start("worker", "build it", id="one")
+            await until(ran.exists, "the command runs")
+        worker.kill()
+        worker.wait()
+        store = Unreachable(made.store_at)
+        async with Fleet(any_url, store=store, lease=LEASE, poll=0.1) as fleet:
+            options = ClientOptions(inherit_env=False, **given_options(model))
+            fleet.agent("worker", options, retry=RetryPolicy(attempts=1, wait=0.1))
+            async with fleet.worker(folder=tmp_path / "workspaces"):
+                await until(lambda: store.refusals > 1, "the store is asked")
+                store.is_away = False
+                outcome = await fleet.session(session.id).result(timeout=PATIENCE)
+        assert (outcome.text, outcome.attempts) == ("it was cut off", 0)
+        assert ran.read_text() == "once\n"
 
 
 async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url: str) -> None:

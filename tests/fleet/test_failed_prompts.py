@@ -2,13 +2,14 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from fleets import PATIENCE, any_url as any_url, until, until_state
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
-from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, _claims, _rows
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -137,15 +138,82 @@ async def test_an_outage_of_the_store_uses_up_no_attempts(tmp_path: Path, any_ur
             assert (outcome.text, outcome.attempts) == ("ok", 0)
 
 
+async def begun_conversation(fleet: Fleet, store: MemoryStore) -> tuple[FleetSession, SessionKey]:
+    """Start a session whose next prompt continues a conversation in the store."""
+    session = await fleet.start("one", "first")
+    assert await session.interrupt()
+    key: SessionKey = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
+    entry = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": "first"}}
+    await store.append(key, [entry])
+    await session.send("hi")
+    return session, key
+
+
 async def test_the_claim_of_a_session_takes_its_lease(tmp_path: Path, any_url: str) -> None:
     """A worker that lost the store could not release the lease, which outlives all attempts."""
     store = MemoryStore()
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
     async with Fleet(any_url, store=store, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=RetryPolicy(attempts=2, wait=0.1))
-        session = await fleet.start("one", "hi")
-        key: SessionKey = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
-        await store.acquire_lease(key, "a worker of before", ttl=600)
+        session, key = await begun_conversation(fleet, store)
+        await store.acquire_lease(key, "fleet worker of before", ttl=600)
         async with fleet.worker():
             outcome = await session.result(timeout=PATIENCE)
         assert (outcome.text, outcome.attempts) == ("ok", 0)
+
+
+async def test_a_session_that_a_person_has_resumed_waits_for_its_lease(tmp_path: Path, any_url: str) -> None:
+    store = MemoryStore()
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+        retry = RetryPolicy(attempts=1, wait=0.3, max_wait=0.3)
+        fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=retry)
+        session, key = await begun_conversation(fleet, store)
+        lease = await store.acquire_lease(key, "Ada", ttl=600)
+        async with fleet.worker():
+
+            async def says_so() -> bool:
+                info = await session.info()
+                return info.state == "queued" and "is being written by Ada" in (info.reason or "")
+
+            await until(says_so, "it waits for Ada")
+            await store.release_lease(lease)
+            outcome = await session.result(timeout=PATIENCE)
+            assert (outcome.text, outcome.attempts) == ("ok", 0)
+
+
+async def test_a_session_whose_store_never_answers_can_be_cancelled(tmp_path: Path, any_url: str) -> None:
+    store = Unreachable()
+    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+        fleet.agent("one", ClientOptions(cwd=tmp_path), retry=RetryPolicy(attempts=1, wait=0.3, max_wait=0.3))
+        session = await fleet.start("one", "first")
+        assert await session.interrupt()  # the next prompt looks for the conversation
+        store.is_away = True
+        await session.send("second")
+        async with fleet.worker():
+
+            async def says_so() -> bool:
+                [info] = await fleet.list(state="queued") or [None]
+                return info is not None and "nobody answers" in (info.reason or "")
+
+            await until(says_so, "the reason is listed")
+            assert await session.cancel("the store is gone")
+            with pytest.raises(FleetRunError, match="was cancelled: the store is gone"):
+                await session.result(timeout=PATIENCE)
+
+
+async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
+    async with Fleet(any_url, store=MemoryStore(), poll=0.1, lease=0.5) as fleet:
+        fleet.agent("one", ClientOptions(cwd=tmp_path), after_failure="fail")
+        session = await fleet.start("one", "first", timeout=0.1)
+        await session.send("second", timeout=0.1)
+
+        async def is_reaped() -> bool:
+            await fleet.database.write(_claims.reap, 5)
+            return (await session.info()).state == "failed"
+
+        await until(is_reaped, "it is overdue")
+        assert (await session.outcome(2)).error == "EarlierPromptFailed"
+        ends = [event.run async for event in session.events() if event.data.get("state") == "failed"]
+        assert ends == [1, 2, 1]  # both prompts, then the session
+        assert await session.retry() == 1
