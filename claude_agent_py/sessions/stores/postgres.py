@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
+from claude_agent_py.sessions.stores.base import Row
 from claude_agent_py.sessions.stores.sql import Execute, SQLStore
 
 if TYPE_CHECKING:
@@ -158,15 +159,24 @@ class PostgresStore(SQLStore):
                     self._execute(cursor, statement)
                 self._execute(cursor, "INSERT INTO {schema}.version VALUES (?)", number)
 
-    def _execute(self, cursor: "Cursor[Any]", statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _execute(self, cursor: "Cursor[Any]", statement: str, *values: object) -> "Cursor[Any]":
         # The constructor has checked the name of the schema.
         statement = statement.replace("{schema}", self._schema).replace("{now}", _NOW).replace("?", "%s")
         cursor.execute(statement.encode(), values)
-        return cursor.fetchall() if cursor.description else []
+        return cursor
 
     def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._transaction() as execute:
-            return execute(statement, *values)
+            return [*execute(statement, *values)]
+
+    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
+        # In one statement, because each one waits for the server.
+        insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) SELECT ?, ?, ?, uuid, entry "
+        insert += "FROM unnest(?::text[], ?::text[]) WITH ORDINALITY AS given (uuid, entry, place) ORDER BY place "
+        uuids = [row.uuid and self._escape(row.uuid) for row in rows]
+        texts = [row.text for row in rows]
+        added = {uuid for (uuid,) in execute(insert + "ON CONFLICT DO NOTHING RETURNING uuid", *key, uuids, texts)}
+        return [row for row, uuid in zip(rows, uuids, strict=True) if uuid in added]
 
     def _escape(self, text: str) -> str:
         # In ASCII, because PostgreSQL cannot store NUL and lone surrogates.

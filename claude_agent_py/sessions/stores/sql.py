@@ -1,18 +1,28 @@
 """`SQLStore`: the tables and statements of the stores in a database, which differ in their connections and dialects."""
 
-from collections.abc import Callable, Sized
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
+from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
-Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
-"""Runs a statement with the values of its `?` in a transaction, and returns the rows."""
+
+class Cursor(Protocol):
+    """The outcome of a statement, before the next one."""
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows it changed."""
+        ...
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows that it selected."""
+        ...
 
 
-_MOST_ROWS: Final = 190
-"""The maximum number of rows in a statement: SQLite before 3.32 takes 999 values."""
+Execute: TypeAlias = Callable[..., Cursor]
+"""Runs a statement with the values of its `?` in a transaction."""
 
 
 class SQLStore(SummarisingStore):
@@ -44,12 +54,10 @@ class SQLStore(SummarisingStore):
         key = tuple(map(self._escape, place))
         with self._transaction() as execute:
             check_epoch(self._lock_session(execute, *key[:2]), place.key, epoch)
-            new: list[Row] = []
-            for start in range(0, len(rows), _MOST_ROWS):
-                new += self._insert(execute, key, rows[start : start + _MOST_ROWS])
+            new = self._insert(execute, key, rows)
             if not place.subpath:
                 select = "SELECT summary FROM {schema}.sessions WHERE project = ? AND session = ?"
-                [(before,)] = execute(select, *key[:2]) or [(None,)]
+                [(before,)] = [*execute(select, *key[:2])] or [(None,)]
                 execute(
                     "INSERT INTO {schema}.sessions (project, session, mtime, summary) "
                     "VALUES (?, ?, CAST({now} * 1000 AS bigint), ?) "
@@ -60,23 +68,19 @@ class SQLStore(SummarisingStore):
 
     def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
         """Insert the rows that are not stored yet. Return them."""
-        uuids = [self._escape(row.uuid) for row in rows if row.uuid is not None]
-        select = "SELECT uuid FROM {schema}.entries WHERE project = ? AND session = ? AND subpath = ? AND uuid IN "
-        known = execute(f"{select} ({_marks(uuids)})", *key, *uuids) if uuids else ()
-        new = drop_known(rows, {self._unescape(uuid) for (uuid,) in known})
-        values = [(*key, row.uuid and self._escape(row.uuid), row.text) for row in new]
-        if values:
-            insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES "
-            marks = ", ".join(f"({_marks(value)})" for value in values)
-            execute(insert + marks, *(part for value in values for part in value))
-        return new
+        insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES (?, ?, ?, ?, ?) "
+        insert += "ON CONFLICT DO NOTHING"
+        return [row for row in rows if execute(insert, *key, row.uuid, row.text).rowcount]
 
     def _lock_session(self, execute: Execute, project: str, session: str) -> LeaseState:
         """Lock a session until the end of the transaction, and return its lease."""
-        insert = "INSERT INTO {schema}.leases (project, session, epoch, holder, expires_at) VALUES (?, ?, 0, '', 0) "
-        execute(insert + "ON CONFLICT DO NOTHING", project, session)
         select = "SELECT epoch, holder, expires_at FROM {schema}.leases WHERE project = ? AND session = ?"
-        [(epoch, holder, expires_at)] = execute(select + self.LOCK, project, session)
+        found = [*execute(select + self.LOCK, project, session)]
+        if not found:
+            insert = "INSERT INTO {schema}.leases (project, session, epoch, holder, expires_at) "
+            execute(insert + "VALUES (?, ?, 0, '', 0) ON CONFLICT DO NOTHING", project, session)
+            found = [*execute(select + self.LOCK, project, session)]
+        [(epoch, holder, expires_at)] = found
         return LeaseState(epoch, self._unescape(holder), expires_at)
 
     def _load(self, place: Place) -> list[str]:
@@ -121,7 +125,3 @@ class SQLStore(SummarisingStore):
             values = (state.epoch, self._escape(state.holder), state.expires_at)
             execute(update + "WHERE project = ? AND session = ?", *values, project, session)
             return state
-
-
-def _marks(values: Sized) -> str:
-    return ", ".join("?" * len(values))

@@ -4,7 +4,7 @@ import contextlib
 import os
 import sqlite3
 from collections.abc import Iterator
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,11 +77,16 @@ class SQLiteStore(SQLStore):
 
     def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         with self._file.borrow() as connection, contextlib.closing(connection.cursor()) as cursor:
-            return _execute(cursor, statement, *values)
+            return _execute(cursor, statement, *values).fetchall()
 
 
-def _execute(cursor: sqlite3.Cursor, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    return cursor.execute(statement.replace("{schema}.", "").replace("{now}", _NOW), values).fetchall()
+def _execute(cursor: sqlite3.Cursor, statement: str, *values: Any) -> sqlite3.Cursor:
+    return cursor.execute(_translate(statement), values)
+
+
+@lru_cache
+def _translate(statement: str) -> str:
+    return statement.replace("{schema}.", "").replace("{now}", _NOW)
 
 
 def _open(path: Path) -> sqlite3.Connection:
