@@ -143,7 +143,7 @@ async def begun_conversation(fleet: Fleet, store: MemoryStore) -> tuple[FleetSes
     session = await fleet.start("one", "first")
     assert await session.interrupt()
     key: SessionKey = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
-    entry: SessionStoreEntry = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": "first"}}
+    entry: Any = {"type": "user", "uuid": str(uuid4()), "message": {"role": "user", "content": "first"}}
     await store.append(key, [entry])
     await session.send("hi")
     return session, key
