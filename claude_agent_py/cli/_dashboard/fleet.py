@@ -55,10 +55,10 @@ class FleetView:
 
     async def _refresh(self) -> tuple[list[Row], Sequence[Interaction]]:
         self._reads = 0
-        infos: list[FleetSessionInfo] = []
+        found: dict[str, FleetSessionInfo] = {}  # a session that changes its state meanwhile is found twice
         for state in self._states:
-            infos += await self._query(_rows.list_sessions, state, None, None, MAX_SESSIONS)
-        infos.sort(key=lambda info: -info.created_at)
+            found |= {info.id: info for info in await self._query(_rows.list_sessions, state, None, None, MAX_SESSIONS)}
+        infos = sorted(found.values(), key=lambda info: -info.created_at)
         questions = await self._query(_rows.list_questions, None)
         self.workers = await self._query(_rows.list_workers)
         by_session = {info.cli_session_id: info for info in infos}
