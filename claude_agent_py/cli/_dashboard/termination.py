@@ -6,13 +6,12 @@ with the same id. All functions block.
 
 import os
 import signal
-import subprocess
 import time
 from typing import Final
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.proc import contents
-from claude_agent_py.transport.processes import PS_TIMEOUT, ProcessID, descendants, in_proc, kill_each, process_table
+from claude_agent_py.transport.processes import ProcessID, descendants, in_proc, kill_each, process_table, run_ps
 
 GRACE_SECONDS: Final = 5.0
 """The time for a process to exit after SIGTERM. The CLI needs it to end its shells and to record the cost."""
@@ -74,7 +73,6 @@ def _get_owner(pid: int) -> int | None:
     try:
         if process_table is in_proc:
             return os.stat(f"/proc/{pid}").st_uid
-        command = ["ps", "-p", str(pid), "-o", "uid="]
-        return int(subprocess.run(command, capture_output=True, timeout=PS_TIMEOUT, check=True).stdout)
-    except (OSError, ValueError, subprocess.SubprocessError):
+        return int(run_ps([pid], "uid")[pid][0])
+    except (OSError, KeyError, ValueError):  # it has exited
         return None
