@@ -407,18 +407,24 @@ class Client(SessionControls, Generic[Output]):
         """
         return _connection.SessionMessages(self, self.connection, events=True)
 
-    def journal(self) -> FactStream:
+    def journal(self, *, after: int | None = None, retain: int | None = None) -> FactStream:
         """Iterate over the facts of the session from now on, after those that started what is open now.
 
         Facts that a slow reader has not taken stay in memory, so close the stream to stop early. It ends with the
         session.
 
+        Args:
+            after: Begin with the retained facts after the one with this number instead, without a gap.
+            retain: How many of the latest facts the session keeps from now on, for `after`, also while nobody reads
+                them and after its end; 0 keeps none. By default nothing changes; initially, none are kept.
+
         Raises:
             ConnectionClosedError: The client is not connected.
+            OptionsError: The facts after this number are not retained.
         """
         from claude_agent_py.observe.watching import FactStream
 
-        return FactStream(self.connection)
+        return FactStream(self.connection, after=after, retain=retain)
 
     # Inspection -----------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,9 @@
 """`Journal`: the pure fold from the frames of a session to its facts.
 
 It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A `Ledger` folds the
-messages about tasks, and its events become facts. A fact has the time of its own message (messages of the user and the
-model have one), otherwise the time of arrival passed to `feed`.
+messages about tasks, and its events become facts; in a running session, it is the ledger of the `TaskManager`. A fact
+has the time of its own message (messages of the user and the model have one), otherwise the time of arrival passed to
+`feed`.
 
 Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
 
@@ -151,6 +152,8 @@ class Journal:
         self._tasks: dict[str, TaskStarted] = {}
         self._ledger = Ledger()
         self._ledger.wants = _ON_TASK.__contains__
+        self._follows = False
+        """Whether the session feeds the ledger."""
         self._task_of_run: dict[str, str] = {}
         self._requests: dict[str, RequestOpened] = {}
 
@@ -177,6 +180,19 @@ class Journal:
         self._child = agent
         self._facts = []
         handler(self, frame)
+        return self._facts
+
+    def follow(self, ledger: Ledger) -> list[Fact]:
+        """Use the ledger of a running session from now on, and return the starts of its tasks. Internal.
+
+        The session feeds the ledger, and `feed` gets its events.
+        """
+        self._ledger, self._follows = ledger, True
+        self._facts = []
+        for record in ledger.records.values():
+            if record.is_live and record.run.is_announced and not record.is_ambient:
+                self._at = _check_time(record.run.started_at)
+                self._start_task(None, record)
         return self._facts
 
     def finish(self) -> list[Fact]:
@@ -411,19 +427,24 @@ class Journal:
         """Fold a message about a task. The ledger knows what it changes."""
         if isinstance(message, TaskStartedMessage):
             self._mark_running(message.tool_use_id)
+        if self._follows:
+            return
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
         _, changes = self._ledger.take_changes(now)
-        for event in changes:
-            record = self._ledger.records[event.task_id]
-            if not record.is_ambient:
-                _ON_TASK[type(event)](self, event, record)
+        self._add_task_facts(changes)
         for task_id in {event.task_id for event in changes}:
             record = self._ledger.records[task_id]
             if record.run.outcome is not None and _is_part_of_its_call(record):
                 del self._ledger.records[task_id]  # every command of the model is one
 
-    def _start_task(self, event: events.TaskEvent, record: Record) -> None:
+    def _add_task_facts(self, changes: Iterable[events.TaskEvent]) -> None:
+        for event in changes:
+            record, handler = self._ledger.records[event.task_id], _ON_TASK.get(type(event))
+            if handler is not None and not record.is_ambient:
+                handler(self, event, record)
+
+    def _start_task(self, event: events.TaskEvent | None, record: Record) -> None:
         run = record.run
         if _is_part_of_its_call(record):
             return
@@ -446,8 +467,8 @@ class Journal:
             self._task_of_run[run.run_id] = task.id
 
     def _on_task_progress(self, event: events.TaskProgressed, record: Record) -> None:
-        names = ("summary", "last_tool_name", "usage")
-        fields = {name: getattr(event, name) for name in names}
+        usage = record.run.spent.reported  # that of the event also counts messages, which a source may lack
+        fields = {"summary": event.summary, "last_tool_name": event.last_tool_name, "usage": usage}
         self._add_of(record, TaskProgressed, self._at, description=event.activity, **fields)
 
     def _on_task_backgrounded(self, event: events.TaskBackgrounded, record: Record) -> None:
@@ -543,6 +564,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     TaskProgressMessage: Journal._on_task,
     TaskUpdatedMessage: Journal._on_task,
     TaskNotificationMessage: Journal._on_task,
+    list: Journal._add_task_facts,  # events of a ledger
     ControlRequest: Journal._on_request,
     ControlCancelRequest: Journal._on_cancel,
     HookRun: Journal._on_hook_run,

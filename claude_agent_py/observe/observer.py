@@ -1,16 +1,20 @@
 """`LiveJournal`, the journal of a running session, and its observers.
 
-The session feeds its journal with the messages it reads, the prompts it sends, and the requests it answers. Sessions
-that nobody observes have no journal.
+The session feeds its journal with the messages it reads, the prompts it sends, the requests it answers, and the events
+of its tasks. Sessions that nobody observes have no journal.
 """
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import RECEIVED, Journal
+from claude_agent_py._journal.tasks.events import TaskEvent
+from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
@@ -41,9 +45,13 @@ class LiveJournal:
 
     The queue keeps folding out of the way of readers that wait for messages. Never raises: an observer that fails is
     logged and removed.
+
+    Args:
+        tasks: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.
+        clock: Returns the time in seconds since the epoch.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, tasks: TaskIntake | None = None, clock: Callable[[], float] = time.time) -> None:
         self.observers: tuple[Observer, ...] = ()
         """Replaced, never mutated."""
         self.limit: int = 1000
@@ -51,28 +59,59 @@ class LiveJournal:
         self._journal = Journal()
         self._clock = clock
         self._pending: list[tuple[Any, float, bool, str]] = []
+        self._retained: deque[Fact] | None = None
+        self._tasks = tasks
+        if tasks is not None:
+            self._journal.follow(tasks.ledger)
+            tasks.watchers[self] = self._on_tasks
 
     @classmethod
     def of(cls, session: Any) -> "LiveJournal":
         """Return the journal of a session. It begins now if nobody observed the session."""
         if not session.journals:
-            session.journals = (cls(),)
+            session.journals = (cls(session.intake),)
         journal: LiveJournal = session.journals[0]
         return journal
 
     @staticmethod
     def release(session: Any, observer: Observer) -> None:
-        """Remove an observer of a session. The journal ends with its last observer."""
+        """Remove an observer of a session. The journal ends with its last observer, unless it retains facts."""
         for journal in session.journals:
             journal.remove(observer)
-            if not journal.observers:
+            if not journal.observers and journal._retained is None:
+                journal._forget_tasks()
                 session.journals = ()
 
-    def observe(self, observer: Observer) -> None:
-        """Add an observer."""
+    def observe(self, observer: Observer, after: int | None = None) -> None:
+        """Add an observer, which begins with what is open, or with the retained facts after a number.
+
+        Raises:
+            OptionsError: These facts are not retained.
+        """
         self.catch_up()
+        facts = self._journal.open if after is None else self.facts_after(after)
         self.observers = (*self.observers, observer)
-        self._call(observer, observer.add, self._journal.open)
+        self._call(observer, observer.add, facts)
+
+    def retain(self, count: int) -> None:
+        """Keep the latest facts from now on; 0 stops."""
+        self.catch_up()
+        self._retained = deque(self._retained or (), maxlen=count) if count else None
+
+    def facts_after(self, number: int) -> list[Fact]:
+        """Return the retained facts after the one with this number.
+
+        Raises:
+            OptionsError: A fact after it is not retained, or the journal has no such number.
+        """
+        last = self._journal.number
+        if self._retained is None:
+            raise OptionsError("the session retains no facts; call journal(retain=...) first", option="after")
+        first = self._retained[0].number if self._retained else last + 1
+        if not first - 1 <= number <= last:
+            problem = f"must be from {first - 1} to {last}, because the facts {first} to {last} are retained"
+            raise OptionsError(problem, option="after")
+        return [fact for fact in self._retained if fact.number > number]
 
     def remove(self, observer: Observer) -> None:
         """Remove an observer."""
@@ -111,9 +150,20 @@ class LiveJournal:
             return self.feed(ControlCancelRequest(request_id=request_id))
         return self.feed(ControlResponse(response=answer), sent=True)
 
+    def _on_tasks(self, touched: set[str], changes: list[TaskEvent]) -> None:
+        """Fold events of tasks immediately, while the records have the state of that moment."""
+        if changes:
+            self._pending.append((changes, self._clock(), False, ""))
+            self.catch_up()
+
+    def _forget_tasks(self) -> None:
+        if self._tasks is not None:
+            self._tasks.watchers.pop(self, None)
+
     def end(self) -> None:
         """Record the end of the session."""
         self.catch_up()
+        self._forget_tasks()
         self._tell(self._journal.finish())
         for observer in self.observers:
             self.remove(observer)
@@ -130,11 +180,13 @@ class LiveJournal:
             for frame, at, sent, agent in pending:
                 self._tell(self._journal.feed(frame, at, sent=sent, agent=agent))
         except Exception:
-            self.observers = ()
+            self.observers, self._retained = (), None
             logger.exception("the journal of the session failed and ignores further events")
 
     def _tell(self, facts: Sequence[Fact]) -> None:
         if facts:
+            if self._retained is not None:
+                self._retained.extend(facts)
             for observer in self.observers:
                 self._call(observer, observer.add, facts)
 

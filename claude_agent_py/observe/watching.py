@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, Self
 
+from claude_agent_py._base.checks import check_count
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
@@ -55,13 +57,25 @@ class Watch:
 class FactStream(Stream[Fact], Observer):
     """The facts of a running session. Created by `Client.journal`; ended by `close` or with the session."""
 
-    def __init__(self, session: Any) -> None:
+    def __init__(self, session: Any, *, after: int | None = None, retain: int | None = None) -> None:
         super().__init__()
         self._session = session
+        if retain is not None:
+            check_count(retain, "retain", 0)
         if session.stream_over.is_set():
+            if after is not None:
+                journal = session.journals[0] if session.journals else LiveJournal()
+                self.add(journal.facts_after(after))
             super().close()
-        else:
-            LiveJournal.of(session).observe(self)
+            return
+        journal = LiveJournal.of(session)
+        if retain is not None:
+            journal.retain(retain)
+        try:
+            journal.observe(self, after)
+        except OptionsError:
+            self.close()
+            raise
 
     def add(self, facts: Sequence[Fact]) -> None:
         """Add facts."""

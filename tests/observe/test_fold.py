@@ -13,12 +13,13 @@ from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess
+from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, HookCallbackRequest
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
+from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.timestamps import seconds
 
@@ -65,13 +66,16 @@ def test_a_recording_and_its_messages_alone_give_the_same_spans() -> None:
 def live_journal(name: str, observer: Observer) -> None:
     """Observe a session that does what is recorded, at the recorded times."""
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
-    journal = LiveJournal(lambda: now)
+    tasks = TaskIntake(clock=lambda: now)
+    journal = LiveJournal(tasks, clock=lambda: now)
     journal.observe(observer)
     for at, frame, is_sent in frames_of(name):
         now = origin + at
         match frame:
             case ControlRequest() if not is_sent:
                 journal.asked(frame.request_id, frame.request)
+                if isinstance(frame.request, HookCallbackRequest):
+                    tasks.track_hook(str(frame.request.input.get("hook_event_name")), frame.request.input)
             case ControlResponse() if is_sent:
                 answer = frame.response
                 payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
@@ -80,6 +84,7 @@ def live_journal(name: str, observer: Observer) -> None:
                 journal.feed(frame, sent=True)
             case _:
                 journal.message(frame)
+                tasks.track(frame)
     journal.end()
 
 

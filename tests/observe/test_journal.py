@@ -13,7 +13,7 @@ from each import for_each
 from peers import MakeClient
 from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
-from claude_agent_py import CLIExitError
+from claude_agent_py import CLIExitError, OptionsError
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
@@ -21,6 +21,7 @@ from claude_agent_py.journal import (
     Journal,
     MessageAdded,
     PromptSent,
+    TaskEnded,
     TaskStarted,
     TurnEnded,
     TurnStarted,
@@ -221,3 +222,67 @@ async def test_the_journal_of_a_closed_session_is_empty(start: MakeClient) -> No
         with anyio.fail_after(60):
             assert [type(fact) async for fact in stream] == [PromptSent]
             assert [fact async for fact in client.journal()] == []
+
+
+@pytest.mark.anyio
+async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_process(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), frames.task_started("a1", description="look")),
+        steps.emit(frames.result("Started.")),
+        steps.wait_gate(gate),
+        steps.exit(1),
+    )
+    async with start(fake) as client:
+        await client.query("look around", until="result")
+        facts = client.journal()
+        gate.open()
+        with anyio.fail_after(60):
+            told = [fact async for fact in facts]
+    assert isinstance(told[0], TaskStarted)
+    assert (told[0].number, told[0].task, told[0].description) == (1, "a1", "look")
+    ends = [(fact.task, fact.status, fact.is_reported) for fact in told if isinstance(fact, TaskEnded)]
+    assert ends == [("a1", "failed", False)]
+
+
+@pytest.mark.anyio
+async def test_a_reader_comes_back_and_misses_nothing(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("One."), steps.turn("Two."), steps.turn("Three."))) as client:
+        first = client.journal(retain=1000)
+        await client.query("one")
+        with anyio.fail_after(60):
+            seen = [await anext(first)]
+            while not isinstance(seen[-1], TurnEnded):
+                seen.append(await anext(first))
+        first.close()
+        await client.query("two")  # nobody reads
+        again = client.journal(after=seen[-1].number)
+        behind = client.journal(after=seen[1].number)
+        await client.query("three")
+    with anyio.fail_after(60):
+        rest = [fact async for fact in again]
+        assert [fact async for fact in behind] == [*seen[2:], *rest]
+        assert [fact async for fact in client.journal(after=seen[-1].number)] == rest  # the session has ended
+    assert [fact.number for fact in (*seen, *rest)] == list(range(1, len(seen) + len(rest) + 1))
+    assert sum(isinstance(fact, TurnEnded) for fact in rest) == 2
+
+
+@pytest.mark.anyio
+async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("One."), steps.turn("Two."))) as client:
+        with pytest.raises(OptionsError, match="retains no facts"):
+            client.journal(after=0)
+        assert client.connection.journals == ()
+        with pytest.raises(OptionsError, match="at least 0"):
+            client.journal(retain=-1)
+        client.journal(retain=2).close()
+        await client.query("one")
+        for wrong in (0, 1000):
+            with pytest.raises(OptionsError, match=r"the facts .* are retained"):
+                client.journal(after=wrong)
+        client.journal(retain=0).close()
+        assert client.connection.journals == ()
+        with pytest.raises(OptionsError, match="retains no facts"):
+            client.journal(after=0)
+        await client.query("two")
