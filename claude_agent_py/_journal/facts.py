@@ -246,7 +246,7 @@ class TaskBackgrounded(AnyFact):
 
 
 class TaskEnded(AnyFact):
-    """A run of a task ended. It may come twice: once its status is known, and once it is reported."""
+    """A run of a task ended. It may come again: once its status is known, once it is over, once it is reported."""
 
     fact: ClassVar[Literal["task_ended"]] = "task_ended"
     task: str

@@ -13,6 +13,8 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
   session if the stop reason of its last message is final or something went wrong.
 * **A resumed subagent** has a run for each time in the pipe, and one in a transcript. A run without a prompt of its own
   has the prompt of the run before it.
+* **The end of a task that nobody reported** is inferred in a running session and from its files on disk, not in a
+  recording. A task that goes on after all starts again, with the same id.
 * **The usage of a task** never decreases, even if the CLI reports less than before.
 * **A shell in the foreground** is a part of its call, unless it moves to the background.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
@@ -78,6 +80,7 @@ from claude_agent_py.wire.messages.tasks import (
     TaskNotificationMessage,
     TaskProgressMessage,
     TaskStartedMessage,
+    TaskStatus,
     TaskUpdatedMessage,
 )
 from claude_agent_py.wire.messages.usage import ModelUsage, Usage
@@ -150,6 +153,8 @@ class Journal:
         self._running: set[str] = set()
         self._denials: dict[str, PermissionDecision] = {}
         self._tasks: dict[str, TaskStarted] = {}
+        self._unreported: dict[str, TaskStarted] = {}
+        """The tasks whose end was inferred. The report may be late."""
         self._ledger = Ledger()
         self._ledger.wants = _ON_TASK.__contains__
         self._follows = False
@@ -428,6 +433,9 @@ class Journal:
         if isinstance(message, TaskStartedMessage):
             self._mark_running(message.tool_use_id)
         if self._follows:
+            if isinstance(message, TaskNotificationMessage) and message.task_id in self._unreported:
+                status = message.task_status or TaskStatus.STOPPED
+                self._add_report(self._unreported.pop(message.task_id), status, message)
             return
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
@@ -448,6 +456,7 @@ class Journal:
         run = record.run
         if _is_part_of_its_call(record):
             return
+        self._unreported.pop(record.id, None)
         launcher = self._calls.get(run.tool_use_id or "")
         number = len(record.runs)
         task = self._tasks[record.id] = self._add(
@@ -469,29 +478,34 @@ class Journal:
     def _on_task_progress(self, event: events.TaskProgressed, record: Record) -> None:
         usage = record.run.spent.reported  # that of the event also counts messages, which a source may lack
         fields = {"summary": event.summary, "last_tool_name": event.last_tool_name, "usage": usage}
-        self._add_of(record, TaskProgressed, self._at, description=event.activity, **fields)
+        self._add_of(self._tasks.get(record.id), TaskProgressed, self._at, description=event.activity, **fields)
 
     def _on_task_backgrounded(self, event: events.TaskBackgrounded, record: Record) -> None:
         if record.id in self._tasks:
-            self._add_of(record, TaskBackgrounded, self._at)
+            self._add_of(self._tasks[record.id], TaskBackgrounded, self._at)
         else:
             self._start_task(event, record)
 
     def _on_task_status(self, event: events.TaskStatusChanged, record: Record) -> None:
         run = record.run
         if event.new.is_terminal and run.notification is None:
-            error = run.failure_reason or ""
-            self._add_of(record, TaskEnded, _check_time(run.ended_at) or self._at, status=event.new, error=error)
+            end = {"status": event.new, "error": run.failure_reason or ""}
+            self._add_of(self._tasks.get(record.id), TaskEnded, _check_time(run.ended_at) or self._at, **end)
 
     def _on_task_finished(self, event: events.TaskFinished, record: Record) -> None:
-        if event.message is not None:
-            end = {"is_reported": True, "summary": event.message.summary, "usage": event.message.usage}
-            self._add_of(record, TaskEnded, self._at, status=event.outcome.status, **end)
-        self._tasks.pop(record.id, None)
+        task, outcome = self._tasks.pop(record.id, None), event.outcome
+        if task is not None and event.message is not None:
+            self._add_report(task, outcome.status, event.message)
+        elif task is not None:
+            self._add_of(task, TaskEnded, self._at, status=outcome.status, summary=outcome.summary)
+            self._unreported[record.id] = task
         self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
 
-    def _add_of(self, record: Record, kind: type[Kind], at: float | None, **fields: Any) -> None:
-        task = self._tasks.get(record.id)
+    def _add_report(self, task: TaskStarted, status: TaskStatus, told: TaskNotificationMessage) -> None:
+        end = {"is_reported": True, "summary": told.summary, "usage": told.usage}
+        self._add_of(task, TaskEnded, self._at, status=status, **end)
+
+    def _add_of(self, task: TaskStarted | None, kind: type[Kind], at: float | None, **fields: Any) -> None:
         if task is not None:
             self._add(kind, at, id=task.id, agent=task.agent, task=task.task, **fields)
 

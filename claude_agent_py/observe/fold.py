@@ -358,12 +358,13 @@ class SpanFold(Observer):
         task = self._tasks.get(fact.task)
         if task is None:
             return
-        # The first fact has the exact end.
-        task.end = task.end or at
+        is_first = task.end is None
+        task.end = task.end or at  # the first fact has the exact end
         task.status = convert_task_status(fact.status)
-        if not fact.is_reported:
+        if fact.error:
             task.attributes["error"] = self._texts.shorten(fact.error)
-            return
+        if is_first and not fact.is_reported:
+            return  # another fact follows
         self._end_model(fact.task)
         del self._tasks[fact.task]
         self._conversations.pop(fact.task, None)

@@ -30,6 +30,7 @@ from claude_agent_py.journal import (
     make_schema,
     read_recording,
 )
+from claude_agent_py.observe import watch
 from claude_agent_py.observe.observer import Observer
 from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -243,7 +244,7 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
     assert isinstance(told[0], TaskStarted)
     assert (told[0].number, told[0].task, told[0].description) == (1, "a1", "look")
     ends = [(fact.task, fact.status, fact.is_reported) for fact in told if isinstance(fact, TaskEnded)]
-    assert ends == [("a1", "failed", False)]
+    assert ends == [("a1", "failed", False)] * 2  # its status is known; it is over
 
 
 @pytest.mark.anyio
@@ -286,3 +287,34 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
         await client.query("two")
+
+
+@pytest.mark.anyio
+async def test_a_report_that_comes_after_the_end_was_inferred_is_a_fact_of_its_own(start: MakeClient) -> None:
+    is_over = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), frames.task_started("a1", description="look")),
+        steps.emit(frames.task_updated("a1", status="completed"), frames.result("Started.")),
+        steps.wait_gate(is_over),
+        steps.emit(frames.task_notification("a1", summary="seen")),
+    )
+    async with start(fake) as client:
+        facts = client.journal()
+        watched = watch(client)
+        await client.query("look around", until="result")
+        ends: list[TaskEnded] = []
+        with anyio.fail_after(60):
+            async for fact in facts:
+                ends += [fact] if isinstance(fact, TaskEnded) else []
+                if len(ends) == 2:
+                    is_over.open()
+                elif len(ends) == 3:
+                    break
+        spans = [span for span in watched.spans if span.kind == "subagent"]
+    assert [(fact.status, fact.is_reported, fact.summary) for fact in ends] == [
+        ("completed", False, ""),
+        ("completed", False, ""),
+        ("completed", True, "seen"),
+    ]
+    assert [(span.id, span.status) for span in spans] == [("a1", "ok")]
