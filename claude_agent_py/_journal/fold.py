@@ -40,6 +40,7 @@ from claude_agent_py._journal.facts import (
     RequestOpened,
     RequestRetried,
     RequestSettled,
+    RequestStatus,
     Spent,
     StateChanged,
     TaskBackgrounded,
@@ -522,20 +523,19 @@ class Journal:
         if isinstance(response, ControlSuccess):
             self._settle(frame.request_id, response.response or {})
         else:
-            self._settle(frame.request_id, None, failed=True)
+            self._settle(frame.request_id, None, "error")
 
     def _on_cancel(self, frame: ControlCancelRequest) -> None:
-        self._settle(frame.request_id, None)
+        self._settle(frame.request_id, None, "cancelled")
 
     def _open_request(self, at: float | None = None, **fields: Any) -> None:
         request = self._add(RequestOpened, self._at if at is None else at, **fields)
         self._requests[request.id] = request
 
-    def _settle(self, request_id: str, reply: Any, *, failed: bool = False) -> None:
+    def _settle(self, request_id: str, reply: Any, status: RequestStatus | None = None) -> None:
         request = self._requests.pop(request_id, None)
         if request is not None:
-            status = "error" if failed else read_reply(request.kind, reply)
-            self._add_settled(request, status, reply if isinstance(reply, dict) else None)
+            self._add_settled(request, status or read_reply(reply), reply if isinstance(reply, dict) else None)
 
     def _add_settled(self, request: RequestOpened, status: str, reply: Any) -> None:
         known = {name: getattr(request, name) for name in ("id", "agent", "kind", "name", "handler")}
@@ -550,7 +550,7 @@ class Journal:
         began = None if self._at is None else self._at - run.duration
         agent = run.agent_id or MAIN
         self._open_request(began, id=run.request_id, agent=agent, kind="hook", name=run.event, handler=run.handler)
-        self._settle(run.request_id, run.output, failed=run.error is not None)
+        self._settle(run.request_id, run.output, None if run.error is None else "error")
 
     def _on_hook_started(self, message: HookStartedMessage) -> None:
         self._open_request(id=message.hook_id, kind="hook", name=message.hook_event, handler=message.hook_name)

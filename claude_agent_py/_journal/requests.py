@@ -58,10 +58,10 @@ def describe(request: Any) -> dict[str, Any] | None:
     return None
 
 
-def read_reply(kind: str, reply: Any) -> RequestStatus:
-    """Return the status of a request from the payload of its reply; None means that it was withdrawn."""
+def read_reply(reply: Any) -> RequestStatus:
+    """Return the status of a request from the payload of its reply."""
     if not isinstance(reply, Mapping):
-        return "ok" if kind == "hook" else "cancelled"
+        return "ok"
     specific = reply.get("hookSpecificOutput")
     inner = specific if isinstance(specific, Mapping) else {}
     words = (reply.get("behavior"), reply.get("action"), reply.get("decision"), inner.get("permissionDecision"))

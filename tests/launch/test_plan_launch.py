@@ -125,6 +125,7 @@ def test_flags(given: dict[str, Any], expected: list[str]) -> None:
         ({"on_user_dialog": handler}, {"supportedDialogKinds": ["refusal_fallback_prompt"]}),
         ({"on_user_dialog": handler, "supported_dialog_kinds": ["x"]}, {"supportedDialogKinds": ["x"]}),
         ({"per_task_stop_affordance": True, "forward_subagent_text": True}, {"forwardSubagentText": True}),
+        ({"telemetry": True}, {"forwardSubagentText": True}),
         (
             {"agents": {"a": AgentDefinition(description="d", prompt="p", max_turns=3)}},
             {"agents": {"a": {"description": "d", "prompt": "p", "maxTurns": 3}}},

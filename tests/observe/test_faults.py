@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import anyio
 import pytest
 import recordings_loader as recordings
 from opentelemetry.sdk.trace import TracerProvider
@@ -9,9 +10,12 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from peers import start_in_memory
 
+from claude_agent_py import CLIExitError, Deny, PermissionContext
 from claude_agent_py.hooks import PreToolUseInput
+from claude_agent_py.messages import AssistantMessage
 from claude_agent_py.observe import Telemetry, Timeline, watch
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.permissions import PermissionRequest
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 
 def recorded(name: str) -> Timeline:
@@ -95,3 +99,53 @@ def test_the_cost_is_divided_among_the_agents() -> None:
     assert len(costs) == 4
     assert all(cost and cost > 0 for cost in costs.values())
     assert sum(filter(None, costs.values())) == pytest.approx(summary.cost_usd)
+
+
+@pytest.mark.anyio
+async def test_the_last_model_call_of_a_subagent_is_traced_though_the_user_did_not_ask_for_its_text() -> None:
+    launch = frames.assistant([frames.tool_use_block("Agent", {"prompt": "Look"}, id="t1")])
+    said = {**frames.assistant("I have looked.", id="m2"), "agent_id": "a1", "parent_tool_use_id": "t1"}
+    started = frames.task_started("a1", tool_use_id="t1", is_backgrounded=False)
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.prompt_field("uuid")), launch, started, said),
+        steps.emit(frames.task_notification("a1"), frames.tool_result("t1", "Looked."), frames.result("Done.")),
+    )
+    telemetry, exporter = exported()
+    async with start_in_memory(fake, telemetry=telemetry) as client:
+        result = await client.query("hello")
+    assert "I have looked." not in [
+        message.text for message in result.messages if isinstance(message, AssistantMessage)
+    ]
+    chats = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+    assert {chat.get("gen_ai.agent.id") for chat in chats} == {None, "a1"}
+
+
+@pytest.mark.anyio
+async def test_an_approval_that_ends_with_the_process_is_cancelled_and_not_denied() -> None:
+    asked = anyio.Event()
+
+    async def decide(request: PermissionRequest, context: PermissionContext) -> Deny:
+        asked.set()
+        await anyio.sleep_forever()
+        return Deny("never")
+
+    gate = Gate()
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.prompt_field("uuid")), call, frames.can_use_tool("r1", tool_use_id="t1")),
+        steps.wait_gate(gate),
+        steps.exit(137),
+    )
+    async with start_in_memory(fake, can_use_tool=decide) as client:
+        with watch(client) as watched:
+            run = client.query("hello")
+            with anyio.fail_after(60):
+                await asked.wait()
+                gate.open()
+                with pytest.raises(CLIExitError):
+                    await run
+    spans = {span.kind: span.status for span in watched.spans}
+    assert (spans["waiting"], spans["tool"]) == ("cancelled", "running")
+    assert watched.timeline().summary.failures == 0

@@ -285,8 +285,10 @@ class RequestHandlers:
 
     def end(self) -> None:
         """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
-        for pending in self._pending.values():
+        for request_id, pending in self._pending.items():
             pending.cancel()
+            for journal, _ in self._journals:
+                journal.answered(request_id, None, failed=False)  # the handler ends later than the journal
         if self._mcp is not None:
             self._mcp.close()
         if self._permissions is not None:
