@@ -156,6 +156,8 @@ class Journal:
         self._tasks: dict[str, TaskStarted] = {}
         self._unreported: dict[str, TaskStarted] = {}
         """The tasks whose end was inferred. The report may be late."""
+        self._past: set[str] = set()
+        """The tasks of an earlier process whose end was reported."""
         self._ledger = Ledger()
         self._ledger.wants = _ON_TASK.__contains__
         self._follows = False
@@ -434,9 +436,8 @@ class Journal:
         if isinstance(message, TaskStartedMessage):
             self._mark_running(message.tool_use_id)
         if self._follows:
-            if isinstance(message, TaskNotificationMessage) and message.task_id in self._unreported:
-                status = message.task_status or TaskStatus.STOPPED
-                self._add_report(self._unreported.pop(message.task_id), status, message)
+            if isinstance(message, TaskNotificationMessage):
+                self._on_late_report(message)
             return
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
@@ -446,6 +447,18 @@ class Journal:
             record = self._ledger.records[task_id]
             if record.run.outcome is not None and _is_part_of_its_call(record):
                 del self._ledger.records[task_id]  # every command of the model is one
+
+    def _on_late_report(self, message: TaskNotificationMessage) -> None:
+        """Add a report that causes no end in the ledger: the end was inferred, or is that of an earlier process."""
+        record = self._ledger.records.get(message.task_id)
+        if record is not None and record.run.is_earlier and not record.is_ambient and record.id not in self._past:
+            self._past.add(record.id)
+            self._start_task(None, record)
+            task = self._tasks.pop(record.id, None)
+        else:
+            task = self._unreported.pop(message.task_id, None)
+        if task is not None:
+            self._add_report(task, message.task_status or TaskStatus.STOPPED, message)
 
     def _add_task_facts(self, changes: Iterable[events.TaskEvent]) -> None:
         for event in changes:
@@ -459,11 +472,11 @@ class Journal:
             return
         self._unreported.pop(record.id, None)
         launcher = self._calls.get(run.tool_use_id or "")
-        number = len(record.runs)
+        number = sum(not run.is_earlier for run in record.runs)
         task = self._tasks[record.id] = self._add(
             TaskStarted,
             self._at,
-            id=record.id if number == 1 else f"{record.id}#{number}",
+            id=record.id if number < 2 else f"{record.id}#{number}",
             agent=record.parent_id or (launcher.agent if launcher is not None else MAIN),
             task=record.id,
             type=record.type,

@@ -31,10 +31,12 @@ from claude_agent_py.journal import (
     read_recording,
 )
 from claude_agent_py.observe import watch
-from claude_agent_py.observe.observer import Observer
+from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
+from claude_agent_py.wire.base import JSONObject
 
 
 def test_every_recording_has_the_same_facts_live() -> None:
@@ -245,6 +247,39 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
     assert (told[0].number, told[0].task, told[0].description) == (1, "a1", "look")
     ends = [(fact.task, fact.status, fact.is_reported) for fact in told if isinstance(fact, TaskEnded)]
     assert ends == [("a1", "failed", False)] * 2  # its status is known; it is over
+
+
+def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_runs_again() -> None:
+    class Collecting(Observer):
+        def add(self, facts: Iterable[Fact]) -> None:
+            told.extend(facts)
+
+    def tell(*given: JSONObject) -> None:
+        for frame in given:
+            message = decode(json.dumps(frame).encode())
+            journal.message(message)
+            tasks.track(message)
+        journal.catch_up()
+
+    told: list[Fact] = []
+    before = TaskIntake()
+    before.track(decode(json.dumps(frames.task_started("a1", prompt="Look")).encode()))
+    before.process_exited("the process ended")
+    tasks = TaskIntake()
+    tasks.recall(before.ledger.records["a1"])
+    journal = LiveJournal(tasks)
+    journal.observe(Collecting())
+    assert told == []
+    left = {**frames.task_notification("a1", status="stopped", summary="left behind"), "run_id": None}
+    tell(left, left)
+    tell(frames.task_started("a1", run_id="1-a1", prompt="Look again"))
+    assert [(fact.fact, fact.id) for fact in told] == [
+        ("task_started", "a1"),
+        ("task_ended", "a1"),
+        ("task_started", "a1"),
+    ]
+    assert isinstance(told[1], TaskEnded)
+    assert (told[1].is_reported, told[1].summary) == (True, "left behind")
 
 
 @pytest.mark.anyio
