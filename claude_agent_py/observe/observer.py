@@ -43,8 +43,8 @@ class Observer:
 class LiveJournal:
     """Folds a running session for its observers. Frames are queued with their times and folded by `catch_up`.
 
-    The queue keeps folding out of the way of readers that wait for messages. Never raises: an observer that fails is
-    logged and removed.
+    The queue keeps folding out of the way of readers that wait for messages; only an event of a task is folded at once.
+    Never raises: an observer that fails is logged and removed.
 
     Args:
         tasks: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.

@@ -60,8 +60,9 @@ class FactStream(Stream[Fact], Observer):
     def __init__(self, session: Any, *, after: int | None = None, retain: int | None = None) -> None:
         super().__init__()
         self._session = session
-        if retain is not None:
-            check_count(retain, "retain", 0)
+        for value, option in ((after, "after"), (retain, "retain")):
+            if value is not None:
+                check_count(value, option, 0)
         if session.stream_over.is_set():
             if after is not None:
                 journal = session.journals[0] if session.journals else LiveJournal()

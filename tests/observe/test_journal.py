@@ -310,8 +310,11 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
         assert client.connection.journals == ()
-        with pytest.raises(OptionsError, match="at least 0"):
-            client.journal(retain=-1)
+        for wrong in (-1, 2.5):
+            with pytest.raises(OptionsError, match="at least 0"):
+                client.journal(retain=wrong)  # type: ignore[arg-type]
+            with pytest.raises(OptionsError, match="at least 0"):
+                client.journal(after=wrong)  # type: ignore[arg-type]
         client.journal(retain=2).close()
         await client.query("one")
         for wrong in (0, 1000):
