@@ -53,7 +53,7 @@ from claude_agent_py._journal.facts import (
     TurnStarted,
     TurnStatus,
 )
-from claude_agent_py._journal.requests import HookRun, describe, read_reply
+from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun, describe, read_reply
 from claude_agent_py._journal.tasks import events, signals
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.record import Record
@@ -566,7 +566,9 @@ class Journal:
         self._settle(run.request_id, run.output, None if run.error is None else "error")
 
     def _on_hook_started(self, message: HookStartedMessage) -> None:
-        self._open_request(id=message.hook_id, kind="hook", name=message.hook_event, handler=message.hook_name)
+        event, name = message.hook_event, message.hook_name
+        tool = name.removeprefix(f"{event}:") if event in HOOKS_ABOUT_CALLS and name != event else ""
+        self._open_request(id=message.hook_id, kind="hook", name=event, handler=name, tool=tool)
 
     def _on_hook_response(self, message: HookResponseMessage) -> None:
         hook = self._requests.pop(message.hook_id, None)

@@ -15,6 +15,10 @@ from claude_agent_py.wire.control.asks import (
 
 RequestKind: TypeAlias = Literal["hook", "permission", "question", "elicitation", "dialog"]
 RequestStatus: TypeAlias = Literal["ok", "denied", "cancelled", "error"]
+HOOKS_ABOUT_CALLS: Final = frozenset(
+    {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
+)
+"""Events with a tool and a real `tool_use_id`; for the others the CLI sends a random id."""
 _REFUSALS: Final = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
 
 

@@ -16,7 +16,7 @@ import anyio
 from claude_agent_py._base.callbacks import Callback
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.streams import LazyEvent
-from claude_agent_py._journal.requests import HookRun
+from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun
 from claude_agent_py.hooks.by_event import Hook
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.final_filter import FinalFilter
@@ -34,11 +34,6 @@ GRACE: Final = 5.0
 UNLIMITED: Final = 1_000_000
 """The CLI's timeout in seconds for handlers whose failure blocks. A shorter one may expire while this program is busy
 or stopped, and the model then reads the output that the handler had to withhold."""
-
-_ABOUT_A_TOOL_CALL = frozenset(
-    {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
-)
-"""Events with a real `tool_use_id`; for the others the CLI sends a random id."""
 
 
 @dataclass(frozen=True)
@@ -195,7 +190,7 @@ class HookDispatcher:
         self, entry: _Registered, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and return the reply and the failure, if any."""
-        if entry.event not in _ABOUT_A_TOOL_CALL:
+        if entry.event not in HOOKS_ABOUT_CALLS:
             tool_use_id = None
         call = entry.handler.call_and_read(
             parsing.parse_hook_input(dict(data)),

@@ -93,6 +93,12 @@ async def test_a_hook_has_its_tool_and_its_handler() -> None:
     assert (traced["claude_agent.tool"], traced["claude_agent.handler"]) == ("Bash", hook.attributes["handler"])
 
 
+def test_a_hook_of_the_settings_has_its_tool_and_its_handler() -> None:
+    hooks = [span for span in recorded("control/05_hook_events").spans if span.kind == "hook"]
+    told = {(span.name, span.attributes.get("tool"), span.attributes.get("handler")) for span in hooks}
+    assert told >= {("PreToolUse", "Bash", "PreToolUse:Bash"), ("SessionStart", None, "SessionStart:startup")}
+
+
 def test_the_cost_is_divided_among_the_agents() -> None:
     summary = recorded("turns/three_agents").summary
     costs = {agent: used.cost_usd for agent, used in summary.by_agent.items()}
