@@ -7,8 +7,9 @@ from uuid import UUID
 from claude_agent_py._base.log import logger
 from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.delegation import AGENT_TOOL, why_no_agent_tool
+from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
@@ -54,7 +55,7 @@ class SessionFacts:
     def _check_guide(self, message: InitMessage) -> None:
         """Warn if settings files take away the tool that the delegation guide is about."""
         is_told = bool(self._options.delegation_guide) and why_no_agent_tool(self._options) is None
-        if is_told and not AGENT_TOOL.intersection(message.tools):
+        if is_told and not AGENT_TOOLS.intersection(message.tools):
             logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
 
     def _on_commands(self, message: CommandsChangedMessage) -> None:

@@ -30,7 +30,7 @@ from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import AGENT_TOOLS, JSONObject
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
@@ -146,7 +146,6 @@ CODES_HELP: Final = (
     "130 interrupted"
 )
 
-LAUNCHES: Final = ("Agent", "Task")
 SHOWN_CHARS: Final = 200
 TEXT_CHARS: Final = 4000
 """Texts of the agent are cut to this length while the run is in progress."""
@@ -254,7 +253,7 @@ def show(message: object, view: Screen) -> None:
 
 def describe_call(call: ToolUseBlock) -> str:
     """Return a tool call in one line, without control characters. A launched agent is shown by its description."""
-    values = [call.input.get("description")] if call.name in LAUNCHES else call.input.values()
+    values = [call.input.get("description")] if call.name in AGENT_TOOLS else call.input.values()
     text = " ".join(value for value in values if isinstance(value, str))
     return f"{_clean(call.name)} {_clean(' '.join(text.split()))}"
 

@@ -42,13 +42,12 @@ from claude_agent_py.observe.open_spans import (
     pick_larger,
 )
 from claude_agent_py.observe.spans import Span, SpanKind
+from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
 
 MAX_CHARS: Final = 2000
 """The default limit for each text of a span (prompts, inputs, outputs), in characters."""
-LAUNCHES: Final = ("Agent", "Task")
-"""The tools that launch subagents. Their description identifies a call better than the whole input."""
 _MAX_IDS: Final = 100_000
 
 
@@ -312,7 +311,7 @@ class SpanFold(Observer):
             fact.id, "tool", block.name, at, self._find_owner(fact.agent), fact.agent
         )
         call.attributes = {"input": self._texts.shorten_json(block.input), "is_unlisted": fact.is_unlisted or None}
-        if block.name in LAUNCHES:
+        if block.name in AGENT_TOOLS:  # its description identifies a call better than the whole input
             call.attributes["description"] = self._texts.to_line(str(block.input.get("description") or ""))
         model = self._conversations[fact.agent].model
         if model is not None and model.id == fact.message:

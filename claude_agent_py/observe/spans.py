@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from claude_agent_py._journal.facts import MAIN, Spent, Tokens as Tokens
+from claude_agent_py._journal.tasks.spending import weigh
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
 """`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
@@ -212,8 +213,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 
 
 def _weigh(tokens: Tokens) -> float:
-    """Return the price of tokens relative to an input token: the same ratios for all models, by their list prices."""
-    return tokens.input + 5 * tokens.output + 1.25 * tokens.cache_write + 0.1 * tokens.cache_read
+    return weigh((tokens.input, tokens.output, tokens.cache_write, 0, tokens.cache_read))
 
 
 MAX_SPANS: Final = 50_000

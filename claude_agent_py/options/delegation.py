@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.agents.guide import DelegationGuide
-
-AGENT_TOOL: Final = frozenset({"Agent", "Task"})
-"""The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server with `custom_tools`: the model sees `mcp__tools__<tool>`."""
@@ -22,18 +20,18 @@ NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
 
 def why_no_agent_tool(options: Any) -> str | None:
     """Return why the model does not have the tool `Agent`, or None if it has. Does not read settings files."""
-    if isinstance(options.tools, list) and not AGENT_TOOL & set(options.tools):
+    if isinstance(options.tools, list) and not AGENT_TOOLS & set(options.tools):
         return "tools does not contain Agent"
-    if _denies(options.disallowed_tools, AGENT_TOOL):
+    if _denies(options.disallowed_tools, AGENT_TOOLS):
         return "disallowed_tools removes Agent"
     for name, settings in (("settings", options.settings), ("managed_settings", options.managed_settings)):
-        if _denies(_read_denied(settings), AGENT_TOOL):
+        if _denies(_read_denied(settings), AGENT_TOOLS):
             return f"{name} deny Agent"
     main = _get_main_agent(options)
     if main is not None:
-        has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOL for rule in main.tools or ())
+        has_it = _has_all_tools(main) or any(tool_of(rule) in AGENT_TOOLS for rule in main.tools or ())
         # In a definition, `Agent(reviewer)` removes the whole tool, not only that agent.
-        if not has_it or any(tool_of(rule) in AGENT_TOOL for rule in main.disallowed_tools or ()):
+        if not has_it or any(tool_of(rule) in AGENT_TOOLS for rule in main.disallowed_tools or ()):
             return f"the agent {options.agent!r}, which the session runs as, does not have the tool Agent"
     return None
 
@@ -63,14 +61,14 @@ def guide_text(options: Any) -> str:
 
 def is_offered(agent: str, options: object) -> bool:
     """Return whether the model may start an agent, by the rules and by the agent that the session runs as."""
-    if {f"{tool}({agent})" for tool in AGENT_TOOL} & set(_list_denied(options)):
+    if {f"{tool}({agent})" for tool in AGENT_TOOLS} & set(_list_denied(options)):
         return False
     main = _get_main_agent(options)
     if main is None:
         return True
     offered: set[str] = set()
     for rule in main.tools or ():
-        if tool_of(rule) in AGENT_TOOL:
+        if tool_of(rule) in AGENT_TOOLS:
             offered |= _read_agent_names(rule)
     return not offered or agent in offered
 

@@ -19,13 +19,12 @@ from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.hooks.signatures import HookAnswer, HookHandler
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import (
-    AGENT_TOOL,
     is_offered,
     reminders,
     report_limit,
     why_no_agent_tool,
 )
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import AGENT_TOOLS, JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ class DelegationHooks:
     @property
     def last_word(self) -> FinalFilter | None:
         """What shortens reports of foreground subagents; None without a limit."""
-        return None if self._limit is None else FinalFilter(AGENT_TOOL, self._shorten)
+        return None if self._limit is None else FinalFilter(AGENT_TOOLS, self._shorten)
 
     # Reports -----------------------------------------------------------------------------------------------------
 

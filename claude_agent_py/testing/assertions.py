@@ -7,10 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._connection.runs.subagents import LAUNCHING_TOOLS
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.base import AGENT_TOOLS, JSONObject
 
 MAIN: Final = "main"
 """The name of the main agent in `by`."""
@@ -61,7 +60,7 @@ class ExpectedCall:
 
     def resembles(self, actual: ToolCallRecord) -> bool:
         """Return whether both are calls of the same tool."""
-        return actual.name == self.name or {actual.name, self.name} <= LAUNCHING_TOOLS
+        return actual.name == self.name or {actual.name, self.name} <= AGENT_TOOLS
 
     def find_differences(self, actual: ToolCallRecord) -> list[str]:
         """Return the differences from the expectation, one per line."""

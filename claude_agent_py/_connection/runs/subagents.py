@@ -2,16 +2,14 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.traffic import ToolCallRecord
+from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
-
-LAUNCHING_TOOLS: Final = frozenset({"Agent", "Task"})
-"""The names of the tool that starts subagents; the second is the old name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +90,4 @@ def find_refused_launches(calls: Iterable[ToolCallRecord], tasks: Iterable[Task]
     A subagent that started and then failed is not included: it has a task.
     """
     launched = {call_id for task in tasks for call_id in task.tool_use_ids}
-    return [call for call in calls if call.name in LAUNCHING_TOOLS and call.is_error and call.id not in launched]
+    return [call for call in calls if call.name in AGENT_TOOLS and call.is_error and call.id not in launched]

@@ -62,7 +62,7 @@ class Prices:
                 usage.cache_creation_ephemeral_1h_input_tokens or 0,
                 usage.cache_read_input_tokens,
             )
-            units = sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
+            units = weigh(counts)
             cost = usage.cost_usd - usage.web_search_requests * _WEB_SEARCH_USD
             if units > 0 and cost > 0:
                 price = cost / units * 1_000_000
@@ -80,6 +80,11 @@ class Prices:
             elif any(counts):
                 return None
         return cost
+
+
+def weigh(counts: Counts) -> float:
+    """Return the price of tokens relative to that of an input token."""
+    return sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
 
 
 class Spending(Struct, gc=False):

@@ -95,7 +95,7 @@ class TranscriptTailer:
     def _read_line(self, line: bytes) -> None:
         if (cost := read_cost(line)) is not None:
             self.cost = cost
-        elif _is_message(line):
+        elif is_message(line):
             with contextlib.suppress(ValueError):
                 self._read_message(read_message(line)[0])
         self._ledger.read_notifications(line)
@@ -114,7 +114,7 @@ def _describe_call(call: ToolUseBlock) -> str:
     return one_line(f"{call.name} {argument}", 40)
 
 
-def _is_message(line: bytes) -> bool:
+def is_message(line: bytes) -> bool:
     """Return whether a line may be a message."""
     # Notes begin with their type, and some contain messages.
     if line.startswith(_NOTE):

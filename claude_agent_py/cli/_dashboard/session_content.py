@@ -17,6 +17,7 @@ from rich.text import Text
 from textual.widgets import RichLog
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
+from claude_agent_py.cli._dashboard.machine import is_message
 from claude_agent_py.cli._dashboard.rows import Row
 from claude_agent_py.cli.sessions import render_conversation
 from claude_agent_py.cli.terminal import one_line
@@ -67,7 +68,7 @@ def _read_last_messages(path: str) -> list[object]:
         for at, line in snapshot.backwards():
             if snapshot.size - at > MAX_BYTES or len(messages) == MAX_MESSAGES:
                 break
-            if line is not None and not line.startswith(b'{"type":"') and b'"message":' in line:
+            if line is not None and is_message(line):
                 with suppress(ValueError):
                     messages.append(read_message(line)[0])
     return messages
