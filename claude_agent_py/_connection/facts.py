@@ -9,10 +9,10 @@ from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
+from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply

@@ -30,10 +30,11 @@ from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
-from claude_agent_py.wire.base import AGENT_TOOLS, JSONObject
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
+from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 
 def add_session_arguments(parser: argparse.ArgumentParser) -> None:

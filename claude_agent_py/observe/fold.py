@@ -42,9 +42,9 @@ from claude_agent_py.observe.open_spans import (
     pick_larger,
 )
 from claude_agent_py.observe.spans import Span, SpanKind
-from claude_agent_py.wire.base import AGENT_TOOLS
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
+from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 MAX_CHARS: Final = 2000
 """The default limit for each text of a span (prompts, inputs, outputs), in characters."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from claude_agent_py.wire.base import AGENT_TOOLS
-from claude_agent_py.wire.settings.rule_lists import tool_of
+from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS, tool_of
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.definition import AgentDefinition

@@ -24,8 +24,9 @@ from claude_agent_py.options.delegation import (
     report_limit,
     why_no_agent_tool,
 )
-from claude_agent_py.wire.base import AGENT_TOOLS, JSONObject
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
+from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.messages.catalog import AgentInfo

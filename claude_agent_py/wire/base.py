@@ -109,8 +109,6 @@ class CamelModel(WireModel, rename="camel"):
     """A JSON object with camelCase names on the wire."""
 
 
-AGENT_TOOLS: Final = frozenset({"Agent", "Task"})
-"""The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
 SYNTHETIC_MODEL: Final = "<synthetic>"
 """The model of messages that the CLI writes itself."""
 

@@ -4,6 +4,11 @@ The CLI splits some rules that contain parentheses into pieces, so that a piece 
 Check a rule with `survives_splitting` before sending it in a list.
 """
 
+from typing import Final
+
+AGENT_TOOLS: Final = frozenset({"Agent", "Task"})
+"""The names of the tool that starts subagents. `Task` is the old name, which rules and hooks may still use."""
+
 
 def split_rules(text: str) -> list[str]:
     """Split a list at commas and spaces outside parentheses. As in CLI 2.1.328, parentheses do not nest."""
