@@ -86,6 +86,9 @@ PRINTED: dict[str, list[str]] = {
         "\nWhich files are here.\n",
         "left: ['The release']\n",
     ],
+    "in_an_editor": [
+        "calls: deploy 1.2\nasks:  ['Allow', 'Deny']\nagent: Version 1.2 is live.\nended: end_turn\n",
+    ],
     "interface": [
         "? Bash: touch report.txt\n",
         "  allowed\n",
@@ -195,7 +198,7 @@ def names() -> list[str]:
 
 
 EXTRAS = ("yaml", "mcp", "rich", "trio")
-WITH_EXTRAS = ("fleet",)
+WITH_EXTRAS = ("fleet", "in_an_editor")
 """Examples that are about an extra."""
 
 

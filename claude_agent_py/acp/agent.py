@@ -286,6 +286,7 @@ class _EditorSession:
         self._asker = Asker(editor, name, capabilities)
         self._updates = Updates()
         self._follower: asyncio.Task[None] | None = None
+        self._greeting: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Task[None]] = {}
         """The questions that the editor shows, by id."""
         self._shown: set[str] = set()
@@ -305,10 +306,8 @@ class _EditorSession:
         self._follower = asyncio.create_task(self._show_events(self.client.events()))
 
     def describe(self) -> dict[str, Any]:
-        """Return the modes and options for the editor, and send the slash commands after the answer."""
-        asyncio.get_running_loop().call_soon(
-            lambda: asyncio.ensure_future(self._send(list_commands(self.client.info.commands)))
-        )
+        """Return the modes and options for the editor, and send the slash commands after that answer."""
+        self._greeting = asyncio.create_task(self._send_commands())
         can_bypass = self.client.options.allow_dangerously_skip_permissions
         current = str(self.client.info.current_permission_mode or self.client.options.permission_mode or "default")
         modes = [
@@ -407,7 +406,7 @@ class _EditorSession:
     async def close(self) -> None:
         """Close the client, and stop following it."""
         await self.client.close()
-        for task in (*self._questions.values(), *filter(None, [self._follower])):
+        for task in (*self._questions.values(), *filter(None, [self._follower, self._greeting])):
             task.cancel()
             with suppress(asyncio.CancelledError, Exception):
                 await task
@@ -453,6 +452,11 @@ class _EditorSession:
 
     async def _send(self, update: Update) -> None:
         await self._editor.session_update(session_id=self.id, update=update)
+
+    async def _send_commands(self) -> None:
+        await asyncio.sleep(0)  # the editor does not know the session before the answer
+        with suppress(ConnectionError):
+            await self._send(list_commands(self.client.info.commands))
 
     async def _send_usage(self, result: RunResult) -> None:
         """Send how full the context is. The session has no answer if it has just ended."""

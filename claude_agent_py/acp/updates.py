@@ -240,11 +240,16 @@ def describe(name: str, given: JSONObject) -> dict[str, Any]:
     words = [value for value in given.values() if isinstance(value, str)]
     title = given.get("description") or (path or " ".join(words))
     return {
-        "title": _cut(" ".join(f"{name} {title}".split())),
+        "title": _cut(" ".join(f"{_name_tool(name)} {title}".split())),
         "kind": KINDS.get(name, "other"),
         "locations": [schema.ToolCallLocation(path=path, line=line if isinstance(line, int) else None)] if path else [],
         "content": list(_diff(name, path, given)),
     }
+
+
+def _name_tool(name: str) -> str:
+    """Return the name of a tool without that of its MCP server."""
+    return name.rpartition("__")[2] if name.startswith("mcp__") else name
 
 
 def _diff(name: str, path: str | None, given: JSONObject) -> Iterator[schema.FileEditToolCallContent]:

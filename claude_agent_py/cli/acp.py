@@ -11,7 +11,7 @@ import anyio
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.client_options import ClientOptions
 
-MISSING: Final = "the command needs the extra `acp`: pip install 'claude-agent-py[acp]'"
+MISSING: Final = "acp needs the extra `acp`: pip install agent-client-protocol"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

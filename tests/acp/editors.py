@@ -1,11 +1,11 @@
-"""An editor: the client side of the Agent Client Protocol, which notes what an agent shows and answers its questions."""
+"""An editor: the client side of the Agent Client Protocol. It notes what an agent shows, and answers its questions."""
 
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import acp
 from acp import schema
@@ -18,7 +18,7 @@ DEADLINE = 60
 PACKAGE = Path(claude_agent_py.__file__).parent.parent
 
 
-class Editor(acp.Client):
+class Editor:
     """An editor with files and forms.
 
     Attributes:
@@ -115,7 +115,7 @@ async def open_editor(
     """Start `claude-agent-py acp` as an editor does, and yield the initialized connection."""
     environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
     process = acp.spawn_agent_process(
-        editor, sys.executable, "-m", "claude_agent_py", "acp", *arguments,
+        cast("acp.Client", editor), sys.executable, "-m", "claude_agent_py", "acp", *arguments,
         env=environment, cwd=model.sandbox.cwd, use_unstable_protocol=True,
         transport_kwargs={"stderr": None, "limit": 2**26, "shutdown_timeout": 20.0},
     )  # fmt: skip
