@@ -87,7 +87,10 @@ PRINTED: dict[str, list[str]] = {
         "left: ['The release']\n",
     ],
     "in_an_editor": [
-        "calls: deploy 1.2\nasks:  ['Allow', 'Deny']\nagent: Version 1.2 is live.\nended: end_turn\n",
+        "calls: deploy 1.2\n",
+        "asks:  ['Allow', 'Deny']\n",
+        "agent: Version 1.2 is live.\n",
+        "ended: end_turn\n",
     ],
     "interface": [
         "? Bash: touch report.txt\n",

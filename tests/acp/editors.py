@@ -43,8 +43,12 @@ class Editor:
         self.updates.append(update)
         self._changed.set()
 
+    async def says(self, text: str) -> None:
+        """Wait until the agent has said this, and nothing else."""
+        await self.wait_for(lambda _: self.text == text)
+
     async def wait_for(self, found: Callable[[Any], bool]) -> Any:
-        """Return the first update that matches."""
+        """Return the first update that matches. The package hands over an answer before the updates sent ahead of it."""
         async with asyncio.timeout(DEADLINE):
             while True:
                 self._changed.clear()

@@ -51,7 +51,7 @@ async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path
         session = await connection.new_session(cwd=str(tmp_path))
         reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert reply.stop_reason == "end_turn"
-        assert editor.text == "Hello there, editor."
+        await editor.says("Hello there, editor.")
         assert len(editor.list_updates(schema.AgentMessageChunk)) > 1
         assert reply.usage.output_tokens > 0
         assert {mode.id for mode in session.modes.available_modes} >= {"default", "acceptEdits", "plan"}
@@ -68,13 +68,13 @@ async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tm
     async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Write it"))
+        ended = await editor.wait_for(lambda u: isinstance(u, schema.ToolCallProgress) and u.status != "in_progress")
     assert path.exists() == (kind == "allow_once")
     ((call, options),) = editor.asked
     assert (call.kind, call.content[0].path, call.content[0].new_text) == ("edit", str(path), "one\n")
     assert {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
     (started,) = editor.list_updates(schema.ToolCallStart)
     assert started.tool_call_id == call.tool_call_id
-    ended = editor.list_updates(schema.ToolCallProgress)[-1]
     assert ended.status == ("completed" if kind == "allow_once" else "failed")
 
 
@@ -147,6 +147,7 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(tmp_
         async with open_editor(editor, model, "agent_options:options") as connection:
             session = await connection.new_session(cwd=str(tmp_path))
             await connection.prompt(session_id=session.session_id, prompt=text("Weather?"))
+            await editor.says("Wet.")
     assert not (tmp_path / "made").exists()
     shown = {update.tool_call_id: update for update in editor.list_updates(schema.ToolCallProgress)}
     texts = [update.content[0].content.text for update in shown.values()]
@@ -185,9 +186,9 @@ async def test_a_session_is_listed_loaded_with_its_history_forked_and_closed(tmp
             (listed,) = (await connection.list_sessions(cwd=str(tmp_path))).sessions
             assert (listed.session_id, listed.cwd) == (session.session_id, str(tmp_path))
             await connection.load_session(cwd=str(tmp_path), session_id=session.session_id)
+            await second.says("Hello.")
             (prompt,) = second.list_updates(schema.UserMessageChunk)
             assert prompt.content.text == "Remember 7"
-            assert second.text == "Hello."
             assert [call.kind for call in second.list_updates(schema.ToolCallStart)] == ["execute"]
             await connection.prompt(session_id=session.session_id, prompt=text("And?"))
             assert "Remember 7" in str(model.requests[-1].body["messages"])
