@@ -48,7 +48,7 @@ class Editor:
         await self.wait_for(lambda _: self.text == text)
 
     async def wait_for(self, found: Callable[[Any], bool]) -> Any:
-        """Return the first update that matches. The package hands over an answer before the updates sent ahead of it."""
+        """Return the first update that matches. The package may hand over an answer before the updates ahead of it."""
         async with asyncio.timeout(DEADLINE):
             while True:
                 self._changed.clear()
