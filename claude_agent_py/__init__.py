@@ -16,6 +16,7 @@ from claude_agent_py._version import __version__ as __version__
 TYPE_CHECKING = False  # `typing` is not imported here
 if TYPE_CHECKING:
     from claude_agent_py import (
+        acp as acp,
         agents as agents,
         children as children,
         control as control,
@@ -152,8 +153,8 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py": """
-            agents children control errors fleet formatting history hooks journal messages observe options permissions
-            pool sessions tasks testing todo tools transport wire
+            acp agents children control errors fleet formatting history hooks journal messages observe options
+            permissions pool sessions tasks testing todo tools transport wire
         """,
         "claude_agent_py._base.errors": """
             ClaudeAgentError CLIError CLIExitError CLINotFoundError CLIStartError CLIVersionError ConnectionClosedError

@@ -86,6 +86,12 @@ PRINTED: dict[str, list[str]] = {
         "\nWhich files are here.\n",
         "left: ['The release']\n",
     ],
+    "in_an_editor": [
+        "calls: deploy 1.2\n",
+        "asks:  ['Allow', 'Deny']\n",
+        "agent: Version 1.2 is live.\n",
+        "ended: end_turn\n",
+    ],
     "interface": [
         "? Bash: touch report.txt\n",
         "  allowed\n",
@@ -195,7 +201,7 @@ def names() -> list[str]:
 
 
 EXTRAS = ("yaml", "mcp", "rich", "trio")
-WITH_EXTRAS = ("fleet",)
+WITH_EXTRAS = ("fleet", "in_an_editor")
 """Examples that are about an extra."""
 
 

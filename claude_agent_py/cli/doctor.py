@@ -49,6 +49,7 @@ EXTRAS: Final = {
     "trio": "trio",
     "opentelemetry-api": "otel",
     "dbos": "fleet",
+    "agent-client-protocol": "acp",
     "psycopg": "postgres",
     "redis": "redis",
     "boto3": "s3",

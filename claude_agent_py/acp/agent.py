@@ -1,0 +1,566 @@
+"""`EditorAgent`: sessions with the CLI, offered to an editor over the Agent Client Protocol."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from uuid import uuid4
+
+import acp
+from acp import RequestError, schema
+from acp.interfaces import Client as Editor
+
+from claude_agent_py._base.errors import (
+    ClaudeAgentError,
+    ControlRejectedError,
+    LocalProtocolError,
+    OptionsError,
+    SessionError,
+)
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.result import (
+    AuthenticationError,
+    InterruptedRunError,
+    MaxTurnsError,
+    PromptCancelledError,
+    RunError,
+    RunResult,
+)
+from claude_agent_py._version import __version__
+from claude_agent_py.acp.editor_tools import SERVER, make_tools
+from claude_agent_py.acp.questions import Asker
+from claude_agent_py.acp.updates import Update, Updates, list_commands
+from claude_agent_py.client import Client
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
+from claude_agent_py.sessions import get_session, list_sessions
+from claude_agent_py.tools import ToolServer
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
+
+MakeOptions: TypeAlias = Callable[[str], ClientOptions]
+"""Returns the options of a session in a working directory."""
+
+PAGE: Final = 50
+"""The number of sessions in an answer to `session/list`."""
+MODES: Final[Mapping[str, tuple[str, str]]] = {
+    "default": ("Ask", "Ask before edits and commands"),
+    "acceptEdits": ("Accept edits", "Edit files without asking"),
+    "plan": ("Plan", "Read only, then propose a plan"),
+    "dontAsk": ("Don't ask", "Deny what is not allowed, without asking"),
+    "bypassPermissions": ("Bypass permissions", "Allow everything"),
+}
+
+
+class EditorAgent:
+    """An ACP agent whose sessions are sessions with the CLI, with your options: tools, hooks, guards and policies.
+
+    Pass it to `acp.run_agent`, as `serve` does, or to an `acp.AgentSideConnection`. On asyncio only.
+
+    Args:
+        options: The options of each session, or a function that returns them for a working directory. The editor's
+            directory, MCP servers and files are added. Permissions and questions that your handlers do not answer
+            are asked in the editor.
+    """
+
+    def __init__(self, options: ClientOptions | MakeOptions | None = None) -> None:
+        self._options = options if callable(options) else lambda _: options or ClientOptions()
+        self._editor: Editor | None = None
+        self._capabilities = schema.ClientCapabilities()
+        self._sessions: dict[str, _EditorSession] = {}
+
+    def __repr__(self) -> str:
+        return f"<EditorAgent {len(self._sessions)} sessions>"
+
+    def on_connect(self, conn: Editor) -> None:
+        """Take the connection to the editor. The connection calls it."""
+        self._editor = conn
+
+    async def close(self) -> None:
+        """Close all sessions."""
+        while self._sessions:
+            await self.close_session(next(iter(self._sessions)))
+
+    # The protocol -------------------------------------------------------------------------------------------------
+
+    async def initialize(
+        self,
+        protocol_version: int,
+        client_capabilities: schema.ClientCapabilities | None = None,
+        client_info: schema.Implementation | None = None,
+        **_: Any,
+    ) -> schema.InitializeResponse:
+        """Agree on the version, and tell the editor what this agent offers."""
+        self._capabilities = client_capabilities or self._capabilities
+        return schema.InitializeResponse(
+            protocol_version=min(protocol_version, acp.PROTOCOL_VERSION),
+            agent_capabilities=schema.AgentCapabilities(
+                load_session=True,
+                prompt_capabilities=schema.PromptCapabilities(image=True, audio=False, embedded_context=True),
+                mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
+                session_capabilities=schema.SessionCapabilities(
+                    list=schema.SessionListCapabilities(),
+                    fork=schema.SessionForkCapabilities(),
+                    resume=schema.SessionResumeCapabilities(),
+                    close=schema.SessionCloseCapabilities(),
+                    additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
+                ),
+            ),
+            auth_methods=[],
+            agent_info=schema.Implementation(name="claude-agent-py", title="Claude Code", version=__version__),
+        )
+
+    async def authenticate(self, method_id: str, **_: Any) -> None:
+        """Refuse: the CLI has its own login."""
+        raise RequestError.invalid_params({"details": "log in with the `claude` program, or set ANTHROPIC_API_KEY"})
+
+    async def new_session(
+        self,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[Any] | None = None,
+        **_: Any,
+    ) -> schema.NewSessionResponse:
+        """Start a session."""
+        session_id = str(uuid4())
+        session = await self._open(session_id, cwd, additional_directories, mcp_servers, session_id=session_id)
+        return schema.NewSessionResponse(session_id=session_id, **session.describe())
+
+    async def load_session(
+        self,
+        cwd: str,
+        session_id: str,
+        mcp_servers: list[Any] | None = None,
+        additional_directories: list[str] | None = None,
+        **_: Any,
+    ) -> schema.LoadSessionResponse:
+        """Resume a session, and send what happened in it before."""
+        session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
+        await session.replay()
+        return schema.LoadSessionResponse(**session.describe())
+
+    async def resume_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[Any] | None = None,
+        **_: Any,
+    ) -> schema.ResumeSessionResponse:
+        """Resume a session without sending its history."""
+        session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
+        return schema.ResumeSessionResponse(**session.describe())
+
+    async def fork_session(
+        self,
+        session_id: str,
+        cwd: str,
+        additional_directories: list[str] | None = None,
+        mcp_servers: list[Any] | None = None,
+        **_: Any,
+    ) -> schema.ForkSessionResponse:
+        """Continue a session as a new one. The original is not changed."""
+        new = str(uuid4())
+        fork = {"resume": session_id, "fork_session": True, "session_id": new}
+        session = await self._open(new, cwd, additional_directories, mcp_servers, **fork)
+        return schema.ForkSessionResponse(session_id=session.id, **session.describe())
+
+    async def list_sessions(
+        self, cwd: str | None = None, cursor: str | None = None, **_: Any
+    ) -> schema.ListSessionsResponse:
+        """Return the sessions on disk, newest first, a page at a time."""
+        options = self._options(cwd or str(Path.cwd()))
+        offset = int(cursor) if cursor is not None and cursor.isdecimal() else 0
+        folder = options.env.get("CLAUDE_CONFIG_DIR")
+        found = await run_file_work(lambda: list_sessions(cwd, PAGE + 1, offset, config_dir=folder))
+        return schema.ListSessionsResponse(
+            sessions=[
+                schema.SessionInfo(
+                    session_id=info.session_id,
+                    cwd=info.cwd or cwd or "",
+                    title=info.summary or None,
+                    updated_at=datetime.fromtimestamp(info.last_modified / 1000, UTC).isoformat(),
+                )
+                for info in found[:PAGE]
+            ],
+            next_cursor=str(offset + PAGE) if len(found) > PAGE else None,
+        )
+
+    async def close_session(self, session_id: str, **_: Any) -> None:
+        """Close a session and its process."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None:
+            await session.close()
+
+    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
+        """Send a prompt, and return when its turn has ended. Tasks in the background may go on."""
+        return await self._get(session_id).prompt(read_prompt(prompt))
+
+    async def cancel(self, session_id: str, **_: Any) -> None:
+        """Interrupt the turn. Its prompt ends with `cancelled`."""
+        await self._get(session_id).cancel()
+
+    async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
+        """Change the permission mode."""
+        session = self._get(session_id)
+        if mode_id not in MODES:
+            raise RequestError.invalid_params({"details": f"unknown mode {mode_id!r}; use one of {', '.join(MODES)}"})
+        await _translated(session.client.set_permission_mode(mode_id))
+        return schema.SetSessionModeResponse()
+
+    async def set_config_option(
+        self, config_id: str, session_id: str, value: str | bool, **_: Any
+    ) -> schema.SetSessionConfigOptionResponse:
+        """Change the model."""
+        session = self._get(session_id)
+        if config_id != "model":
+            raise RequestError.invalid_params({"details": f"unknown option {config_id!r}; there is `model`"})
+        await _translated(session.client.set_model(str(value)))
+        session.model = str(value)
+        return schema.SetSessionConfigOptionResponse(config_options=session.list_config())
+
+    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Refuse: there are no extensions."""
+        raise RequestError.method_not_found(f"_{method}")
+
+    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+        """Ignore what is not known."""
+
+    # Sessions -----------------------------------------------------------------------------------------------------
+
+    def _get(self, session_id: str) -> "_EditorSession":
+        session = self._sessions.get(session_id)
+        if session is None:
+            raise RequestError.invalid_params({"details": f"no open session {session_id!r}"})
+        return session
+
+    async def _open(
+        self,
+        name: str,
+        cwd: str,
+        directories: Sequence[str] | None,
+        servers: Iterable[Any] | None,
+        **conversation: Any,
+    ) -> "_EditorSession":
+        if self._editor is None:
+            raise LocalProtocolError("connect the agent to an editor first, with serve() or acp.run_agent")
+        await self.close_session(name)
+        try:
+            given = self._options(cwd)
+            tools = list(make_tools(self._editor, name, self._capabilities))
+            own = {SERVER: ToolServer(SERVER, tools)} if tools else {}
+            options = given.replace(
+                cwd=cwd,
+                additional_directories=[*given.additional_directories, *(directories or ())],
+                mcp_servers={**_list_servers(given), **dict(map(_read_server, servers or ())), **own},
+                include_partial_messages=True,
+                interactions=given.interactions or True,
+                **conversation,
+            )
+        except (OptionsError, ValueError) as error:
+            raise RequestError.invalid_params({"details": str(error)}) from error
+        session = _EditorSession(name, Client(options), self._editor, self._capabilities)
+        await _translated(session.open())
+        self._sessions[name] = session
+        return session
+
+
+class _EditorSession:
+    """A session that an editor has open.
+
+    Attributes:
+        id: The id by which the editor knows it.
+        client: The client.
+        model: The chosen model.
+    """
+
+    def __init__(self, name: str, client: Client, editor: Editor, capabilities: schema.ClientCapabilities) -> None:
+        self.id = name
+        self.client = client
+        self.model = ""
+        self._editor = editor
+        self._asker = Asker(editor, name, capabilities)
+        self._updates = Updates()
+        self._follower: asyncio.Task[None] | None = None
+        self._greeting: asyncio.Task[None] | None = None
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        """The questions that the editor shows, by id."""
+        self._shown: set[str] = set()
+        """The uuids of the results whose turn the editor has seen whole."""
+        self._progress = asyncio.Condition()
+        self._is_cancelled = False
+
+    async def open(self) -> None:
+        """Connect, and follow the session."""
+        await self.client.connect()
+        self._follow()
+        info = self.client.info
+        self.model = self.model or info.current_model or self.client.options.model or "default"
+
+    def _follow(self) -> None:
+        # `events` begins at once, so that nothing is missed.
+        self._follower = asyncio.create_task(self._show_events(self.client.events()))
+
+    def describe(self) -> dict[str, Any]:
+        """Return the modes and options for the editor, and send the slash commands after that answer."""
+        self._greeting = asyncio.create_task(self._send_commands())
+        can_bypass = self.client.options.allow_dangerously_skip_permissions
+        current = str(self.client.info.current_permission_mode or self.client.options.permission_mode or "default")
+        modes = [
+            schema.SessionMode(id=mode, name=title, description=text)
+            for mode, (title, text) in MODES.items()
+            if mode != "bypassPermissions" or can_bypass or current == mode
+        ]
+        if current not in MODES:
+            modes.append(schema.SessionMode(id=current, name=current))
+        return {
+            "modes": schema.SessionModeState(current_mode_id=current, available_modes=modes),
+            "config_options": self.list_config(),
+        }
+
+    def list_config(self) -> list[Any]:
+        """Return the options that the editor can change: the model."""
+        models = {model.value: model for model in self.client.info.models}
+        options = [
+            schema.SessionConfigSelectOption(
+                value=value, name=model.display_name or value, description=model.description or None
+            )
+            for value, model in models.items()
+        ]
+        if self.model not in models:
+            options.append(schema.SessionConfigSelectOption(value=self.model, name=self.model))
+        return [
+            schema.SessionConfigOptionSelect(
+                id="model", name="Model", category="model", type="select", current_value=self.model, options=options
+            )
+        ]
+
+    async def replay(self) -> None:
+        """Send the stored messages."""
+        folder = self.client.options.env.get("CLAUDE_CONFIG_DIR")
+        try:
+            stored = await run_file_work(lambda: get_session(self.id, config_dir=folder).history)
+        except SessionError as error:
+            raise RequestError.internal_error({"details": str(error)}) from error
+        # A fold of its own: the live one continues what the process reports.
+        for update in Updates().replay(stored):
+            await self._send(update)
+
+    async def prompt(self, content: list[JSONObject]) -> schema.PromptResponse:
+        """Send a prompt, and return when its turn has ended and the editor has seen it."""
+        self._is_cancelled = False
+        try:
+            if not self.client.is_open:
+                await self.client.reopen()
+                self._follow()
+            run = self.client.query(content)
+            result = await run
+        except RunError as error:
+            if error.result is not None:
+                await self._wait_shown(error.result)
+            return schema.PromptResponse(stop_reason=self._find_reason(error))
+        except ClaudeAgentError as error:
+            raise RequestError.internal_error({"details": str(error)}) from error
+        await self._wait_shown(result)
+        reason: schema.StopReason = "end_turn"
+        if result.stop_reason in ("refusal", "max_tokens"):
+            reason = result.stop_reason  # type: ignore[assignment]
+        await self._send_usage(result)
+        return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
+
+    def _find_reason(self, error: RunError) -> schema.StopReason:
+        """Return why a failed turn stopped.
+
+        Raises:
+            RequestError: The protocol has no word for it.
+        """
+        if self._is_cancelled or isinstance(error, InterruptedRunError | PromptCancelledError):
+            return "cancelled"
+        if isinstance(error, MaxTurnsError):
+            return "max_turn_requests"
+        if isinstance(error, AuthenticationError):
+            raise RequestError.auth_required({"details": str(error)}) from error
+        raise RequestError.internal_error({"details": str(error)}) from error
+
+    async def _wait_shown(self, result: RunResult) -> None:
+        """Wait until the editor has all updates of a run. They end if the process does."""
+        uuid = result.message.uuid if result.message is not None else None
+        async with self._progress:
+            await self._progress.wait_for(lambda: uuid is None or uuid in self._shown or self._has_ended)
+            self._shown.discard(str(uuid))
+
+    @property
+    def _has_ended(self) -> bool:
+        return self._follower is None or self._follower.done()
+
+    async def cancel(self) -> None:
+        """Interrupt the turn and take back the prompts behind it."""
+        self._is_cancelled = True
+        with suppress(ClaudeAgentError):
+            await self.client.interrupt(cancel_queued=True)
+
+    async def close(self) -> None:
+        """Close the client, and stop following it."""
+        await self.client.close()
+        for task in (*self._questions.values(), *filter(None, [self._follower, self._greeting])):
+            task.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await task
+
+    # To the editor ------------------------------------------------------------------------------------------------
+
+    async def _show_events(self, events: Any) -> None:
+        try:
+            async for event in events:
+                if isinstance(event, InteractionOpened):
+                    self._ask(event.interaction)
+                elif isinstance(event, InteractionSettled):
+                    question = self._questions.pop(event.interaction.id, None)
+                    # It was answered elsewhere, or withdrawn.
+                    if question is not None:
+                        question.cancel()
+                for update in self._updates.feed(event):
+                    await self._send(update)
+                if isinstance(event, ResultMessage):
+                    async with self._progress:
+                        self._shown.add(event.uuid)
+                        self._progress.notify_all()
+        except ClaudeAgentError as error:
+            logger.warning("the session %s has ended: %s", self.id, error)
+        except ConnectionError:
+            logger.debug("the editor has gone")
+        finally:
+            asyncio.get_running_loop().call_soon(lambda: asyncio.ensure_future(self._wake()))
+
+    async def _wake(self) -> None:
+        async with self._progress:
+            self._progress.notify_all()
+
+    def _ask(self, interaction: Any) -> None:
+        async def ask() -> None:
+            try:
+                await self._asker.ask(interaction)
+            except (RequestError, ConnectionError, ValueError) as error:
+                logger.warning("a question was refused, because the editor could not answer it: %s", error)
+                interaction.refuse(f"The editor could not answer: {error}")
+
+        self._questions[interaction.id] = asyncio.create_task(ask())
+
+    async def _send(self, update: Update) -> None:
+        await self._editor.session_update(session_id=self.id, update=update)
+
+    async def _send_commands(self) -> None:
+        await asyncio.sleep(0)  # the editor does not know the session before the answer
+        with suppress(ConnectionError):
+            await self._send(list_commands(self.client.info.commands))
+
+    async def _send_usage(self, result: RunResult) -> None:
+        """Send how full the context is. The session has no answer if it has just ended."""
+        with suppress(ClaudeAgentError):
+            context = await self.client.usage.context("summary")
+            cost = schema.Cost(amount=result.total_cost_usd, currency="USD")
+            used, size = int(context.total_tokens), int(context.max_tokens)
+            await self._send(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
+
+
+async def serve(options: ClientOptions | MakeOptions | None = None) -> None:
+    """Serve an editor over stdin and stdout until it disconnects. `options` are those of `EditorAgent`.
+
+    Nothing else may write to stdout; `claude-agent-py acp` redirects it.
+    """
+    agent = EditorAgent(options)
+    try:
+        await acp.run_agent(agent, use_unstable_protocol=True)
+    finally:
+        await asyncio.shield(agent.close())
+
+
+async def _translated(call: Awaitable[object]) -> None:
+    """Await a call, and raise its error as the protocol does."""
+    try:
+        await call
+    except (OptionsError, ControlRejectedError, SessionError) as error:
+        raise RequestError.invalid_params({"details": str(error)}) from error
+    except ClaudeAgentError as error:
+        raise RequestError.internal_error({"details": str(error)}) from error
+
+
+# From the editor ------------------------------------------------------------------------------------------------------
+
+
+def read_prompt(blocks: Iterable[Any]) -> list[JSONObject]:
+    """Return the content blocks of a prompt for the CLI.
+
+    Raises:
+        RequestError: A block has a form that the CLI does not take, such as audio.
+    """
+    read: list[JSONObject] = []
+    for block in blocks:
+        if isinstance(block, schema.TextContentBlock):
+            read.append({"type": "text", "text": block.text})
+        elif isinstance(block, schema.ImageContentBlock):
+            source = {"type": "base64", "media_type": block.mime_type, "data": block.data}
+            read.append({"type": "image", "source": source})
+        elif isinstance(block, schema.ResourceContentBlock):
+            read.append({"type": "text", "text": f"[{block.title or block.name}]({_name_file(block.uri)})"})
+        elif isinstance(block, schema.EmbeddedResourceContentBlock):
+            read.append(_read_resource(block.resource))
+        else:
+            raise RequestError.invalid_params({"details": f"a prompt cannot have a block of {block.type!r}"})
+    return read
+
+
+def _read_resource(resource: Any) -> JSONObject:
+    if isinstance(resource, schema.TextResourceContents):
+        name = _name_file(resource.uri)
+        return {"type": "text", "text": f'<context ref="{name}">\n{resource.text}\n</context>'}
+    if resource.mime_type and resource.mime_type.startswith("image/"):
+        source = {"type": "base64", "media_type": resource.mime_type, "data": resource.blob}
+        return {"type": "image", "source": source}
+    raise RequestError.invalid_params({"details": f"a prompt cannot have a resource of {resource.mime_type!r}"})
+
+
+def _name_file(uri: str) -> str:
+    """Return a resource as the model knows it: the path of a file, or the URI."""
+    return uri.removeprefix("file://") if uri.startswith("file:///") else uri
+
+
+def _read_server(server: Any) -> tuple[str, Any]:
+    if isinstance(server, schema.McpServerStdio):
+        env = {variable.name: variable.value for variable in server.env}
+        return server.name, MCPStdioServer(command=server.command, args=server.args, env=env)
+    headers = {header.name: header.value for header in getattr(server, "headers", ())}
+    if isinstance(server, schema.HttpMcpServer):
+        return server.name, MCPHTTPServer(url=server.url, headers=headers)
+    if isinstance(server, schema.SseMcpServer):
+        return server.name, MCPSSEServer(url=server.url, headers=headers)
+    raise ValueError(f"the MCP server {server.name!r} has a transport that this agent does not offer")
+
+
+def _list_servers(options: ClientOptions) -> Mapping[str, Any]:
+    """Return the servers of the options by name.
+
+    Raises:
+        OptionsError: They are in a file, to which none can be added.
+    """
+    servers = options.mcp_servers
+    if isinstance(servers, Mapping):
+        return servers
+    raise OptionsError("give the servers by name, not as a file, so that the editor can add its own")
+
+
+def _read_usage(result: RunResult) -> schema.Usage | None:
+    usage = result.usage
+    if usage is None:
+        return None
+    return schema.Usage(
+        total_tokens=usage.total_tokens,
+        input_tokens=usage.input_tokens or 0,
+        output_tokens=usage.output_tokens or 0,
+        cached_read_tokens=usage.cache_read_input_tokens or 0,
+        cached_write_tokens=usage.cache_creation_input_tokens or 0,
+    )

@@ -1,0 +1,293 @@
+"""`Updates`: what an editor shows of a session, from its events or its stored messages.
+
+A tool call of a session is a tool call of the editor, with the same id. A background task is one too, `task:<id>`,
+because the call that launched it returns at once.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+from acp import schema
+from acp.helpers import (
+    ContentBlock,
+    image_block,
+    plan_entry,
+    text_block,
+    tool_content,
+    tool_diff_content,
+    update_agent_message_text,
+    update_agent_thought_text,
+    update_available_commands,
+    update_current_mode,
+    update_plan,
+    update_user_message_text,
+)
+
+from claude_agent_py._journal.facts import (
+    MAIN,
+    AnyFact,
+    CallEnded,
+    CallStarted,
+    TaskBackgrounded,
+    TaskEnded,
+    TaskProgressed,
+    TaskStarted,
+)
+from claude_agent_py._journal.fold import Journal
+from claude_agent_py._journal.text import TextFold
+from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.catalog import SlashCommand
+from claude_agent_py.wire.messages.content import ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.occasional import CommandsChangedMessage, LocalCommandOutputMessage
+from claude_agent_py.wire.messages.stream import ContentBlockDeltaEvent, StreamEventMessage, ThinkingDelta
+from claude_agent_py.wire.messages.system import InitMessage, StatusMessage
+from claude_agent_py.wire.messages.tasks import TaskStatus
+
+Update: TypeAlias = (
+    schema.UserMessageChunk
+    | schema.AgentMessageChunk
+    | schema.AgentThoughtChunk
+    | schema.ToolCallStart
+    | schema.ToolCallProgress
+    | schema.AgentPlanUpdate
+    | schema.AvailableCommandsUpdate
+    | schema.CurrentModeUpdate
+    | schema.ConfigOptionUpdate
+    | schema.UsageUpdate
+)
+
+TITLE_CHARS: Final = 200
+RESULT_CHARS: Final = 100_000
+"""The text of a result is cut to this length; the model gets all of it."""
+KINDS: Final[Mapping[str, schema.ToolKind]] = {
+    "Read": "read",
+    "Edit": "edit",
+    "Write": "edit",
+    "NotebookEdit": "edit",
+    "Bash": "execute",
+    "PowerShell": "execute",
+    "Glob": "search",
+    "Grep": "search",
+    "ToolSearch": "search",
+    "WebFetch": "fetch",
+    "WebSearch": "fetch",
+    "Agent": "think",
+    "Task": "think",
+    "ExitPlanMode": "switch_mode",
+    "EnterPlanMode": "switch_mode",
+}
+_STATUSES: Final[Mapping[str, schema.PlanEntryStatus]] = {"in_progress": "in_progress", "completed": "completed"}
+
+
+class Updates:
+    """Turns the items of `Client.events()`, or stored messages, into updates for an editor."""
+
+    def __init__(self) -> None:
+        self._journal = Journal()
+        self._text = TextFold()
+        self._thought: set[str] = set()
+        """The API messages whose thinking came as deltas."""
+        self._to_do = TaskList()
+        self._mode: str | None = None
+        self._tasks: dict[str, str] = {}
+        """The titles of the background tasks that the editor shows, by id."""
+        self._foreground: dict[str, TaskStarted] = {}
+        """The tasks whose call still waits for them, and which the editor shows as that call."""
+
+    def feed(self, event: object) -> Iterator[Update]:
+        """Yield the updates for an event."""
+        yield from (update_agent_message_text(text) for text in self._text.feed(event))
+        yield from (update_agent_thought_text(text) for text in self._list_thoughts(event))
+        for fact in self._journal.feed(event):
+            yield from self._on_fact(fact)
+        if self._to_do.track(event):
+            yield self._plan()
+        mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None
+        if mode is not None and mode != self._mode:
+            self._mode = mode
+            yield update_current_mode(str(mode))
+        if isinstance(event, CommandsChangedMessage):
+            yield list_commands(event.commands)
+        elif isinstance(event, LocalCommandOutputMessage):
+            yield update_agent_message_text(event.content)
+
+    def replay(self, messages: Iterable[object]) -> Iterator[Update]:
+        """Yield the updates for stored messages, with the user's prompts."""
+        for message in messages:
+            if isinstance(message, UserMessage) and not message.is_subagent and not message.is_synthetic:
+                text = message.text.strip()
+                # What begins with "<" is from the CLI, such as the notification about a task.
+                if text and not text.startswith(("<", "[Request interrupted")):
+                    yield update_user_message_text(text)
+            yield from self.feed(message)
+
+    def _list_thoughts(self, event: object) -> Iterator[str]:
+        """Yield the thinking of the main agent, each piece once."""
+        if isinstance(event, StreamEventMessage) and event.parent_tool_use_id is None:
+            delta = event.event.delta if isinstance(event.event, ContentBlockDeltaEvent) else None
+            if isinstance(delta, ThinkingDelta) and delta.thinking:
+                self._thought.add(event.api_message_id or "")
+                yield delta.thinking
+        elif isinstance(event, AssistantMessage) and not event.is_subagent:
+            was_streamed = not self._thought.isdisjoint((event.message.id, ""))  # old deltas name no message
+            blocks = () if was_streamed else event.content
+            yield from (block.thinking for block in blocks if isinstance(block, ThinkingBlock))
+
+    def _on_fact(self, fact: AnyFact) -> Iterator[Update]:
+        handle = _HANDLERS.get(type(fact))
+        if handle is not None:
+            yield from handle(self, fact)
+
+    # Tool calls
+
+    def _on_call(self, fact: CallStarted) -> Iterator[Update]:
+        meta = {"agent": fact.agent, "parentToolCallId": fact.parent_call} if fact.agent != MAIN else None
+        yield schema.ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=fact.call.id,
+            status="in_progress",
+            raw_input=fact.call.input,
+            field_meta=meta,
+            **describe(fact.call.name, fact.call.input),
+        )
+
+    def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
+        given = describe(fact.call.name, fact.call.input)
+        # The editor keeps showing a diff that was applied.
+        is_shown = bool(given["content"]) and not fact.result.is_error
+        yield schema.ToolCallProgress(
+            session_update="tool_call_update",
+            tool_call_id=fact.call.id,
+            status="failed" if fact.result.is_error else "completed",
+            content=None if is_shown else [tool_content(block) for block in _list_content(fact.result)],
+            raw_output=fact.structured,
+        )
+
+    # Background tasks
+
+    def _on_task(self, fact: TaskStarted) -> Iterator[Update]:
+        if not fact.is_backgrounded:
+            self._foreground[fact.task] = fact
+            return
+        self._tasks[fact.task] = _cut(fact.description or fact.name or fact.task)
+        yield schema.ToolCallStart(
+            session_update="tool_call",
+            tool_call_id=_task_id(fact.task),
+            title=self._tasks[fact.task],
+            kind="execute" if fact.type == "local_bash" else "think",
+            status="in_progress",
+            field_meta={"task": fact.task, "type": fact.type, "toolCallId": fact.call},
+        )
+
+    def _on_backgrounded(self, fact: TaskBackgrounded) -> Iterator[Update]:
+        started = self._foreground.pop(fact.task, None)
+        if started is not None:
+            yield from self._on_task(started.replace(is_backgrounded=True))
+
+    def _on_progress(self, fact: TaskProgressed) -> Iterator[Update]:
+        title = self._tasks.get(fact.task)
+        doing = fact.summary or fact.description
+        if title is not None and doing and doing != title:
+            yield schema.ToolCallProgress(
+                session_update="tool_call_update",
+                tool_call_id=_task_id(fact.task),
+                title=_cut(f"{title}: {doing}"),
+            )
+
+    def _on_task_end(self, fact: TaskEnded) -> Iterator[Update]:
+        self._foreground.pop(fact.task, None)
+        title = self._tasks.get(fact.task)
+        if title is None:
+            return
+        text = fact.summary or fact.error
+        yield schema.ToolCallProgress(
+            session_update="tool_call_update",
+            tool_call_id=_task_id(fact.task),
+            title=title,
+            status="completed" if fact.status is TaskStatus.COMPLETED else "failed",
+            content=[tool_content(text_block(_cut(text, RESULT_CHARS)))] if text else None,
+        )
+
+    # The to-do list
+
+    def _plan(self) -> Update:
+        entries = [(item.subject, item.active_form, item.status) for item in self._to_do]
+        entries = entries or [(item.content, item.active_form, item.status) for item in self._to_do.todos]
+        return update_plan(
+            plan_entry((active or text) if status == "in_progress" else text, status=_STATUSES.get(status, "pending"))
+            for text, active, status in entries
+        )
+
+
+_HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {
+    CallStarted: Updates._on_call,
+    CallEnded: Updates._on_call_end,
+    TaskStarted: Updates._on_task,
+    TaskBackgrounded: Updates._on_backgrounded,
+    TaskProgressed: Updates._on_progress,
+    TaskEnded: Updates._on_task_end,
+}
+
+
+def describe(name: str, given: JSONObject) -> dict[str, Any]:
+    """Return how an editor shows a call: its title, kind, locations, and the change of a file as a diff."""
+    path = given.get("file_path") or given.get("notebook_path") or given.get("path")
+    path = path if isinstance(path, str) else None
+    line = given.get("offset")
+    words = [value for value in given.values() if isinstance(value, str)]
+    title = given.get("description") or (path or " ".join(words))
+    return {
+        "title": _cut(" ".join(f"{_name_tool(name)} {title}".split())),
+        "kind": KINDS.get(name, "other"),
+        "locations": [schema.ToolCallLocation(path=path, line=line if isinstance(line, int) else None)] if path else [],
+        "content": list(_diff(name, path, given)),
+    }
+
+
+def _name_tool(name: str) -> str:
+    """Return the name of a tool without that of its MCP server."""
+    return name.rpartition("__")[2] if name.startswith("mcp__") else name
+
+
+def _diff(name: str, path: str | None, given: JSONObject) -> Iterator[schema.FileEditToolCallContent]:
+    old = given.get("old_string") if name == "Edit" else None
+    new = given.get({"Edit": "new_string", "Write": "content"}.get(name, ""))
+    if path is not None and Path(path).is_absolute() and isinstance(new, str):
+        yield tool_diff_content(path, new, old if isinstance(old, str) else None)
+
+
+def list_commands(commands: Iterable[SlashCommand]) -> schema.AvailableCommandsUpdate:
+    """Return the slash commands of a session."""
+    return update_available_commands(
+        schema.AvailableCommand(
+            name=command.name,
+            description=command.description,
+            input=schema.AvailableCommandInput(root=schema.UnstructuredCommandInput(hint=command.argument_hint))
+            if command.argument_hint
+            else None,
+        )
+        for command in commands
+    )
+
+
+def _list_content(result: ToolResultBlock) -> Iterator[ContentBlock]:
+    blocks = result.content if isinstance(result.content, list) else ()
+    text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock)) if blocks else result.text
+    if text:
+        yield text_block(_cut(text, RESULT_CHARS))
+    for block in blocks:
+        source = block.source if isinstance(block, ImageBlock) else None
+        data, kind = getattr(source, "data", None), getattr(source, "media_type", None)
+        if data and kind:
+            yield image_block(data, kind)
+
+
+def _task_id(task: str) -> str:
+    return f"task:{task}"
+
+
+def _cut(text: str, limit: int = TITLE_CHARS) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

@@ -1,0 +1,57 @@
+"""The `acp` command: an agent for an editor, over stdin and stdout."""
+
+import argparse
+import importlib
+import os
+import sys
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.options.client_options import ClientOptions
+
+MISSING: Final = "acp needs the extra `acp`: pip install agent-client-protocol"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `acp`."""
+    parser.add_argument(
+        "target",
+        nargs="?",
+        metavar="module:options",
+        help="your ClientOptions, or a function from a working directory to them; the defaults if omitted",
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Serve the editor until it disconnects."""
+    # The editor reads stdout: what else is printed there, also by your module, goes to stderr.
+    sys.stdout.flush()
+    protocol = os.dup(1)
+    os.dup2(2, 1)
+    options = _load(arguments.target) if arguments.target else None
+    try:
+        from claude_agent_py.acp import serve
+    except ImportError:
+        raise OptionsError(MISSING) from None
+    sys.stdout = os.fdopen(protocol, "w", encoding="utf-8")
+    anyio.run(serve, options)
+    return 0
+
+
+def _load(target: str) -> Any:
+    """Import the options. The module may be in the working directory.
+
+    Raises:
+        OptionsError: They cannot be imported, or are no options.
+    """
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        found: object = getattr(importlib.import_module(module), name or "options")
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionsError(f"{target} cannot be loaded: {error}") from error
+    if not isinstance(found, ClientOptions) and not callable(found):
+        raise OptionsError(f"must be ClientOptions or a function, not {type(found).__name__}: {target}")
+    return found

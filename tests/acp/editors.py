@@ -1,0 +1,128 @@
+"""An editor: the client side of the Agent Client Protocol. It notes what an agent shows, and answers its questions."""
+
+import asyncio
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import acp
+from acp import schema
+from installed_cli import CLI_VARIABLE, find_cli
+
+import claude_agent_py
+from claude_agent_py.testing import ScriptedModel
+
+DEADLINE = 60
+PACKAGE = Path(claude_agent_py.__file__).parent.parent
+
+
+class Editor:
+    """An editor with files and forms.
+
+    Attributes:
+        updates: What the agent has sent, in order.
+        asked: The requests for permission.
+        choose: Chooses an option of a request by its kind; None cancels.
+        files: The open files, with changes that are not saved.
+        form: The answer to forms.
+    """
+
+    def __init__(self, choose: str | None = "allow_once", form: Mapping[str, Any] | None = None) -> None:
+        self.updates: list[Any] = []
+        self.asked: list[tuple[Any, list[schema.PermissionOption]]] = []
+        self.forms: list[Any] = []
+        self.choose = choose
+        self.files: dict[str, str] = {}
+        self.form = form
+        self.commands: list[str] = []
+        self._changed = asyncio.Event()
+
+    async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
+        self.updates.append(update)
+        self._changed.set()
+
+    async def says(self, text: str) -> None:
+        """Wait until the agent has said this, and nothing else."""
+        await self.wait_for(lambda _: self.text == text)
+
+    async def wait_for(self, found: Callable[[Any], bool]) -> Any:
+        """Return the first update that matches. The package may hand over an answer before the updates ahead of it."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                self._changed.clear()
+                for update in self.updates:
+                    if found(update):
+                        return update
+                await self._changed.wait()
+
+    async def request_permission(
+        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
+    ) -> schema.RequestPermissionResponse:
+        self.asked.append((tool_call, options))
+        for option in options:
+            if option.kind == self.choose:
+                outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
+                return schema.RequestPermissionResponse(outcome=outcome)
+        return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+
+    async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
+        self.forms.append(mode)
+        if self.form is None:
+            return schema.DeclineElicitationResponse(action="decline")
+        return schema.AcceptElicitationResponse(action="accept", content=dict(self.form))
+
+    async def read_text_file(self, session_id: str, path: str, **_: Any) -> schema.ReadTextFileResponse:
+        return schema.ReadTextFileResponse(content=self.files[path])
+
+    async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
+        self.files[path] = content
+
+    async def create_terminal(self, session_id: str, command: str, **_: Any) -> schema.CreateTerminalResponse:
+        self.commands.append(command)
+        return schema.CreateTerminalResponse(terminal_id="t1")
+
+    async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **_: Any) -> Any:
+        return schema.WaitForTerminalExitResponse(exit_code=3)
+
+    async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> schema.TerminalOutputResponse:
+        return schema.TerminalOutputResponse(output="two tests failed", truncated=False)
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
+        self.commands.append("released")
+
+    def on_connect(self, conn: Any) -> None:
+        """Nothing to do."""
+
+    def list_updates(self, kind: type) -> list[Any]:
+        """Return the updates of a type."""
+        return [update for update in self.updates if isinstance(update, kind)]
+
+    @property
+    def text(self) -> str:
+        """What the agent has said."""
+        return "".join(update.content.text for update in self.list_updates(schema.AgentMessageChunk))
+
+
+FULL = schema.ClientCapabilities(
+    fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
+    terminal=True,
+    elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
+)
+
+
+@asynccontextmanager
+async def open_editor(
+    editor: Editor, model: ScriptedModel, *arguments: str, capabilities: schema.ClientCapabilities | None = None
+) -> AsyncIterator[Any]:
+    """Start `claude-agent-py acp` as an editor does, and yield the initialized connection."""
+    environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
+    process = acp.spawn_agent_process(
+        cast("acp.Client", editor), sys.executable, "-m", "claude_agent_py", "acp", *arguments,
+        env=environment, cwd=model.sandbox.cwd, use_unstable_protocol=True,
+        transport_kwargs={"stderr": None, "limit": 2**26, "shutdown_timeout": 20.0},
+    )  # fmt: skip
+    async with asyncio.timeout(DEADLINE), process as (connection, _):
+        await connection.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities)
+        yield connection

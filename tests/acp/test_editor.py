@@ -1,0 +1,218 @@
+"""An editor drives the program `claude-agent-py acp` over the Agent Client Protocol, with the real CLI."""
+
+import asyncio
+from pathlib import Path
+
+import acp
+import pytest
+from acp import schema
+from editors import FULL, Editor, open_editor
+from questions import asking
+
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+    pytest.mark.real_cli,
+]
+
+OWN_TOOL = """
+from claude_agent_py import ClientOptions, Hooks, tool
+from claude_agent_py.hooks import PreToolUseOutput
+
+print("this must not reach the editor")
+hooks = Hooks()
+
+@tool
+def weather(city: str) -> str:
+    "Return the weather."
+    return f"rain in {city}"
+
+@hooks.pre_tool_use("Bash")
+def guard(input, context):
+    return PreToolUseOutput(permission_decision="deny", permission_decision_reason="no shell here")
+
+def options(cwd):
+    return ClientOptions(custom_tools=[weather], hooks=hooks, allowed_tools=["mcp__tools__weather"])
+"""
+
+
+def text(content: str) -> list[schema.TextContentBlock]:
+    return [acp.text_block(content)]
+
+
+async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path: Path) -> None:
+    editor = Editor()
+    async with (
+        ScriptedModel([Reply("Hello there, editor.", chunk_chars=6)]) as model,
+        open_editor(editor, model) as connection,
+    ):
+        session = await connection.new_session(cwd=str(tmp_path))
+        reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
+        assert reply.stop_reason == "end_turn"
+        await editor.says("Hello there, editor.")
+        assert len(editor.list_updates(schema.AgentMessageChunk)) > 1
+        assert reply.usage.output_tokens > 0
+        assert {mode.id for mode in session.modes.available_modes} >= {"default", "acceptEdits", "plan"}
+        assert session.config_options[0].id == "model"
+        assert (await editor.wait_for(lambda u: isinstance(u, schema.AvailableCommandsUpdate))).available_commands
+        assert (await editor.wait_for(lambda u: isinstance(u, schema.UsageUpdate))).size > 0
+
+
+@pytest.mark.parametrize("kind", ["allow_once", "reject_once", None])
+async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tmp_path: Path) -> None:
+    editor = Editor(kind)
+    path = tmp_path / "notes.txt"
+    script = [Reply([tool_use("Write", {"file_path": str(path), "content": "one\n"})]), Reply("Done.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Write it"))
+        ended = await editor.wait_for(lambda u: isinstance(u, schema.ToolCallProgress) and u.status != "in_progress")
+    assert path.exists() == (kind == "allow_once")
+    ((call, options),) = editor.asked
+    assert (call.kind, call.content[0].path, call.content[0].new_text) == ("edit", str(path), "one\n")
+    assert {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
+    (started,) = editor.list_updates(schema.ToolCallStart)
+    assert started.tool_call_id == call.tool_call_id
+    assert ended.status == ("completed" if kind == "allow_once" else "failed")
+
+
+@pytest.mark.parametrize("has_forms", [True, False])
+async def test_a_question_of_the_model_is_answered_in_the_editor(has_forms: bool, tmp_path: Path) -> None:
+    editor = Editor("allow_once", form={"answer_0": "blue"})
+    script = [Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), Reply("Good.")]
+    capabilities = FULL if has_forms else schema.ClientCapabilities()
+    async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=capabilities) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Ask me"))
+        assert ("blue" if has_forms else "red") in str(model.requests[-1].body["messages"][-1])
+    assert (len(editor.forms), len(editor.asked)) == ((1, 0) if has_forms else (0, 1))
+
+
+async def test_a_plan_is_approved_in_the_editor_and_the_mode_changes(tmp_path: Path) -> None:
+    editor = Editor("allow_always")
+    script = [Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.set_session_mode(session_id=session.session_id, mode_id="plan")
+        await connection.prompt(session_id=session.session_id, prompt=text("Plan it"))
+        changed = await editor.wait_for(
+            lambda u: isinstance(u, schema.CurrentModeUpdate) and u.current_mode_id == "acceptEdits"
+        )
+        assert changed
+    assert editor.asked[0][0].kind == "switch_mode"
+
+
+async def test_a_cancelled_turn_ends_its_prompt(tmp_path: Path) -> None:
+    gate, editor = Gate(), Editor()
+    script = [Reply("First", after=gate), Reply("Second.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        running = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Go")))
+        await model.wait_for_requests(1)
+        await connection.cancel(session_id=session.session_id)
+        assert (await running).stop_reason == "cancelled"
+        gate.open()
+        reply = await connection.prompt(session_id=session.session_id, prompt=text("Again"))
+        assert reply.stop_reason == "end_turn"
+
+
+async def test_a_background_task_is_shown_until_it_ends(tmp_path: Path) -> None:
+    editor = Editor()
+    shell = {"command": "sleep 0.5; echo built", "run_in_background": True, "description": "Build it"}
+    script = [Reply([tool_use("Bash", shell)]), Reply("Started."), Reply("It is built.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Build"))
+        started = await editor.wait_for(
+            lambda u: isinstance(u, schema.ToolCallStart) and u.tool_call_id.startswith("task:")
+        )
+        assert started.title == "Build it"
+        await editor.wait_for(
+            lambda u: (
+                isinstance(u, schema.ToolCallProgress)
+                and u.tool_call_id == started.tool_call_id
+                and u.status == "completed"
+            )
+        )
+        await editor.wait_for(lambda u: "It is built." in editor.text)
+
+
+async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(tmp_path: Path) -> None:
+    editor = Editor()
+    calls = [tool_use("mcp__tools__weather", {"city": "Bonn"}), tool_use("Bash", {"command": "touch made"})]
+    async with ScriptedModel([Reply(calls), Reply("Wet.")]) as model:
+        (model.sandbox.cwd / "agent_options.py").write_text(OWN_TOOL)
+        async with open_editor(editor, model, "agent_options:options") as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            await connection.prompt(session_id=session.session_id, prompt=text("Weather?"))
+            await editor.says("Wet.")
+    assert not (tmp_path / "made").exists()
+    shown = {update.tool_call_id: update for update in editor.list_updates(schema.ToolCallProgress)}
+    texts = [update.content[0].content.text for update in shown.values()]
+    assert any("rain in Bonn" in shown for shown in texts)
+    assert any("no shell here" in shown for shown in texts)
+
+
+async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> None:
+    editor = Editor("allow_once")
+    editor.files["/notes"] = "not saved yet"
+    calls = [
+        tool_use("mcp__editor__read_open_file", {"path": "/notes"}),
+        tool_use("mcp__editor__write_open_file", {"path": "/new", "content": "by the agent"}),
+        tool_use("mcp__editor__run_in_terminal", {"command": "make"}),
+    ]
+    script = [Reply(calls), Reply("Done.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=FULL) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
+        sent = str(model.requests[-1].body["messages"][-1])
+    assert "not saved yet" in sent
+    assert "two tests failed" in sent
+    assert "exit code 3" in sent
+    assert editor.files["/new"] == "by the agent"
+    assert editor.commands == ["make", "released"]
+
+
+async def test_a_session_is_listed_loaded_with_its_history_forked_and_closed(tmp_path: Path) -> None:
+    first, second = Editor(), Editor()
+    script = [Reply([tool_use("Bash", {"command": "echo hi"})]), Reply("Hello."), Reply("Still here."), Reply("Fork.")]
+    async with ScriptedModel(script) as model:
+        async with open_editor(first, model) as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            await connection.prompt(session_id=session.session_id, prompt=text("Remember 7"))
+        async with open_editor(second, model) as connection:
+            (listed,) = (await connection.list_sessions(cwd=str(tmp_path))).sessions
+            assert (listed.session_id, listed.cwd) == (session.session_id, str(tmp_path))
+            await connection.load_session(cwd=str(tmp_path), session_id=session.session_id)
+            await second.says("Hello.")
+            (prompt,) = second.list_updates(schema.UserMessageChunk)
+            assert prompt.content.text == "Remember 7"
+            assert [call.kind for call in second.list_updates(schema.ToolCallStart)] == ["execute"]
+            await connection.prompt(session_id=session.session_id, prompt=text("And?"))
+            assert "Remember 7" in str(model.requests[-1].body["messages"])
+            fork = await connection.fork_session(cwd=str(tmp_path), session_id=session.session_id)
+            assert fork.session_id != session.session_id
+            await connection.prompt(session_id=fork.session_id, prompt=text("Fork?"))
+            await connection.close_session(session_id=fork.session_id)
+            with pytest.raises(acp.RequestError, match="Invalid params") as refused:
+                await connection.prompt(session_id=fork.session_id, prompt=text("Closed?"))
+            assert "no open session" in str(refused.value.data)
+
+
+async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path) -> None:
+    async with ScriptedModel([Reply("Hi.")]) as model, open_editor(Editor(), model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        for call, reason in (
+            (connection.new_session(cwd="/nowhere/at/all"), "cwd"),
+            (connection.load_session(cwd=str(tmp_path), session_id="0" * 8), "0" * 8),
+            (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
+            (connection.prompt(session_id=session.session_id, prompt=[acp.audio_block("", "audio/wav")]), "audio"),
+            (connection.authenticate(method_id="none"), "log in"),
+        ):
+            with pytest.raises(acp.RequestError) as refused:
+                await call
+            assert reason in str(refused.value.data)
+        reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
+        assert reply.stop_reason == "end_turn"
