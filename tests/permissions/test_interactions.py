@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio import to_thread
+from bounds import set_bound
 from forks import run_program
 from questions import RecordingContext
 
@@ -312,7 +313,7 @@ async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answe
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.HEARTBEAT_INTERVAL", 0.0)
+    set_bound(monkeypatch, "HEARTBEAT_INTERVAL", 0.0)
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
 
     def age(seconds: float) -> None:

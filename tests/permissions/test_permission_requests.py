@@ -4,13 +4,13 @@ from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
+from wire_values import read_request
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate, displayable
 from claude_agent_py.permissions.decisions import NO_REASON, build_reply
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.fitting import fit
 
 WIRE = {
     "subtype": "can_use_tool",
@@ -36,9 +36,7 @@ WIRE = {
 
 
 def request() -> PermissionRequest:
-    return PermissionRequest(
-        fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task=cast(Any, "a task"))
-    )
+    return PermissionRequest(read_request(WIRE), PermissionContext(request_id="r", task=cast(Any, "a task")))
 
 
 def test_a_request_is_typed() -> None:
@@ -53,7 +51,7 @@ def test_a_request_is_typed() -> None:
     assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)
     assert not asked.requires_user_interaction
     assert (asked.suppress_always_allow_rule, asked.default_to_no) == (False, False)
-    careful, _ = fit(CanUseToolRequest, {**WIRE, "suppress_always_allow_rule": True, "default_to_no": True})
+    careful = read_request({**WIRE, "suppress_always_allow_rule": True, "default_to_no": True})
     assert PermissionRequest(careful).suppress_always_allow_rule
     assert PermissionRequest(careful).default_to_no
     assert [type(update) for update in asked.suggestions] == [AddRules, SetMode, UnknownPermissionUpdate]
