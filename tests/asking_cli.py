@@ -10,8 +10,6 @@ import anyio
 from typing_extensions import override
 
 from claude_agent_py import Client, ClientOptions, Transport
-from claude_agent_py.errors import HandlerError
-from claude_agent_py.hooks import HookRun
 from claude_agent_py.testing import frames
 
 Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -22,17 +20,18 @@ class AskingCLI(Transport):
     """A CLI in memory that asks what a test says. It answers requests with `answers[subtype]`, or an empty success."""
 
     ignores_options = True
+    client: Client
 
     def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
         self.answers: dict[str, Answer] = dict(answers or {})
         self.received: list[dict[str, Any]] = []
         """All frames of the client."""
-        self.client: Client = Client(transport=self)
         self._ids = (f"r{number}" for number in itertools.count(1))
         self._replies: dict[str, dict[str, Any]] = {}
         self._changed = anyio.Event()
         self._out, self._said = anyio.create_memory_object_stream[bytes](1000)
         self._input = b""
+        self._is_closed = False
 
     # What a test does
 
@@ -80,12 +79,6 @@ class AskingCLI(Transport):
         """The hooks that the client registered last."""
         return self.requests("initialize")[-1].get("hooks", {})
 
-    async def until_received(self, count: Callable[[], int], number: int) -> None:
-        """Wait until `count` is at least `number`."""
-        with anyio.fail_after(60):
-            while count() < number:
-                await self._changed.wait()
-
     # The transport
 
     def _hear(self, data: bytes) -> None:
@@ -117,7 +110,7 @@ class AskingCLI(Transport):
     async def receive(self) -> bytes:
         try:
             return await self._said.receive()
-        except anyio.EndOfStream:
+        except (anyio.EndOfStream, anyio.ClosedResourceError):
             return b""
 
     @override
@@ -131,6 +124,8 @@ class AskingCLI(Transport):
     @override
     async def close(self, *, grace: float = 5.0) -> None:
         self._out.close()
+        self._said.close()
+        self._is_closed = True
 
     @property
     @override
@@ -140,7 +135,7 @@ class AskingCLI(Transport):
     @property
     @override
     def exit_code(self) -> int | None:
-        return 0 if self._out._closed else None
+        return 0 if self._is_closed else None
 
 
 def hook_call(
