@@ -21,9 +21,8 @@ from claude_agent_py.cli._chat.app import ChatApp
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli._chat.widgets import PromptBox, PromptHistory
 from claude_agent_py.cli.questions import OpenQuestion
-from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.permissions import ElicitationRequest, PendingInteractions
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
-from claude_agent_py.wire.control.asks import ElicitationRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

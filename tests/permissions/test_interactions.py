@@ -38,7 +38,6 @@ from claude_agent_py.permissions import (
     first_of,
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
-from claude_agent_py.permissions.interactions import TIMED_OUT
 
 pytestmark = pytest.mark.anyio
 
@@ -203,7 +202,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(inbox: Inbox) -> None:
 async def test_a_deadline_denies(make: Callable[[Path], Inbox], tmp_path: Path) -> None:
     with anyio.fail_after(30):
         reply = await make(tmp_path / "i.db").ask("permission", BASH, context())
-    assert reply == {"behavior": "deny", "message": TIMED_OUT}
+    assert reply == {"behavior": "deny", "message": "The request timed out without an answer."}
 
 
 async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
