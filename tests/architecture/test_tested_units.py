@@ -18,7 +18,8 @@ LATER = ("fleet", "sessions")
 PURE = {
     "lines, frames and messages: values in, values out": """
         _base.lines wire.base wire.codec wire.control wire.control.initialize wire.control.replies
-        wire.control.requests wire.fitting wire.frames wire.hooks.parsing wire.messages wire.settings.rule_lists wire.timestamps wire.tools.registry
+        wire.control.requests wire.fitting wire.frames wire.hooks.parsing wire.messages wire.settings.rule_lists
+        wire.timestamps wire.tools.registry
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
         _journal.engine _journal.events _journal.open_runs _journal.run_failure _journal.state
@@ -99,7 +100,7 @@ def internal_modules(tree: ast.AST) -> Iterator[str]:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             named = [name if name in known() else node.module for name in inside]
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "setattr":
-            named = [arg.value.rpartition(".")[0] for arg in node.args[:1] if isinstance(arg, ast.Constant)]
+            named = [str(arg.value).rpartition(".")[0] for arg in node.args[:1] if isinstance(arg, ast.Constant)]
         yield from (name for name in named if name in known() - public())
 
 
