@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 
 from claude_agent_py._base import callbacks
 from claude_agent_py._base.callbacks import Callback
@@ -209,7 +210,7 @@ def never(error: HandlerError) -> None:
 async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(callbacks, "PATIENCE", 0.05)
+    set_bound(monkeypatch, "PATIENCE", 0.05)
     release, begun = threading.Event(), threading.Semaphore(0)
 
     def blocks() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
+from asking_cli import asking
 
 from claude_agent_py import (
     Allow,
@@ -19,10 +20,8 @@ from claude_agent_py import (
     within,
 )
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.messages import UserContent, UserMessage
 from claude_agent_py.permissions import PendingInteractions, deny_tools, first_of, read_only
-from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.testing import FakeCLI, steps
 from claude_agent_py.tools import BashInput
 
@@ -31,19 +30,22 @@ pytestmark = pytest.mark.anyio
 
 async def answer(policy: Any, failures: list[HandlerError] | None = None, **more: Any) -> dict[str, Any]:
     """Return the hook's reply about a tool call, in wire form, and append what failed to `failures`."""
-    failures = [] if failures is None else failures
-    dispatcher = HookDispatcher({"PreToolUse": [guard(policy)]}, report=failures.append)
     data = {
         "hook_event_name": "PreToolUse",
         "tool_name": "Bash",
         "tool_input": {"command": "ls"},
         "tool_use_id": "t",
         "cwd": "/somewhere",
+        "agent_id": "a",
         **more,
     }
-    (group,) = dispatcher.initialize_field()["PreToolUse"]
-    assert "matcher" not in group
-    return await dispatcher.answer(group["hookCallbackIds"][0], data, "t", HandlerContext(request_id="r", agent_id="a"))
+    async with asking(hooks={"PreToolUse": [guard(policy)]}) as cli:
+        (group,) = cli.hooks["PreToolUse"]
+        assert "matcher" not in group
+        reply = await cli.call_hook(data, group["hookCallbackIds"][0], "t")
+    if failures is not None:
+        failures += cli.client.handler_errors
+    return reply
 
 
 def decision(reply: dict[str, Any]) -> Any:

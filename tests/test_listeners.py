@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 
-from claude_agent_py._base import listeners
 from claude_agent_py._base.listeners import ListenerQueue
 from claude_agent_py.errors import HandlerError
 
@@ -96,7 +96,7 @@ async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:
 
 
 async def test_what_a_listener_cannot_keep_up_with_is_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(listeners, "WAITING_BYTES", 3 * sys.getsizeof(1))
+    set_bound(monkeypatch, "WAITING_BYTES", 3 * sys.getsizeof(1))
     told: list[int] = []
 
     async def listener(number: int) -> None:

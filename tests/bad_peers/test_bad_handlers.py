@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
@@ -23,7 +24,6 @@ from claude_agent_py import (
     ToolServer,
     tool,
 )
-from claude_agent_py._connection import shutdown
 from claude_agent_py.errors import ConnectionClosedError, HandlerError
 from claude_agent_py.messages import HandlerFailed
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -406,7 +406,7 @@ async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None
 @pytest.fixture
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Listeners get less time at the end, so that a test of one that needs longer takes less."""
-    monkeypatch.setattr(shutdown, "LISTENER_GRACE", 0.2)
+    set_bound(monkeypatch, "LISTENER_GRACE", 0.2)
 
 
 @pytest.mark.usefixtures("short_grace")

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from leftovers import is_alive
 from peers import MakeClient
 
@@ -25,7 +26,6 @@ from claude_agent_py import (
     Timeouts,
     query,
 )
-from claude_agent_py._connection import startup
 from claude_agent_py.errors import CLIVersionError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -37,7 +37,7 @@ SOON = 30.0
 
 @pytest.fixture(autouse=True)
 def _any_machine_tells_a_version(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "VERSION_TIMEOUT", SOON)
+    set_bound(monkeypatch, "VERSION_TIMEOUT", SOON)
 
 
 async def make_handler_error(client: Client, error: type[Exception] = CLIStartError) -> Any:
@@ -117,7 +117,7 @@ async def test_a_program_that_never_answers_is_ended_when_the_time_is_up(start: 
 async def test_a_program_that_answers_nothing_not_even_its_version(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "VERSION_TIMEOUT", 0.2)
+    set_bound(monkeypatch, "VERSION_TIMEOUT", 0.2)
     program = tmp_path / "claude"
     program.write_text("#!/bin/sh\nexec sleep 60\n")
     program.chmod(0o755)
@@ -189,7 +189,7 @@ async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("CLAUDE_AGENT_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("claude_agent_py._launch.locate.USUAL_PLACES", (".local/bin/claude",))
+    set_bound(monkeypatch, "USUAL_PLACES", (".local/bin/claude",))
     error = await make_handler_error(Client(), CLINotFoundError)
     assert any(".local/bin" in place for place in error.tried)
     assert "install-cli" in str(error)

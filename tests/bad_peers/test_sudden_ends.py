@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from leftovers import is_alive, kill, until_gone
 from peers import MakeClient, read_into
 
@@ -24,7 +25,6 @@ from claude_agent_py import (
     TaskStatus,
     Timeouts,
 )
-from claude_agent_py._connection import shutdown
 from claude_agent_py.errors import RunFailed
 from claude_agent_py.tasks import TaskFinished
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -230,8 +230,8 @@ async def test_what_is_about_tasks_ends_with_their_failure(start: MakeClient) ->
 @pytest.fixture
 def short_graces(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test waits for in vain it waits for less long."""
-    monkeypatch.setattr(shutdown, "EXIT_GRACE", 0.5)
-    monkeypatch.setattr(shutdown, "DRAIN_GRACE", 0.2)
+    set_bound(monkeypatch, "EXIT_GRACE", 0.5)
+    set_bound(monkeypatch, "DRAIN_GRACE", 0.2)
 
 
 @pytest.mark.usefixtures("short_graces")

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from bounds import set_bound
 from child_clis import WORKER, MakeAgent, child_cli
 from leftovers import until_gone
 
@@ -290,7 +291,7 @@ async def test_one_too_many_is_refused_with_a_report(agent_of: MakeAgent) -> Non
 async def test_a_child_ends_although_a_task_of_it_never_does(
     agent_of: MakeAgent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("claude_agent_py._connection.connection.DEFAULT_IDLE", 0.05)
+    set_bound(monkeypatch, "CONNECTION_IDLE", 0.05)
     fake = FakeCLI(call("r1"))
     shell = frames.task_started("b1", "A server", task_type="local_bash")
     child = child_cli(steps.turn([shell], text="It is up."), answers={"stop_task": {}})

@@ -10,20 +10,19 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
+from bounds import set_bound
 from textual import events
 from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widgets import Input
 
 from claude_agent_py import Client, PermissionContext
-from claude_agent_py.cli._chat import question_panel
 from claude_agent_py.cli._chat.app import ChatApp
 from claude_agent_py.cli._chat.question_panel import QuestionPanel
 from claude_agent_py.cli._chat.widgets import PromptBox, PromptHistory
 from claude_agent_py.cli.questions import OpenQuestion
-from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.permissions import ElicitationRequest, PendingInteractions
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
-from claude_agent_py.wire.control.asks import ElicitationRequest
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -196,7 +195,7 @@ def launch(name: str, **more: object) -> ToolCall:
 
 async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
     """Subagents that ask at once, the foreground moved away, Ctrl-C, a dead CLI, and the end with tasks running."""
-    monkeypatch.setattr("claude_agent_py.cli._chat.app.DOUBLE_PRESS_SECONDS", 600)  # however slow this machine is
+    set_bound(monkeypatch, "DOUBLE_PRESS_SECONDS", 600)  # however slow this machine is
     late, never, slow = Gate(), Gate(), Gate()
     agents = {
         "Look at auth": [tool_use("Bash", {"command": "touch auth"}), "auth is \x1b[31msound"],
@@ -253,7 +252,7 @@ async def test_tasks_and_interruptions(monkeypatch: pytest.MonkeyPatch) -> None:
             await chat.until(lambda: chat.entries[-1] == "interrupted")
             late.open()
             await chat.until(lambda: not chat.app.conversation.is_working)
-            monkeypatch.setattr(question_panel, "ARMED_AFTER", 3600)
+            set_bound(monkeypatch, "ARMED_AFTER", 3600)
             await chat.type("touch")
             await chat.shows("Allow Bash?", "command: touch it")
             await chat.pilot.press("y")  # what is typed when a question arrives answers nothing

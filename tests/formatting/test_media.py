@@ -4,10 +4,10 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from wire_values import as_json
 
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.formatting.media import api_blocks, describe, from_bytes, mcp_block
-from claude_agent_py.wire.base import dump
 
 PNG = b"\x89PNG\r\n\x1a\nrest"
 PDF = b"%PDF-1.7"
@@ -103,7 +103,7 @@ def test_mcp_blocks(media: Media, block: dict[str, object]) -> None:
     ],
 )
 def test_api_blocks(media: Media, block: dict[str, object]) -> None:
-    assert [dump(made) for made in api_blocks(media)] == [block]
+    assert [as_json(made) for made in api_blocks(media)] == [block]
 
 
 def test_reprs_show_no_data() -> None:

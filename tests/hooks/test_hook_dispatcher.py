@@ -1,15 +1,14 @@
 """Answering hook callbacks, above all when a handler fails."""
 
 import threading
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import anyio
 import pytest
-from msgspec.structs import replace
+from asking_cli import asking, hook_call
 
-from claude_agent_py import HookContext, HookMatcher, Hooks
-from claude_agent_py._base.cancellation import Cancellation
+from claude_agent_py import ClientOptions, HookContext, HookMatcher, Hooks
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks import (
     AsyncHookOutput,
@@ -21,30 +20,30 @@ from claude_agent_py.hooks import (
     StopOutput,
     UnknownHookInput,
 )
-from claude_agent_py.hooks.dispatcher import UNLIMITED, HookDispatcher
-from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.testing import frames
 from claude_agent_py.tools import BashInput
 
 PRE = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "rm -rf /"}, "tool_use_id": "t1"}
-CONTEXT = HandlerContext(request_id="r1", agent_id="a1", task=cast(Any, "a task"))
+UNLIMITED = 1_000_000
+"""The time limit, in seconds, by which the CLI waits for a handler that has its own."""
 
 
 class Session:
-    """A dispatcher with one hook, and what it reported."""
+    """A session with one hook, and what it reported."""
 
     def __init__(self, event: str, handler: Any, **how: Any) -> None:
-        self.errors: list[HandlerError] = []
+        self.errors: Sequence[HandlerError] = []
         self.runs: list[HookRun] = []
-        self.dispatcher = HookDispatcher(
-            {event: [HookMatcher(None, handler, **how)]}, report=self.errors.append, on_run=self.runs.append
-        )
-        [group] = self.dispatcher.initialize_field()[event]
-        self.callback_id: str = group["hookCallbackIds"][0]
+        self._hooks = {event: [HookMatcher(None, handler, **how)]}
 
     async def ask(self, data: dict[str, Any], tool_use_id: str | None = "t1") -> dict[str, Any]:
-        with anyio.fail_after(30):
-            context = replace(CONTEXT, cancellation=Cancellation())
-            return await self.dispatcher.answer(self.callback_id, data, tool_use_id, context)
+        """Return what the hook answers to the subagent `a1`."""
+        async with asking(hooks=self._hooks, include_hook_events=True) as cli:
+            messages = cli.client.messages()
+            answer = await cli.call_hook({"agent_id": "a1", **data}, tool_use_id=tool_use_id)
+        self.errors = cli.client.handler_errors
+        self.runs = [message async for message in messages if isinstance(message, HookRun)]
+        return answer
 
 
 def denied(wire: dict[str, Any]) -> str:
@@ -60,49 +59,62 @@ def denied(wire: dict[str, Any]) -> str:
 def handler(input: HookInput, context: HookContext) -> None: ...
 
 
-def test_the_field_of_initialize() -> None:
-    field = HookDispatcher(
-        {
-            "PreToolUse": [
-                HookMatcher("Bash", [handler, handler], timeout=1.5),
-                HookMatcher(None, handler, on_failure="continue"),
-            ],
-            "Stop": [handler],
-            "PreCompact": [HookMatcher("auto", handler, on_failure="block")],
-            "PostToolUse": [HookMatcher(None, handler, on_failure="block"), HookMatcher(None, handler, timeout=1.5)],
-        },
-        report=print,
-    ).initialize_field()
-    assert field == {
+def greet(request: dict[str, Any]) -> dict[str, Any]:
+    """Return the reply of a CLI that takes changed hooks."""
+    return {**frames.initialize_response(), "hooks_applied": True}
+
+
+@pytest.mark.anyio
+async def test_a_session_registers_its_hooks_when_it_opens() -> None:
+    hooks = {
         "PreToolUse": [
-            {"hookCallbackIds": ["hook_0", "hook_1"], "matcher": "Bash", "timeout": UNLIMITED, "onFailure": "block"},
-            {"hookCallbackIds": ["hook_2"]},
+            HookMatcher("Bash", [handler, handler], timeout=1.5),
+            HookMatcher(None, handler, on_failure="continue"),
         ],
-        "Stop": [{"hookCallbackIds": ["hook_3"]}],
-        "PreCompact": [{"hookCallbackIds": ["hook_4"], "matcher": "auto", "timeout": UNLIMITED, "onFailure": "block"}],
-        "PostToolUse": [
-            {"hookCallbackIds": ["hook_5"], "timeout": UNLIMITED},
-            {"hookCallbackIds": ["hook_6"], "timeout": 7},
-        ],
+        "Stop": [handler],
+        "PreCompact": [HookMatcher("auto", handler, on_failure="block")],
+        "PostToolUse": [HookMatcher(None, handler, on_failure="block"), HookMatcher(None, handler, timeout=1.5)],
     }
+    async with asking(hooks=hooks) as cli:
+        assert cli.hooks == {
+            "PreToolUse": [
+                {
+                    "hookCallbackIds": ["hook_0", "hook_1"],
+                    "matcher": "Bash",
+                    "timeout": UNLIMITED,
+                    "onFailure": "block",
+                },
+                {"hookCallbackIds": ["hook_2"]},
+            ],
+            "Stop": [{"hookCallbackIds": ["hook_3"]}],
+            "PreCompact": [
+                {"hookCallbackIds": ["hook_4"], "matcher": "auto", "timeout": UNLIMITED, "onFailure": "block"}
+            ],
+            "PostToolUse": [
+                {"hookCallbackIds": ["hook_5"], "timeout": UNLIMITED},
+                {"hookCallbackIds": ["hook_6"], "timeout": 7},
+            ],
+        }
 
 
-def test_without_hooks_there_is_nothing_to_tell() -> None:
-    dispatcher = HookDispatcher(None, report=print)
-    assert not dispatcher
-    assert dispatcher.initialize_field() == {}
+@pytest.mark.anyio
+async def test_a_session_without_hooks_registers_none() -> None:
+    async with asking() as cli:
+        assert not cli.hooks
 
 
 @pytest.mark.parametrize("hooks", [{"PreTooluse": [handler]}, {"Stop": [3]}, {"Stop": handler}, 3])
-def test_mistakes_are_told_at_construction(hooks: Any) -> None:
+def test_invalid_hooks_are_refused_when_options_are_made(hooks: Any) -> None:
     with pytest.raises(OptionsError):
-        HookDispatcher(hooks, report=print)
+        ClientOptions(hooks=hooks)
 
 
-def test_a_session_takes_its_own_copy() -> None:
+@pytest.mark.anyio
+async def test_hooks_that_a_session_adds_are_its_own() -> None:
     hooks = Hooks({"Stop": [handler]})
-    dispatcher = HookDispatcher(hooks, report=print)
-    dispatcher.add("Stop", handler)
+    async with asking(hooks=hooks, answers={"initialize": greet}) as cli:
+        await cli.client.hooks.add("Stop", handler)
+        assert len(cli.hooks["Stop"]) == 2
     assert len(hooks) == 1
 
 
@@ -117,14 +129,16 @@ async def test_a_handler_gets_typed_input_and_context() -> None:
         seen.extend((input, context))
         return PreToolUseOutput(permission_decision="deny", permission_decision_reason="no")
 
-    session = Session("PreToolUse", guard)
-    assert denied(await session.ask(PRE)) == "no"
+    async with asking(hooks={"PreToolUse": [guard]}) as cli:
+        cli.say(frames.task_started("a1"))
+        answer = await cli.call_hook({"agent_id": "a1", **PRE}, tool_use_id="t1")
+    assert denied(answer) == "no"
     assert isinstance(seen[0], PreToolUseInput)
     assert seen[0].typed_input() == BashInput(command="rm -rf /")
     context = seen[1]
     assert (context.event, context.tool_use_id, context.request_id) == ("PreToolUse", "t1", "r1")
-    assert (context.agent_id, context.task, context.cancelled) == ("a1", "a task", False)
-    assert session.errors == []
+    assert (context.agent_id, context.task.id, context.cancelled) == ("a1", "a1", False)
+    assert cli.client.handler_errors == []
 
 
 @pytest.mark.anyio
@@ -173,11 +187,9 @@ async def test_several_hooks_run_at_the_same_time() -> None:
         both[1].set()
         await both[0].wait()
 
-    dispatcher = HookDispatcher({"Stop": [first, second]}, report=print)
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as group:
-            for callback_id in ("hook_0", "hook_1"):
-                group.start_soon(dispatcher.answer, callback_id, {"hook_event_name": "Stop"}, None, CONTEXT)
+    async with asking(hooks={"Stop": [first, second]}) as cli:
+        asked = [cli.start_asking(hook_call({"hook_event_name": "Stop"}, f"hook_{n}")) for n in range(2)]
+        assert [await cli.reply_to(each) for each in asked] == [{}, {}]
 
 
 @pytest.mark.anyio
@@ -368,8 +380,7 @@ async def test_a_hook_that_is_too_slow_is_told() -> None:
 
 @pytest.mark.anyio
 async def test_a_withdrawn_question_cancels_the_handler_and_answers_nothing() -> None:
-    context = HandlerContext(request_id="r2")
-    started = anyio.Event()
+    started, ended = anyio.Event(), anyio.Event()
     outcome: list[Any] = []
 
     async def waits(input: HookInput, context: HookContext) -> None:
@@ -378,49 +389,43 @@ async def test_a_withdrawn_question_cancels_the_handler_and_answers_nothing() ->
             await anyio.sleep_forever()
         finally:
             outcome.append(context.cancelled)
+            ended.set()
 
-    session = Session("PreToolUse", waits)
-
-    async def ask() -> None:
-        await session.dispatcher.answer(session.callback_id, PRE, "t1", context)
-        outcome.append("answered")
-
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as group:
-            group.start_soon(ask)
-            await started.wait()
-            context.cancellation.set()
-            group.cancel_scope.cancel()
+    async with asking(hooks={"PreToolUse": [waits]}, include_hook_events=True) as cli:
+        messages = cli.client.messages()
+        asked = cli.start_asking(hook_call(PRE))
+        await started.wait()
+        cli.say(frames.control_cancel(asked))
+        await ended.wait()
     assert outcome == [True]
-    assert session.errors == []
-    assert session.runs == []
+    assert not cli.is_answered(asked)
+    assert cli.client.handler_errors == []
+    assert [message async for message in messages if isinstance(message, HookRun)] == []
 
 
 # Ids -------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.anyio
-async def test_hooks_can_be_added_and_removed() -> None:
-    errors: list[HandlerError] = []
-    dispatcher = HookDispatcher(None, report=errors.append)
-    matcher = dispatcher.add("PreToolUse", HookMatcher("Bash", returns_rubbish))
-    assert dispatcher.initialize_field()["PreToolUse"][0]["hookCallbackIds"] == ["hook_0"]
-    assert dispatcher.remove(matcher)
-    assert not dispatcher.remove(matcher)
-    assert dispatcher.initialize_field() == {}
-    assert await dispatcher.answer("hook_0", PRE, "t1", CONTEXT) == {}
-    dispatcher.add("PreToolUse", matcher)
-    assert dispatcher.initialize_field()["PreToolUse"][0]["hookCallbackIds"] == ["hook_1"]
-    assert errors == []
+async def test_a_removed_hook_is_silent_and_its_id_is_not_used_again() -> None:
+    async with asking(answers={"initialize": greet}) as cli:
+        matcher = await cli.client.hooks.add("PreToolUse", HookMatcher("Bash", returns_rubbish))
+        assert cli.hooks["PreToolUse"][0]["hookCallbackIds"] == ["hook_0"]
+        assert await cli.client.hooks.remove(matcher)
+        assert not await cli.client.hooks.remove(matcher)
+        assert cli.hooks == {}
+        assert await cli.call_hook(PRE, "hook_0", "t1") == {}
+        await cli.client.hooks.add("PreToolUse", matcher)
+        assert cli.hooks["PreToolUse"][0]["hookCallbackIds"] == ["hook_1"]
+        assert cli.client.handler_errors == []
 
 
 @pytest.mark.anyio
 async def test_an_id_that_was_never_given_out_does_not_open_a_guard() -> None:
-    errors: list[HandlerError] = []
-    dispatcher = HookDispatcher(None, report=errors.append)
-    assert "not registered" in denied(await dispatcher.answer("hook_7", PRE, "t1", CONTEXT))
-    assert await dispatcher.answer("hook_7", {"hook_event_name": "Stop"}, None, CONTEXT) == {}
-    assert len(errors) == 2
+    async with asking() as cli:
+        assert "not registered" in denied(await cli.call_hook(PRE, "hook_7", "t1"))
+        assert await cli.call_hook({"hook_event_name": "Stop"}, "hook_7") == {}
+        assert len(cli.client.handler_errors) == 2
 
 
 @pytest.mark.anyio

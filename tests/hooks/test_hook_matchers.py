@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import HookContext, HookMatcher
+from claude_agent_py import HookContext, HookMatcher, Hooks
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, StopInput
-from claude_agent_py.hooks.matcher import BLOCKS_BY_DEFAULT, check_event, read_matcher
-from claude_agent_py.hooks.patterns import find_likely_mistake, find_syntax_problem, matches
+from claude_agent_py.hooks import HOOK_EVENT_FACTS, HookInput, HookWarning, StopInput
+from claude_agent_py.hooks.patterns import find_syntax_problem, matches
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
 
 
@@ -284,15 +283,15 @@ def test_what_is_accepted_means_the_same_in_javascript() -> None:
 def test_a_pattern_that_fits_no_tool_is_refused(pattern: str, says: str) -> None:
     matcher = HookMatcher(pattern, handler)
     with pytest.raises(OptionsError, match=says):
-        check_event("PreToolUse", matcher)
-    check_event("FileChanged", matcher)
+        Hooks({"PreToolUse": [matcher]})
+    assert len(Hooks({"FileChanged": [matcher]})) == 1
 
 
 @pytest.mark.parametrize(
     "pattern", ["Task(Output|Create)", "mcp__(a|b)__.*", "[^ ]+", r"\w{2,3}", "(?!Bash)^.*$", "(?<x>B)ash", r"Ba\x73h"]
 )
 def test_a_pattern_that_may_fit_a_tool_is_not_refused(pattern: str) -> None:
-    check_event("PreToolUse", HookMatcher(pattern, handler))
+    assert len(Hooks({"PreToolUse": [HookMatcher(pattern, handler)]})) == 1
 
 
 @pytest.mark.parametrize(
@@ -312,7 +311,8 @@ def test_a_pattern_that_may_fit_a_tool_is_not_refused(pattern: str) -> None:
     ],
 )
 def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str, says: str) -> None:
-    assert re.search(says, find_likely_mistake(event, pattern) or "")
+    with pytest.warns(HookWarning, match=says):
+        Hooks({event: [HookMatcher(pattern, handler)]})
 
 
 @pytest.mark.parametrize(
@@ -327,8 +327,9 @@ def test_a_pattern_that_means_something_else_is_doubted(event: str, pattern: str
         ("SessionEnd", "clear"),
     ],
 )
-def test_what_is_not_doubted(event: str, pattern: str) -> None:
-    assert find_likely_mistake(event, pattern) is None
+@pytest.mark.filterwarnings("error")
+def test_a_pattern_that_the_cli_compares_is_not_doubted(event: str, pattern: str) -> None:
+    assert len(Hooks({event: [HookMatcher(pattern, handler)]})) == 1
 
 
 # Matchers --------------------------------------------------------------------------------------------------------
@@ -344,15 +345,16 @@ def test_a_matcher_holds_what_it_was_given() -> None:
 
 def test_guards_block_by_default_and_nothing_else_does() -> None:
     matcher = HookMatcher(None, [handler, handler])
-    assert {event for event in HOOK_EVENT_FACTS if matcher.blocks(event)} == BLOCKS_BY_DEFAULT
+    blocking = {event for event in HOOK_EVENT_FACTS if matcher.blocks(event)}
+    assert blocking == {"PreToolUse", "PermissionRequest", "UserPromptSubmit"}
     assert len(matcher.handlers) == 2
-    assert all(HOOK_EVENT_FACTS[event].block for event in BLOCKS_BY_DEFAULT)
+    assert all(HOOK_EVENT_FACTS[event].block for event in blocking)
 
 
 def test_blocking_on_failure_is_refused_where_there_is_nothing_to_block() -> None:
     with pytest.raises(OptionsError, match=r"SubagentStop.*PreToolUse"):
-        check_event("SubagentStop", HookMatcher(None, handler, on_failure="block"))
-    check_event("PreCompact", HookMatcher(None, handler, on_failure="block"))
+        Hooks({"SubagentStop": [HookMatcher(None, handler, on_failure="block")]})
+    assert len(Hooks({"PreCompact": [HookMatcher(None, handler, on_failure="block")]})) == 1
 
 
 @pytest.mark.parametrize(
@@ -401,16 +403,22 @@ def test_a_handler_that_can_take_two_arguments_will_do(function: Any) -> None:
     assert HookMatcher(None, function).handlers == (function,)
 
 
+def matcher_of(value: Any) -> HookMatcher:
+    """Return the matcher that stands for a hook in any of its shapes."""
+    [(_, matcher)] = Hooks({"PostToolUse": [value]})
+    return matcher
+
+
 # The official SDK ------------------------------------------------------------------------------------------------
 
 
 def test_a_handler_alone_is_a_matcher_for_everything() -> None:
-    assert read_matcher(handler).pattern is None
+    assert matcher_of(handler).pattern is None
 
 
 @pytest.mark.parametrize("shape", [dict, SimpleNamespace])
 def test_a_matcher_of_the_official_sdk_works(shape: Any) -> None:
-    matcher = read_matcher(shape(matcher="Bash", hooks=[handler], timeout=5))
+    matcher = matcher_of(shape(matcher="Bash", hooks=[handler], timeout=5))
     assert (matcher.pattern, matcher.handlers, matcher.timeout) == ("Bash", (handler,), 5)
 
 
@@ -422,7 +430,7 @@ async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
         seen.extend((input_data, tool_use_id, context))
         return {}
 
-    matcher = read_matcher({"hooks": [callback]})
+    matcher = matcher_of({"hooks": [callback]})
     context = HookContext(request_id="r", event="Stop", tool_use_id="t")
     handler: Any = matcher.handlers[0]
     assert await handler(StopInput(session_id="s"), context) == {}
@@ -446,4 +454,4 @@ async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
 )
 def test_what_is_no_matcher_is_refused(value: Any) -> None:
     with pytest.raises(OptionsError):
-        read_matcher(value)
+        matcher_of(value)

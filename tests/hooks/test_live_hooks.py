@@ -4,12 +4,12 @@ from typing import Any
 
 import anyio
 import pytest
+from asking_cli import AskingCLI, asking, hook_call
 
 from claude_agent_py import HookContext, HookMatcher
-from claude_agent_py.errors import ControlRejectedError, HandlerError, OptionsError
-from claude_agent_py.hooks import HookInput, LiveHooks
-from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.errors import ControlRejectedError, OptionsError
+from claude_agent_py.hooks import HookInput
+from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
 
@@ -18,80 +18,76 @@ def handler(input: HookInput, context: HookContext) -> dict[str, Any]:
     return {"reason": "asked"}
 
 
-def no_failure(error: HandlerError) -> None:
-    pytest.fail(str(error))
-
-
 class CLI:
     """Answers `initialize`, and asks every hook that it knows while it does."""
 
-    def __init__(self, dispatcher: HookDispatcher) -> None:
-        self.dispatcher = dispatcher
-        self.known: dict[str, Any] = dispatcher.initialize_field()
+    def __init__(self) -> None:
+        self.cli: AskingCLI
+        self.known: dict[str, Any] = {}
         self.told: list[Any] = []
         self.reply: dict[str, Any] | Exception = {"hooks_applied": True}
-        self.answers: list[Any] = []
+        self.asked: list[str] = []
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
-        if subtype == "get_hooks_listing":
-            return {}
-        assert subtype == "initialize"
-        self.told.append(fields["hooks"])
-        for hooks in (self.known, fields["hooks"]):
+    def initialize(self, request: dict[str, Any]) -> Any:
+        new = request.get("hooks") or {}
+        if not hasattr(self, "cli"):  # the session opens
+            self.known = new
+            return frames.initialize_response()
+        self.told.append(new)
+        for hooks in (self.known, new):
             for event, groups in hooks.items():
                 for callback_id in (one for group in groups for one in group["hookCallbackIds"]):
-                    context = HandlerContext(request_id="r")
-                    data = {"hook_event_name": event}
-                    self.answers.append(await self.dispatcher.answer(callback_id, data, None, context))
-        if isinstance(self.reply, Exception):
-            raise self.reply
-        if self.reply["hooks_applied"]:
-            self.known = fields["hooks"]
+                    self.asked.append(self.cli.start_asking(hook_call({"hook_event_name": event}, callback_id)))
+        if not isinstance(self.reply, Exception) and self.reply["hooks_applied"]:
+            self.known = new
         return self.reply
 
 
 async def test_a_hook_is_never_asked_in_vain() -> None:
-    dispatcher = HookDispatcher({"Stop": [handler]}, report=no_failure)
-    cli = CLI(dispatcher)
-    hooks = LiveHooks(dispatcher, cli)
-    matcher = await hooks.add("Stop", HookMatcher(None, handler))
-    assert [len(groups) for groups in cli.known.values()] == [2]
-    assert await hooks.remove(matcher)
-    assert cli.known == {"Stop": [{"hookCallbackIds": ["hook_0"]}]}
-    assert not await hooks.remove(matcher)
-    assert len(cli.told) == 2
-    assert cli.answers
-    assert all(answer == {"reason": "asked"} for answer in cli.answers)
+    cli = CLI()
+    async with asking(hooks={"Stop": [handler]}, answers={"initialize": cli.initialize}) as cli.cli:
+        hooks = cli.cli.client.hooks
+        matcher = await hooks.add("Stop", HookMatcher(None, handler))
+        assert [len(groups) for groups in cli.known.values()] == [2]
+        assert await hooks.remove(matcher)
+        assert cli.known == {"Stop": [{"hookCallbackIds": ["hook_0"]}]}
+        assert not await hooks.remove(matcher)
+        assert len(cli.told) == 2
+        assert cli.asked
+        assert all([await cli.cli.reply_to(asked) == {"reason": "asked"} for asked in cli.asked])
+        assert cli.cli.client.handler_errors == []
 
 
 @pytest.mark.parametrize("reply", [{"hooks_applied": False}, ControlRejectedError("initialize", "no")])
 async def test_a_cli_that_refuses_changes_nothing(reply: Any) -> None:
-    dispatcher = HookDispatcher(None, report=no_failure)
-    cli = CLI(dispatcher)
-    hooks = LiveHooks(dispatcher, cli)
-    first = await hooks.add("Stop", handler)
-    before = dispatcher.initialize_field()
-    cli.reply = reply
-    with pytest.raises(ControlRejectedError):
-        await hooks.add("Stop", handler)
-    with pytest.raises(ControlRejectedError):
-        await hooks.remove(first)
-    assert dispatcher.initialize_field() == before == cli.known
+    cli = CLI()
+    async with asking(answers={"initialize": cli.initialize}) as cli.cli:
+        hooks = cli.cli.client.hooks
+        first = await hooks.add("Stop", handler)
+        before = cli.known
+        cli.reply = reply
+        with pytest.raises(ControlRejectedError):
+            await hooks.add("Stop", handler)
+        with pytest.raises(ControlRejectedError):
+            await hooks.remove(first)
+        assert cli.known == before
+        cli.reply = {"hooks_applied": True}
+        second = await hooks.add("Stop", handler)
+        assert await hooks.remove(second)
+        assert cli.known == before
 
 
-async def test_mistakes_are_told_before_the_cli_is() -> None:
-    dispatcher = HookDispatcher(None, report=no_failure)
-    cli = CLI(dispatcher)
-    with pytest.raises(OptionsError):
-        await LiveHooks(dispatcher, cli).add("Stopp", handler)
+async def test_invalid_hooks_are_refused_before_the_cli_is_asked() -> None:
+    cli = CLI()
+    async with asking(answers={"initialize": cli.initialize}) as cli.cli:
+        with pytest.raises(OptionsError):
+            await cli.cli.client.hooks.add("Stopp", handler)
     assert cli.told == []
 
 
 async def test_changes_do_not_overtake_one_another() -> None:
-    dispatcher = HookDispatcher(None, report=no_failure)
-    cli = CLI(dispatcher)
-    hooks = LiveHooks(dispatcher, cli)
-    async with anyio.create_task_group() as group:
+    cli = CLI()
+    async with asking(answers={"initialize": cli.initialize}) as cli.cli, anyio.create_task_group() as group:
         for _ in range(5):
-            group.start_soon(hooks.add, "Stop", handler)
+            group.start_soon(cli.cli.client.hooks.add, "Stop", handler)
     assert [len(told["Stop"]) for told in cli.told] == [1, 2, 3, 4, 5]

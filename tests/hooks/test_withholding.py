@@ -1,16 +1,15 @@
 """Replacing the output of a tool, and withholding it when that fails."""
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
-import anyio
 import pytest
+from asking_cli import asking
 
 from claude_agent_py import HookMatcher
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.hooks import PostToolUseOutput
-from claude_agent_py.hooks.dispatcher import HookDispatcher
-from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import BashOutput
 
 pytestmark = pytest.mark.anyio
@@ -41,15 +40,14 @@ def replaces(value: Any) -> Any:
     return lambda input, context: PostToolUseOutput(updated_tool_output=value)
 
 
-async def answer(tool: str, response: Any, handler: Any, **how: Any) -> tuple[dict[str, Any], list[HandlerError]]:
-    errors: list[HandlerError] = []
-    dispatcher = HookDispatcher({"PostToolUse": [HookMatcher(None, handler, **how)]}, report=errors.append)
-    [group] = dispatcher.initialize_field()["PostToolUse"]
-    assert "onFailure" not in group
+async def answer(tool: str, response: Any, handler: Any, **how: Any) -> tuple[dict[str, Any], Sequence[HandlerError]]:
+    """Return the hook's reply about an output, and what failed."""
     data = {"hook_event_name": "PostToolUse", "tool_name": tool, "tool_input": {}, "tool_response": response}
-    with anyio.fail_after(30):
-        reply = await dispatcher.answer(group["hookCallbackIds"][0], data, "t1", HandlerContext(request_id="r1"))
-    return reply, errors
+    async with asking(hooks={"PostToolUse": [HookMatcher(None, handler, **how)]}) as cli:
+        [group] = cli.hooks["PostToolUse"]
+        assert "onFailure" not in group
+        reply = await cli.call_hook(data, group["hookCallbackIds"][0], "t1")
+    return reply, cli.client.handler_errors
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from bounds import set_bound
 
 from claude_agent_py._launch import install
 from claude_agent_py._launch.install import install_cli, platform_name
@@ -99,7 +100,7 @@ def test_npm_brings_exactly_the_version(tmp_path: Path, environ: Environ) -> Non
 def test_progress_is_told_and_no_cache_of_the_client_is_filled(
     tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install, "PROGRESS", 0.05)
+    set_bound(monkeypatch, "PROGRESS", 0.05)
     notes = npm(tmp_path, tgz(("package/claude", script(VERSION))))
     seen = tmp_path / "seen"
     program = tmp_path / "bin" / "npm"
@@ -132,8 +133,8 @@ def test_progress_is_told_and_no_cache_of_the_client_is_filled(
 def test_a_download_that_takes_too_long_is_ended(
     tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install, "PROGRESS", 0.05)
-    monkeypatch.setattr(install, "FETCH_TIMEOUT", 0.2)
+    set_bound(monkeypatch, "PROGRESS", 0.05)
+    set_bound(monkeypatch, "FETCH_TIMEOUT", 0.2)
     program = tmp_path / "bin" / "npm"
     program.write_text("#!/bin/sh\nexec /bin/sleep 60\n")
     program.chmod(0o755)

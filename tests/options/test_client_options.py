@@ -37,7 +37,6 @@ from claude_agent_py.options import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
-from claude_agent_py.options.readers import RENAMED
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.tools import ToolServer
 
@@ -84,11 +83,47 @@ def test_an_unknown_option_is_refused_with_what_to_use(name: str, hint: str) -> 
     assert hint in str(error)
 
 
-def test_what_is_said_to_use_instead_exists() -> None:
-    words = {word.strip("(),=.") for hint in RENAMED.values() for word in hint.replace("=", " ").split()}
+RENAMED = [
+    "abort_controller",
+    "add_dirs",
+    "append_system_prompt",
+    "continue",
+    "debug_stderr",
+    "disallowed_tools_delivery",
+    "executable",
+    "executable_args",
+    "functions",
+    "instructions",
+    "json_schema",
+    "load_timeout_ms",
+    "managed_settings_delivery",
+    "max_buffer_size",
+    "mcp_servers_delivery",
+    "on_stderr_line",
+    "path_to_claude_code_executable",
+    "plugin_delivery",
+    "settings_delivery",
+    "spawn_claude_code_process",
+    "stderr",
+    "tool_config",
+]
+"""Options of other SDKs that are called something else here."""
+
+
+def hint_for(option: str) -> str:
+    """Return what the error for an unknown option says to use."""
+    with pytest.raises(OptionsError) as caught:
+        ClientOptions(**{option: None})
+    return str(caught.value)
+
+
+def test_what_an_error_says_to_use_instead_exists() -> None:
+    hints = {option: hint_for(option) for option in RENAMED}
+    assert not [hint for hint in hints.values() if "did you mean" in hint]
+    words = {word.strip("(),=.") for hint in hints.values() for word in hint.replace("=", " ").split()}
     named = {"additional_directories", "system_prompt", "continue_conversation", "on_stderr", "cli_path", "limits"}
     assert named | {"output_format", "output_type", "question_preview_format"} <= words
-    assert not RENAMED.keys() & ClientOptions.model_fields.keys()
+    assert not set(RENAMED) & ClientOptions.model_fields.keys()
     assert named <= ClientOptions.model_fields.keys()
 
 

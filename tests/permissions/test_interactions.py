@@ -17,6 +17,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from anyio import to_thread
+from bounds import set_bound
 from forks import run_program
 from questions import RecordingContext
 
@@ -37,7 +38,6 @@ from claude_agent_py.permissions import (
     first_of,
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
-from claude_agent_py.permissions.interactions import TIMED_OUT
 
 pytestmark = pytest.mark.anyio
 
@@ -202,7 +202,7 @@ async def test_an_answer_that_comes_too_late_is_told_so(inbox: Inbox) -> None:
 async def test_a_deadline_denies(make: Callable[[Path], Inbox], tmp_path: Path) -> None:
     with anyio.fail_after(30):
         reply = await make(tmp_path / "i.db").ask("permission", BASH, context())
-    assert reply == {"behavior": "deny", "message": TIMED_OUT}
+    assert reply == {"behavior": "deny", "message": "The request timed out without an answer."}
 
 
 async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:
@@ -312,7 +312,7 @@ async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answe
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.permissions.inbox_sqlite.HEARTBEAT_INTERVAL", 0.0)
+    set_bound(monkeypatch, "HEARTBEAT_INTERVAL", 0.0)
     inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
 
     def age(seconds: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 from questions import RecordingContext
+from wire_values import read_request
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
 from claude_agent_py.control import CanUseToolRequest
@@ -19,7 +20,6 @@ from claude_agent_py.options import OptionsWarning
 from claude_agent_py.permissions import allow_tools, ask, bash_commands, deny_tools, first_of
 from claude_agent_py.permissions.policies import plain_words
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES
-from claude_agent_py.wire.fitting import fit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 BASH = shutil.which("bash")
@@ -409,9 +409,7 @@ async def test_what_a_rule_of_the_user_wants_asked_is_not_approved(tmp_path: Pat
     ]
     for policy, tool, data in calls:
         assert await opinion(policy, tool, data) == Allow()
-        wire = fit(
-            CanUseToolRequest, {"subtype": "can_use_tool", "tool_name": tool, "input": data, "tool_use_id": "t", **why}
-        )[0]
+        wire = read_request({"subtype": "can_use_tool", "tool_name": tool, "input": data, "tool_use_id": "t", **why})
         answer: Any = policy(PermissionRequest(wire), PermissionContext(request_id="r"))
         assert (await answer if hasattr(answer, "__await__") else answer) is None
 

@@ -1,16 +1,18 @@
 """What a permission handler is asked, and decisions on the wire."""
 
+from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, cast
 
 import pytest
+from asking_cli import asking
+from wire_values import read_request
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
 from claude_agent_py.control import CanUseToolRequest
+from claude_agent_py.errors import HandlerError
 from claude_agent_py.permissions import AddRules, PermissionRuleValue, SetMode, UnknownPermissionUpdate, displayable
-from claude_agent_py.permissions.decisions import NO_REASON, build_reply
 from claude_agent_py.tools import BashInput
-from claude_agent_py.wire.fitting import fit
 
 WIRE = {
     "subtype": "can_use_tool",
@@ -36,9 +38,7 @@ WIRE = {
 
 
 def request() -> PermissionRequest:
-    return PermissionRequest(
-        fit(CanUseToolRequest, WIRE)[0], PermissionContext(request_id="r", task=cast(Any, "a task"))
-    )
+    return PermissionRequest(read_request(WIRE), PermissionContext(request_id="r", task=cast(Any, "a task")))
 
 
 def test_a_request_is_typed() -> None:
@@ -53,7 +53,7 @@ def test_a_request_is_typed() -> None:
     assert (asked.mcp_server, asked.matched_ask_rule) == (None, None)
     assert not asked.requires_user_interaction
     assert (asked.suppress_always_allow_rule, asked.default_to_no) == (False, False)
-    careful, _ = fit(CanUseToolRequest, {**WIRE, "suppress_always_allow_rule": True, "default_to_no": True})
+    careful = read_request({**WIRE, "suppress_always_allow_rule": True, "default_to_no": True})
     assert PermissionRequest(careful).suppress_always_allow_rule
     assert PermissionRequest(careful).default_to_no
     assert [type(update) for update in asked.suggestions] == [AddRules, SetMode, UnknownPermissionUpdate]
@@ -76,6 +76,18 @@ RULE_WIRE = {
 }
 
 
+async def reply_of(decision: Any, **fields: Any) -> tuple[dict[str, Any], Sequence[HandlerError]]:
+    """Return what the CLI is told if a handler returns this, and what failed."""
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Any:
+        return decision
+
+    async with asking(can_use_tool=decide) as cli:
+        reply = await cli.ask({"subtype": "can_use_tool", "tool_name": "Bash", "tool_use_id": "t", **fields})
+    return reply, cli.client.handler_errors
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("decision", "reply"),
     [
@@ -94,14 +106,15 @@ RULE_WIRE = {
             Allow(decision_classification="user_permanent"),
             {"behavior": "allow", "decisionClassification": "user_permanent"},
         ),
-        (Deny(), {"behavior": "deny", "message": NO_REASON}),
-        (Deny("  "), {"behavior": "deny", "message": NO_REASON}),
+        (Deny(), {"behavior": "deny", "message": "The user denied this."}),
+        (Deny("  "), {"behavior": "deny", "message": "The user denied this."}),
     ],
 )
-def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
-    assert build_reply(decision) == reply
+async def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
+    assert await reply_of(decision) == (reply, [])
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(
     ("decision", "says"),
     [
@@ -121,18 +134,22 @@ def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> None:
         (Deny(7), "must be a string"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_decision(decision: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        build_reply(decision)
+async def test_a_handler_that_returns_no_decision_refuses_and_is_reported(decision: Any, says: str) -> None:
+    reply, (error,) = await reply_of(decision)
+    assert says in error.reason
+    assert reply["behavior"] == "deny"
+    assert "updatedInput" not in reply
 
 
-def test_what_the_cli_suggested_is_taken_even_if_it_is_not_known_here() -> None:
+@pytest.mark.anyio
+async def test_what_the_cli_suggested_is_taken_even_if_it_is_not_known_here() -> None:
     unknown = request().suggestions[2]
     suggestions = WIRE["permission_suggestions"]
     assert isinstance(suggestions, list)
-    assert build_reply(Allow(updated_permissions=[unknown]), suggestions)["updatedPermissions"] == [suggestions[2]]
-    with pytest.raises(ValueError, match="paintItBlack"):
-        build_reply(Allow(updated_permissions=[unknown]))
+    reply, _ = await reply_of(Allow(updated_permissions=[unknown]), permission_suggestions=suggestions)
+    assert reply["updatedPermissions"] == [suggestions[2]]
+    _, (error,) = await reply_of(Allow(updated_permissions=[unknown]))
+    assert "paintItBlack" in error.reason
 
 
 def test_text_of_others_is_made_harmless() -> None:

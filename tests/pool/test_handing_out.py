@@ -9,6 +9,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from bounds import set_bound
 from pool_peers import PATIENCE, Peers, until, until_settled
 
 from claude_agent_py import (
@@ -24,7 +25,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.hooks import Hooks
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.pool import Pool, PoolTimeoutError, core
+from claude_agent_py.pool import Pool, PoolTimeoutError
 from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -51,7 +52,7 @@ async def test_a_process_serves_one_session_and_is_replaced() -> None:
 
 async def test_a_start_does_not_compete_with_the_first_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     peers = Peers()
-    monkeypatch.setattr(core, "FIRST_ANSWER", 1000.0)
+    set_bound(monkeypatch, "FIRST_ANSWER", 1000.0)
     async with Pool(peers.options(), size=2, max_size=4) as pool:
         await pool.ready()
         async with pool.client() as client:

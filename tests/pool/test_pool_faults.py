@@ -8,12 +8,13 @@ import anyio
 import anyio.from_thread
 import pytest
 from anyio.lowlevel import checkpoint
+from bounds import set_bound
 from leftovers import is_alive, kill, until_gone
 from pool_peers import PATIENCE, Peers, until, until_settled
 
 from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Hooks, Timeouts
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.pool import Pool, PoolTimeoutError, pooled_process
+from claude_agent_py.pool import Pool, PoolTimeoutError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -66,8 +67,8 @@ async def test_spares_that_keep_dying_are_started_ever_less() -> None:
 
 
 async def test_a_spare_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pooled_process, "CHECK_EVERY", 0.05)
-    monkeypatch.setattr(pooled_process, "CHECK_TIMEOUT", 0.05)
+    set_bound(monkeypatch, "CHECK_EVERY", 0.05)
+    set_bound(monkeypatch, "CHECK_TIMEOUT", 0.05)
     peers = Peers(answers={"get_binary_version": None})
     async with Pool(peers.options(), size=1, max_size=2) as pool:
         stats = await until(pool, lambda stats: stats.lost >= 1)
@@ -297,7 +298,7 @@ async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes(tmp_
 
 
 async def test_a_run_of_a_pool_ends_although_a_task_never_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.runs.DEFAULT_IDLE", 0.05)
+    set_bound(monkeypatch, "RUN_IDLE", 0.05)
     fake = FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}})
     async with Pool(ClientOptions(cli_path=fake.install(tmp_path)), size=1, max_size=1) as pool:
         result = await pool.run("hi")

@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from one_session import OneSession
 
 from claude_agent_py import (
@@ -43,7 +44,6 @@ from claude_agent_py.hooks import (
     UnknownHookInput,
     UserPromptSubmitOutput,
     WorktreeCreateOutput,
-    dispatcher,
 )
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, text, tool_use
 from claude_agent_py.tools import BashInput, BashOutput
@@ -446,7 +446,7 @@ async def a_redaction_that_comes_late_withholds_the_output(one: OneSession) -> N
         time.sleep(1.5)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dispatcher, "GRACE", 0)  # where a failure does not block, the CLI would wait for one second
+        set_bound(patch, "GRACE", 0)  # where a failure does not block, the CLI would wait for one second
         async with hooks_of(one, PostToolUse=[HookMatcher(None, blocks_the_loop, timeout=0.1, on_failure="block")]):
             await one.ask(shell("echo $((4200 + 42))"), "done")
     assert "withheld" in one.result_of()

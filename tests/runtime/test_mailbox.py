@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from hypothesis import given, strategies as st
 from recordings_loader import lines
 
@@ -190,7 +191,7 @@ async def test_what_did_not_come_over_the_wire_stays_in_memory_and_in_its_place(
 
 
 async def test_until_somebody_reads_the_line_waits_in_place_of_the_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 30.0)
+    set_bound(monkeypatch, "SLICE", 30.0)
     mailbox = Mailbox(1000)
     made_up, known, waiting = object(), message(0), message(1)
     mailbox.put(waiting)
@@ -205,8 +206,8 @@ async def test_until_somebody_reads_the_line_waits_in_place_of_the_message(monke
 
 
 async def test_behind_a_reader_who_is_far_behind_lines_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.DECODED_BYTES", 80)
-    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 30.0)
+    set_bound(monkeypatch, "DECODED_BYTES", 80)
+    set_bound(monkeypatch, "SLICE", 30.0)
     mailbox = Mailbox(1000)
     sent = [message(number) for number in range(5)]
     mailbox.put(sent[0])
@@ -284,7 +285,7 @@ async def test_a_reader_who_never_has_to_wait_can_be_cancelled_all_the_same() ->
 
 
 async def test_a_reader_who_never_has_to_wait_lets_the_others_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py._connection.runs.mailbox.SLICE", 0.0)
+    set_bound(monkeypatch, "SLICE", 0.0)
     mailbox = Mailbox(1 << 20)
     for number in range(MANY):
         mailbox.put(message(number))

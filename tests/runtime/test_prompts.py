@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 from typing import Any, cast
 
 import pytest
+from wire_values import as_json
 
 from claude_agent_py import AssistantMessage, TextBlock, UnknownBlock, UserMessage
 from claude_agent_py._connection.runs.prompts import is_stream, prompt_message
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
-from claude_agent_py.wire.base import dump
 
 IMAGE = ImageBlock(source=MediaSource(type="base64", media_type="image/png", data="iVBORw0KGgo="))
 
@@ -30,7 +30,7 @@ def nested(levels: int) -> Any:
 def test_text_is_a_prompt_as_it_stands(prompt: str) -> None:
     message = prompt_message(prompt, verbatim=False)
     assert message.content == prompt
-    assert dump(message) == {
+    assert as_json(message) == {
         "type": "user",
         "message": {"role": "user", "content": prompt},
         "uuid": message.uuid,
@@ -55,13 +55,13 @@ def test_every_prompt_has_its_own_uuid() -> None:
 )
 def test_content_blocks_are_a_prompt(blocks: Any) -> None:
     message = prompt_message(blocks, verbatim=False)
-    assert dump(message)["message"]["content"] == [dump(block) for block in blocks]
+    assert as_json(message)["message"]["content"] == [as_json(block) for block in blocks]
 
 
 def test_a_whole_message_is_sent_with_all_that_it_says() -> None:
     whole = UserMessage(message=UserContent(role="user", content="hi"), priority="now", should_query=False)
     sent = prompt_message(whole, verbatim=False)
-    assert dump(sent) == {
+    assert as_json(sent) == {
         "type": "user",
         "message": {"role": "user", "content": "hi"},
         "uuid": sent.uuid,
@@ -81,7 +81,7 @@ def test_a_whole_message_may_be_a_dict_of_the_official_sdk() -> None:
         "session_id": "qa",
         "new": 1,
     }
-    sent = dump(prompt_message(given, verbatim=True))
+    sent = as_json(prompt_message(given, verbatim=True))
     assert sent.pop("uuid")
     assert sent == {**given, "client_composed": True}
 
@@ -90,12 +90,12 @@ def test_blocks_may_be_dicts_of_the_api_and_are_sent_as_they_are() -> None:
     image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AA=="}}
     blocks = [{"type": "text", "text": "hi"}, image, {"type": "text", "text": "x", "odd": 1}, {"type": "new", "a": 1}]
     message = prompt_message([*blocks, TextBlock(text="end")], verbatim=False)
-    assert dump(message)["message"]["content"] == [*blocks, {"type": "text", "text": "end"}]
+    assert as_json(message)["message"]["content"] == [*blocks, {"type": "text", "text": "end"}]
     assert isinstance(message.content[0], TextBlock)
 
 
 def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
-    assert dump(prompt_message("/clear", verbatim=True))["client_composed"] is True
+    assert as_json(prompt_message("/clear", verbatim=True))["client_composed"] is True
 
 
 @pytest.mark.parametrize(

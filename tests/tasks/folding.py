@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
 from claude_agent_py import AssistantMessage, UserMessage
-from claude_agent_py._base.callbacks import Report, log_failure
+from claude_agent_py.errors import HandlerError
 from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
@@ -88,16 +88,16 @@ def intake_of(manager: TaskManager) -> TaskIntake:
     return manager._intake
 
 
-async def deliver(manager: TaskManager, report: Report = log_failure) -> None:
-    """Call the listeners until their queues are empty. The session must have ended."""
+async def deliver(manager: TaskManager, *report: Callable[[HandlerError], object]) -> None:
+    """Call the listeners until their queues are empty. The session must have ended. `report` is told what fails."""
     with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
-            deliver_in(workers, manager, report)
+            deliver_in(workers, manager, *report)
 
 
-def deliver_in(workers: TaskGroup, manager: TaskManager, report: Report = log_failure) -> None:
+def deliver_in(workers: TaskGroup, manager: TaskManager, *report: Callable[[HandlerError], object]) -> None:
     """Call the listeners from now on, in these workers."""
-    intake_of(manager).listeners.deliver_with(lambda queue: workers.start_soon(queue.deliver), report)
+    intake_of(manager).listeners.deliver_with(lambda queue: workers.start_soon(queue.deliver), *report)
 
 
 def tracking(manager: TaskManager, *frames: Frame) -> TaskManager:

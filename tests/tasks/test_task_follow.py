@@ -7,11 +7,11 @@ from pathlib import Path
 
 import anyio
 import pytest
+from bounds import set_bound
 from folding import HASTY, intake_of, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
-from claude_agent_py._base import bounded_reading
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py.errors import TaskOutputError
@@ -276,7 +276,7 @@ def test_lines_are_whole_however_they_are_cut(pieces: list[bytes]) -> None:
 
 
 def test_a_line_that_is_too_long_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounded_reading, "LINE_BYTES", 10)
+    set_bound(monkeypatch, "LINE_BYTES", 10)
     lines = Lines()
     assert lines.feed(b"short\n" + b"x" * 50) == [b"short"]
     assert lines.feed(b"x" * 50 + b"\nnext\n") == [b"next"]

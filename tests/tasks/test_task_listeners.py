@@ -7,6 +7,7 @@ from typing import Any, Literal, assert_type, get_args, get_origin, get_overload
 import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
+from bounds import set_bound
 from folding import HASTY, deliver, deliver_in, intake_of, kinds, level, message, tracking
 
 from claude_agent_py import TaskEvent, TaskManager, TaskNotificationMessage
@@ -74,7 +75,7 @@ async def test_several_readers_each_get_everything() -> None:
 
 
 async def test_a_stream_that_nobody_reads_leaves_out_progress_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("claude_agent_py.tasks.listeners.QUEUE_LIMIT", 10)
+    set_bound(monkeypatch, "QUEUE_LIMIT", 10)
     stream: EventStream[TaskEvent] = EventStream()
     for number in range(50):
         stream.put(TaskProgressed("a1", float(number)))
@@ -267,7 +268,7 @@ async def test_of_two_equal_listeners_the_given_one_is_removed() -> None:
 async def test_a_listener_that_falls_behind_is_not_told_of_progress_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("claude_agent_py.tasks.listeners.QUEUE_LIMIT", 5)
+    set_bound(monkeypatch, "QUEUE_LIMIT", 5)
     manager = TaskManager()
     seen: list[str] = []
     manager.on(lambda event: seen.append(event.kind))

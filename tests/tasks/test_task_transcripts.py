@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from folding import child, intake_of, shell_started, tracking
 
 from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
@@ -14,7 +15,6 @@ from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import Evidence
-from claude_agent_py.tasks.files import completion
 from claude_agent_py.tasks.files.paths import Paths, project_slug
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.reconcile import _count_each
@@ -216,8 +216,8 @@ def write_report(path: Path, report: str, **fields: Any) -> None:
 async def test_the_transcript_of_an_agent_that_just_ended_is_awaited(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "ENTRY_DELAY", 0.0)
-    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
+    set_bound(monkeypatch, "ENTRY_DELAY", 0.0)
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
     path = tmp_path / "agent-a1.jsonl"
     task = finished_agent(path, "the report")["a1"]
     read: list[str] = []
@@ -237,8 +237,8 @@ async def test_following_a_subagent_waits_for_the_report_of_its_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An earlier run ended with the same words, so that only the times tell that the latest are missing."""
-    monkeypatch.setattr(completion, "ENTRY_DELAY", 0.0)
-    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
+    set_bound(monkeypatch, "ENTRY_DELAY", 0.0)
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
     path = tmp_path / "agent-a1.jsonl"
     final = {"stop_reason": "end_turn"}
     path.write_text(entry("user", "do it"))
@@ -272,10 +272,10 @@ async def test_following_a_subagent_waits_for_the_report_of_its_run(
 async def test_a_report_that_never_gets_into_the_transcript_is_awaited_only_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(completion, "REPORT_DELAY", 0.05)
+    set_bound(monkeypatch, "REPORT_DELAY", 0.05)
     task = finished_agent(tmp_path / "agent-a1.jsonl", "handed back otherwise")["a1"]
     assert [message.text for message in await task.transcript()] == ["do it"]
-    monkeypatch.setattr(completion, "REPORT_DELAY", 3600.0)
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
     with anyio.fail_after(30):
         assert [message.text for message in await task.transcript()] == ["do it"]
 

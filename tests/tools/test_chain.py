@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event
+from wire_values import as_json, read_frame
 
 from claude_agent_py import (
     AssistantMessage,
@@ -38,8 +39,6 @@ from claude_agent_py.formatting import (
 )
 from claude_agent_py.messages import UserContent
 from claude_agent_py.tools import ToolCall
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.fitting import fit
 
 pytestmark = pytest.mark.anyio
 
@@ -194,7 +193,8 @@ class Response:
 
 def answered(*blocks: dict[str, Any], **fields: Any) -> AssistantMessage:
     message = {"id": "m", "role": "assistant", "model": "x", "content": list(blocks), **fields}
-    return fit(AssistantMessage, {"type": "assistant", "message": message})[0]
+    read: AssistantMessage = read_frame({"type": "assistant", "message": message})
+    return read
 
 
 FORMS: dict[str, Callable[[], Any]] = {
@@ -792,7 +792,7 @@ async def test_one_user_message_answers_all_calls_in_order() -> None:
 
     message = result.to_api_message()
 
-    assert message == dump(result.tool_result_message().message)
+    assert message == as_json(result.tool_result_message().message)
     assert message["role"] == "user"
     assert [block["tool_use_id"] for block in message["content"]] == ["a", "b", "c"]
     assert [block.get("is_error", "left out") for block in message["content"]] == ["left out", True, True]
@@ -823,7 +823,7 @@ async def test_calls_in_text_are_answered_in_text() -> None:
 async def test_the_content_of_a_user_message() -> None:
     result = await CHAIN.execute([use("picture")])
 
-    blocks = [dump(block) for block in result.as_content_blocks()]
+    blocks = [as_json(block) for block in result.as_content_blocks()]
 
     assert blocks[0] == {"type": "text", "text": "<observation>\n<picture>drawn</picture>\n</observation>"}
     assert blocks[1]["type"] == "image"

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 from each import for_each
 from recordings_loader import lines, names
+from wire_values import read_frame
 
 from claude_agent_py import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage, wire
 from claude_agent_py.tools import BashInput, ToolCallRecord, ToolCallStatus, ToolTraffic
-from claude_agent_py.wire.fitting import fit
 
 
 def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
@@ -22,12 +22,14 @@ def folded(name: str) -> tuple[ToolTraffic, list[ToolCallRecord]]:
 def called(call_id: str, name: str = "Bash", data: dict[str, Any] | None = None, **fields: Any) -> AssistantMessage:
     block = {"type": "tool_use", "id": call_id, "name": name, "input": data or {}}
     message = {"id": "m", "role": "assistant", "model": "x", "content": [block]}
-    return fit(AssistantMessage, {"type": "assistant", "message": message, **fields})[0]
+    read: AssistantMessage = read_frame({"type": "assistant", "message": message, **fields})
+    return read
 
 
 def returned(call_id: str, content: Any = "done", **fields: Any) -> UserMessage:
     block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
-    return fit(UserMessage, {"type": "user", "message": {"role": "user", "content": [block]}, **fields})[0]
+    read: UserMessage = read_frame({"type": "user", "message": {"role": "user", "content": [block]}, **fields})
+    return read
 
 
 def test_every_kind_of_mcp_result() -> None:
@@ -241,9 +243,7 @@ def test_a_result_shared_by_two_calls_belongs_to_none() -> None:
     traffic.fold(called("a"))
     traffic.fold(called("b"))
     both = [{"type": "tool_result", "tool_use_id": call_id, "content": "x"} for call_id in "ab"]
-    message, _ = fit(
-        UserMessage, {"type": "user", "message": {"role": "user", "content": both}, "tool_use_result": {"x": 1}}
-    )
+    message = read_frame({"type": "user", "message": {"role": "user", "content": both}, "tool_use_result": {"x": 1}})
 
     assert [record.tool_use_result for record in traffic.fold(message)] == [None, None]
 

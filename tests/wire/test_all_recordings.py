@@ -8,12 +8,12 @@ import msgspec
 import pytest
 from recordings_loader import all_frames, as_line, names, records
 from reply_models import REPLIES
+from wire_values import as_json
 
 from claude_agent_py import MalformedFrame, UnknownMessage
 from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, UnknownControlRequest
 from claude_agent_py.messages import UnknownBlock, UnknownDelta, UnknownStreamEvent
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.fitting import fit
 
 WRONG_ON_PURPOSE = {
@@ -133,6 +133,6 @@ def test_every_answer_of_the_cli_fits_its_model() -> None:
             if subtype in REPLIES and decoded.response.response is not None:
                 reply, dropped = fit(REPLIES[subtype], decoded.response.response)
                 assert not dropped, (name, subtype)
-                assert read_alike(dump(reply), decoded.response.response), (name, subtype)
+                assert read_alike(as_json(reply), decoded.response.response), (name, subtype)
                 typed.add(subtype)
     assert len(typed) > 20

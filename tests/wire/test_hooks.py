@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 import pytest
 from pydantic import ValidationError
+from wire_values import as_json
 
-from claude_agent_py.hooks import HooksByEvent
+from claude_agent_py import hooks
 from claude_agent_py.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.tools import BashInput, BashOutput
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.hooks import events, inputs, outputs, parsing
+from claude_agent_py.wire.hooks import parsing
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("hook_inputs.jsonl").read_text().splitlines()
@@ -21,15 +21,15 @@ RECORDED: list[dict[str, Any]] = [
 
 
 def test_there_are_33_events_and_all_tables_agree() -> None:
-    assert len(events.HOOK_EVENTS) == 33
-    assert get_args(events.HookEvent) == events.HOOK_EVENTS
-    assert set(parsing.HOOK_INPUTS) == set(events.HOOK_EVENTS)
-    assert set(parsing.HOOK_OUTPUTS) <= set(events.HOOK_EVENTS)
-    assert tuple(HooksByEvent.__annotations__) == events.HOOK_EVENTS
+    assert len(hooks.HOOK_EVENTS) == 33
+    assert get_args(hooks.HookEvent) == hooks.HOOK_EVENTS
+    assert set(parsing.HOOK_INPUTS) == set(hooks.HOOK_EVENTS)
+    assert set(parsing.HOOK_OUTPUTS) <= set(hooks.HOOK_EVENTS)
+    assert tuple(hooks.HooksByEvent.__annotations__) == hooks.HOOK_EVENTS
 
 
 def test_models_are_named_after_their_event() -> None:
-    for event in events.HOOK_EVENTS:
+    for event in hooks.HOOK_EVENTS:
         model = parsing.HOOK_INPUTS[event]
         assert (model.__name__, model.hook_event_name) == (f"{event}Input", event)
         output = parsing.HOOK_OUTPUTS.get(event)
@@ -37,30 +37,30 @@ def test_models_are_named_after_their_event() -> None:
 
 
 def test_the_field_that_a_matcher_compares_exists() -> None:
-    for event in events.HOOK_EVENTS:
-        matches = events.HOOK_EVENT_FACTS[event].matches
+    for event in hooks.HOOK_EVENTS:
+        matches = hooks.HOOK_EVENT_FACTS[event].matches
         assert matches in (None, "file name") or matches in parsing.HOOK_INPUTS[event].__struct_fields__
 
 
 def test_an_event_that_is_not_always_sent_says_why() -> None:
-    assert all(facts.note for facts in events.HOOK_EVENT_FACTS.values() if facts.delivery != "always")
+    assert all(facts.note for facts in hooks.HOOK_EVENT_FACTS.values() if facts.delivery != "always")
 
 
 @pytest.mark.parametrize("data", RECORDED, ids=lambda data: data["hook_event_name"])
 def test_what_was_recorded_is_typed_and_loses_nothing(data: dict[str, Any]) -> None:
     value = parsing.parse_hook_input(data)
     assert type(value) is parsing.HOOK_INPUTS[data["hook_event_name"]]
-    assert dump(value) == data
+    assert as_json(value) == data
     assert data.keys() - {"hook_event_name"} <= set(value.__struct_encode_fields__)
 
 
 def test_an_unknown_event_keeps_everything() -> None:
     data = {"hook_event_name": "PreBreakfast", "session_id": "s", "eggs": 2}
     value = parsing.parse_hook_input(data)
-    assert isinstance(value, inputs.UnknownHookInput)
+    assert isinstance(value, hooks.UnknownHookInput)
     assert value.hook_event_name == "PreBreakfast"
     assert value.raw == data
-    assert dump(value) == data
+    assert as_json(value) == data
 
 
 @pytest.mark.parametrize(
@@ -74,37 +74,37 @@ def test_an_unknown_event_keeps_everything() -> None:
 )
 def test_a_known_event_of_another_shape_is_unknown_and_keeps_everything(data: dict[str, Any]) -> None:
     value = parsing.parse_hook_input(data)
-    assert isinstance(value, inputs.UnknownHookInput)
-    assert value.raw == dump(value) == data
+    assert isinstance(value, hooks.UnknownHookInput)
+    assert value.raw == as_json(value) == data
     assert isinstance(value.hook_event_name, str)
     assert repr(value)
 
 
 def test_tool_input_and_output_are_available_typed() -> None:
-    before = inputs.PreToolUseInput(tool_name="Bash", tool_input={"command": "ls"})
+    before = hooks.PreToolUseInput(tool_name="Bash", tool_input={"command": "ls"})
     assert before.typed_input() == BashInput(command="ls")
-    assert inputs.PreToolUseInput(tool_name="Bash", tool_input={"cmd": "ls"}).typed_input() == {"cmd": "ls"}
-    after = inputs.PostToolUseInput(
+    assert hooks.PreToolUseInput(tool_name="Bash", tool_input={"cmd": "ls"}).typed_input() == {"cmd": "ls"}
+    after = hooks.PostToolUseInput(
         tool_name="Bash",
         tool_input={"command": "ls"},
         tool_response={"stdout": "a", "stderr": "", "interrupted": False},
     )
     assert after.typed_output() == BashOutput(stdout="a", stderr="", interrupted=False)
-    assert dump(after)["hook_event_name"] == "PostToolUse"
+    assert as_json(after)["hook_event_name"] == "PostToolUse"
 
 
 def test_a_batch_has_typed_inputs() -> None:
-    call = inputs.PostToolBatchToolCall(tool_name="Bash", tool_input={"command": "ls"}, tool_response="a")
+    call = hooks.PostToolBatchToolCall(tool_name="Bash", tool_input={"command": "ls"}, tool_response="a")
     assert call.typed_input() == BashInput(command="ls")
 
 
 # Outputs ---------------------------------------------------------------------------------------------------------
 
 WIRE: list[tuple[Any, dict[str, Any]]] = [
-    (outputs.HookOutput(), {}),
-    (outputs.HookOutput(continue_=False, stop_reason="r"), {"continue": False, "stopReason": "r"}),
+    (hooks.HookOutput(), {}),
+    (hooks.HookOutput(continue_=False, stop_reason="r"), {"continue": False, "stopReason": "r"}),
     (
-        outputs.PreToolUseOutput(permission_decision="deny", permission_decision_reason="no", system_message="s"),
+        hooks.PreToolUseOutput(permission_decision="deny", permission_decision_reason="no", system_message="s"),
         {
             "systemMessage": "s",
             "hookSpecificOutput": {
@@ -115,7 +115,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        outputs.PreToolUseOutput(updated_input=BashInput(command="ls", run_in_background=False)),
+        hooks.PreToolUseOutput(updated_input=BashInput(command="ls", run_in_background=False)),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
@@ -124,7 +124,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        outputs.PreToolUseOutput(permission_decision="allow", updated_input={"command": "ls"}, additional_context="c"),
+        hooks.PreToolUseOutput(permission_decision="allow", updated_input={"command": "ls"}, additional_context="c"),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PreToolUse",
@@ -135,7 +135,7 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        outputs.PermissionRequestOutput(
+        hooks.PermissionRequestOutput(
             behavior="allow",
             updated_permissions=[
                 AddRules(rules=[PermissionRuleValue(tool_name="Bash")], behavior="allow", destination="session")
@@ -158,10 +158,10 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
             }
         },
     ),
-    (outputs.PermissionRequestOutput(), {}),
-    (outputs.SubagentStopOutput(decision="block", reason="go on"), {"decision": "block", "reason": "go on"}),
+    (hooks.PermissionRequestOutput(), {}),
+    (hooks.SubagentStopOutput(decision="block", reason="go on"), {"decision": "block", "reason": "go on"}),
     (
-        outputs.PostToolUseOutput(updated_tool_output={"stdout": ""}, updated_mcp_tool_output="x"),
+        hooks.PostToolUseOutput(updated_tool_output={"stdout": ""}, updated_mcp_tool_output="x"),
         {
             "hookSpecificOutput": {
                 "hookEventName": "PostToolUse",
@@ -171,22 +171,22 @@ WIRE: list[tuple[Any, dict[str, Any]]] = [
         },
     ),
     (
-        outputs.WorktreeCreateOutput(worktree_path="/w"),
+        hooks.WorktreeCreateOutput(worktree_path="/w"),
         {"hookSpecificOutput": {"hookEventName": "WorktreeCreate", "worktreePath": "/w"}},
     ),
-    (outputs.AsyncHookOutput(), {"async": True}),
-    (outputs.AsyncHookOutput(async_timeout=5), {"async": True, "asyncTimeout": 5}),
+    (hooks.AsyncHookOutput(), {"async": True}),
+    (hooks.AsyncHookOutput(async_timeout=5), {"async": True, "asyncTimeout": 5}),
 ]
 
 
 @pytest.mark.parametrize(("output", "wire"), WIRE)
-def test_an_output_becomes_two_levels(output: outputs.HookOutput, wire: dict[str, Any]) -> None:
+def test_an_output_becomes_two_levels(output: hooks.HookOutput, wire: dict[str, Any]) -> None:
     assert output.to_wire() == wire
 
 
 @pytest.mark.parametrize(("output", "wire"), [(output, wire) for output, wire in WIRE if wire])
 def test_a_dict_in_the_shape_of_the_wire_reads_as_the_same_output(
-    output: outputs.HookOutput, wire: dict[str, Any]
+    output: hooks.HookOutput, wire: dict[str, Any]
 ) -> None:
     event = getattr(output, "EVENT", None) or "Stop"
     assert parsing.parse_hook_output(event, wire).to_wire() == wire
@@ -216,7 +216,7 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
             {"hookSpecificOutput": {"permissionDecision": "deny"}},
             {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}},
         ),
-        ("PreToolUse", outputs.HookOutput(decision="block"), {"decision": "block"}),
+        ("PreToolUse", hooks.HookOutput(decision="block"), {"decision": "block"}),
     ],
 )
 def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any]) -> None:
@@ -232,7 +232,7 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
         ("PreToolUse", {"permissionDecision": "refuse"}, "permissionDecision"),
         ("PreToolUse", {"hookSpecificOutput": {"hookEventName": "Stop"}}, "'Stop'"),
         ("PreToolUse", {"hookSpecificOutput": "deny"}, "must be a dict"),
-        ("PreToolUse", outputs.StopOutput(), "StopOutput is an output for Stop"),
+        ("PreToolUse", hooks.StopOutput(), "StopOutput is an output for Stop"),
         ("SessionEnd", {"additionalContext": "x"}, "additionalContext"),
         ("WorktreeCreate", {}, "worktreePath"),
     ],
@@ -250,10 +250,10 @@ def test_the_explanation_does_not_show_the_value() -> None:
 
 def test_a_misspelt_field_is_refused_at_construction() -> None:
     with pytest.raises(ValidationError):
-        outputs.PreToolUseOutput.model_validate({"permission_decison": "deny"})
+        hooks.PreToolUseOutput.model_validate({"permission_decison": "deny"})
 
 
-@pytest.mark.parametrize("event", [name for name, facts in events.HOOK_EVENT_FACTS.items() if facts.block])
+@pytest.mark.parametrize("event", [name for name, facts in hooks.HOOK_EVENT_FACTS.items() if facts.block])
 def test_what_can_be_blocked_has_a_blocking_answer_that_says_why(event: str) -> None:
     answer = parsing.blocking_output(event, "because")
     assert answer is not None
@@ -265,7 +265,7 @@ def test_what_can_be_blocked_has_a_blocking_answer_that_says_why(event: str) -> 
 def test_blocking_answers() -> None:
     answers = {
         event: output.to_wire()
-        for event in events.HOOK_EVENTS
+        for event in hooks.HOOK_EVENTS
         if (output := parsing.blocking_output(event, "r")) is not None
     }
     assert answers["PreToolUse"] == {

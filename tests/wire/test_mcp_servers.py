@@ -1,15 +1,16 @@
 """MCP servers: seconds here, milliseconds there, and no secret in a repr."""
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import pytest
 
-from claude_agent_py import MCPHTTPServer, MCPStdioServer
+from claude_agent_py import ClientOptions, MCPHTTPServer, MCPStdioServer
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import MCPSSEServer, MCPToolPolicy
-from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig, mcp_server_from_wire
 
-PAIRS: list[tuple[MCPServerConfig, dict[str, Any]]] = [
+Server: TypeAlias = MCPStdioServer | MCPHTTPServer | MCPSSEServer
+
+PAIRS: list[tuple[Server, dict[str, Any]]] = [
     (MCPStdioServer(command="npx"), {"type": "stdio", "command": "npx"}),
     (
         MCPStdioServer(command="npx", args=["-y", "x"], env={"K": "v"}, timeout=1.5, always_load=False),
@@ -33,15 +34,21 @@ PAIRS: list[tuple[MCPServerConfig, dict[str, Any]]] = [
 ]
 
 
+def read_server(wire: dict[str, Any]) -> Any:
+    """Return the server that options take from JSON."""
+    servers: Any = ClientOptions(mcp_servers={"s": wire}).mcp_servers
+    return servers["s"]
+
+
 @pytest.mark.parametrize(("server", "wire"), PAIRS)
-def test_a_server_is_told_and_read_back(server: MCPServerConfig, wire: dict[str, Any]) -> None:
+def test_a_server_is_told_and_read_back(server: Server, wire: dict[str, Any]) -> None:
     assert server.to_wire() == wire
-    assert mcp_server_from_wire(wire) == server
+    assert read_server(wire) == server
 
 
 def test_a_server_without_a_type_is_a_program() -> None:
-    assert mcp_server_from_wire({"command": "x"}) == MCPStdioServer(command="x")
-    assert mcp_server_from_wire({"type": "streamable-http", "url": "u"}) == MCPHTTPServer(url="u")
+    assert read_server({"command": "x"}) == MCPStdioServer(command="x")
+    assert read_server({"type": "streamable-http", "url": "u"}) == MCPHTTPServer(url="u")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +68,7 @@ def test_a_server_without_a_type_is_a_program() -> None:
 )
 def test_a_wrong_server_is_refused_by_name(wire: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionsError) as caught:
-        mcp_server_from_wire(wire, name="s")
+        read_server(wire)
     assert str(caught.value).startswith(f"mcp_servers: {says}")
     assert caught.value.option == "mcp_servers"
 
@@ -87,6 +94,6 @@ def test_a_server_takes_its_program_or_address_by_position() -> None:
         MCPHTTPServer(url="https://user:SECRET@host/SECRET?key=SECRET", headers={"Authorization": "SECRET"}),
     ],
 )
-def test_a_repr_shows_no_secrets(server: MCPServerConfig) -> None:
+def test_a_repr_shows_no_secrets(server: Server) -> None:
     assert "SECRET" not in repr(server)
     assert "SECRET" not in str(server)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from recordings_loader import all_frames, as_line, frames, lines
+from wire_values import as_json, read_frame
 
 from claude_agent_py import (
     AssistantMessage,
@@ -36,13 +37,7 @@ from claude_agent_py.messages import (
     WebFetchToolResultBlock,
     WebSearchToolResultBlock,
 )
-from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.fitting import fit
-
-
-def as_json(frame: Any) -> Any:
-    return json.loads(encode(frame))
+from claude_agent_py.wire import decode
 
 
 def assistant(*blocks: Any, **fields: Any) -> AssistantMessage:
@@ -83,7 +78,7 @@ def test_a_document_is_made_of_bytes() -> None:
     block = DocumentBlock.from_bytes(b"%PDF", title="Plan")
     assert block.source == MediaSource(type="base64", media_type="application/pdf", data="JVBERg==")
     assert block.title == "Plan"
-    assert "title" not in dump(DocumentBlock.from_bytes(b"%PDF"))
+    assert "title" not in as_json(DocumentBlock.from_bytes(b"%PDF"))
 
 
 def test_results_of_tools_are_found() -> None:
@@ -173,7 +168,8 @@ def test_the_prompts_that_a_result_answers(fields: dict[str, Any], uuids: tuple[
 
 def test_an_event_from_outside_is_a_known_origin() -> None:
     origin = {"kind": "task-notification", "subkind": "external-event"}
-    assert fit(MessageOrigin, origin)[0].subkind == "external-event"
+    message = read_frame({"type": "result", "subtype": "success", "is_error": False, "origin": origin})
+    assert message.origin.subkind == "external-event"
 
 
 def test_a_turn_that_nobody_asked_for_is_injected() -> None:
@@ -332,7 +328,7 @@ def test_every_other_block_has_a_model(raw: dict[str, Any]) -> None:
 def test_a_repr_shows_no_secrets(model: Any) -> None:
     assert "hunter2" not in repr(model)
     assert "hunter2" not in str(model)
-    assert "hunter2" in json.dumps(dump(model))
+    assert "hunter2" in json.dumps(as_json(model))
 
 
 # All of them -----------------------------------------------------------------------------------------------------
@@ -371,8 +367,10 @@ def test_every_message_has_a_uuid_and_a_session() -> None:
 @pytest.mark.parametrize("block", [ToolResultBlock, MCPToolResultBlock])
 @pytest.mark.parametrize("given", [{}, {"is_error": None}, {"is_error": False}])
 def test_is_error_is_left_out_unless_it_is_true(block: Any, given: dict[str, Any]) -> None:
-    made, read = block(tool_use_id="t", **given), fit(block, {"tool_use_id": "t", **given, "type": block.type})[0]
+    made = block(tool_use_id="t", **given)
+    content = [{"tool_use_id": "t", **given, "type": block.type}]
+    (read,) = read_frame({"type": "user", "message": {"role": "user", "content": content}}).content
 
     assert made.is_error is read.is_error is False
-    assert dump(made) == dump(read) == {"type": block.type, "tool_use_id": "t"}
-    assert dump(block(tool_use_id="t", is_error=True))["is_error"] is True
+    assert as_json(made) == as_json(read) == {"type": block.type, "tool_use_id": "t"}
+    assert as_json(block(tool_use_id="t", is_error=True))["is_error"] is True

@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from wire_values import as_json, read_request
 
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.control import permissions as p
+from claude_agent_py import PermissionContext, PermissionRequest, permissions as p
 
 RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
 
@@ -25,8 +25,11 @@ RULE = {"toolName": "Bash", "ruleContent": "npm test:*"}
 )
 def test_every_update_is_typed_and_loses_nothing(data: dict[str, Any], model: type) -> None:
     data = {**data, "new": [1]}
-    update: Any = p.read_update(data)
-    assert dump(update) == data
+    asked = read_request(
+        {"subtype": "can_use_tool", "tool_name": "Read", "tool_use_id": "t", "permission_suggestions": [data]}
+    )
+    update: Any = PermissionRequest(asked, PermissionContext(request_id="r")).suggestions[0]
+    assert as_json(update) == data
     assert (update.problem is None) == (model is not p.UnknownPermissionUpdate)
     assert type(update) is model
 
@@ -55,8 +58,8 @@ def test_a_rule_reads_and_writes_as_in_settings(text: str) -> None:
 
 def test_a_rule_has_a_tool_and_a_content() -> None:
     rule = p.PermissionRuleValue.parse(" Bash(npm test:*) ")
-    assert dump(rule) == RULE
-    assert dump(p.PermissionRuleValue.parse("Read")) == {"toolName": "Read"}
+    assert as_json(rule) == RULE
+    assert as_json(p.PermissionRuleValue.parse("Read")) == {"toolName": "Read"}
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "(x)", "Bash(x) y"])

@@ -7,9 +7,10 @@ from typing import Any, get_args
 
 import msgspec
 import pytest
+from wire_values import as_json
 
 from claude_agent_py import tools
-from claude_agent_py.wire.base import FrameModel, WireModel, dump
+from claude_agent_py.wire.base import FrameModel, WireModel
 from claude_agent_py.wire.tools import registry
 
 INPUTS = [
@@ -97,14 +98,14 @@ OUTPUTS = [
 def test_an_input_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[WireModel]) -> None:
     value = tools.typed_input(name, data)
     assert type(value) is model
-    assert dump(value) == data
+    assert as_json(value) == data
 
 
 @pytest.mark.parametrize(("name", "data", "model"), OUTPUTS)
 def test_an_output_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[WireModel]) -> None:
     value = tools.typed_output(name, data)
     assert type(value) is model
-    assert dump(value) == data
+    assert as_json(value) == data
 
 
 @pytest.mark.parametrize(
@@ -158,20 +159,20 @@ def test_the_report_of_an_agent_is_its_last_text() -> None:
 
 
 def test_models_are_constructible_by_python_names_and_encode_wire_names() -> None:
-    assert dump(tools.TaskInput(description="x", prompt="y")) == {"description": "x", "prompt": "y"}
+    assert as_json(tools.TaskInput(description="x", prompt="y")) == {"description": "x", "prompt": "y"}
     assert tools.AgentInput is tools.TaskInput
-    assert dump(tools.BashInput(command="ls", dangerously_disable_sandbox=True)) == {
+    assert as_json(tools.BashInput(command="ls", dangerously_disable_sandbox=True)) == {
         "command": "ls",
         "dangerouslyDisableSandbox": True,
     }
-    assert dump(tools.AgentAsyncLaunchedOutput(agent_id="a")) == {"status": "async_launched", "agentId": "a"}
-    assert dump(tools.GrepInput(pattern="x", before=1)) == {"pattern": "x", "-B": 1}
+    assert as_json(tools.AgentAsyncLaunchedOutput(agent_id="a")) == {"status": "async_launched", "agentId": "a"}
+    assert as_json(tools.GrepInput(pattern="x", before=1)) == {"pattern": "x", "-B": 1}
 
 
 def test_what_a_call_leaves_out_has_the_value_that_the_tool_gives_it() -> None:
     output = tools.TaskOutputInput(task_id="b1")
     assert (output.block, output.timeout) == (True, 30_000)
-    assert dump(output) == {"task_id": "b1"}
+    assert as_json(output) == {"task_id": "b1"}
     assert tools.MonitorInput(description="d", command="x").timeout_ms == 300_000
 
 
@@ -201,7 +202,7 @@ def test_a_changed_input_keeps_what_its_model_does_not_know() -> None:
     data = {"command": "ls", "new": {"a": [1]}}
     typed = tools.typed_input("Bash", data)
     assert isinstance(typed, tools.BashInput)
-    assert dump(typed.replace(command="pwd")) == {"command": "pwd", "new": {"a": [1]}}
+    assert as_json(typed.replace(command="pwd")) == {"command": "pwd", "new": {"a": [1]}}
     assert data["command"] == "ls"
 
 

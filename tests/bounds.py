@@ -1,0 +1,38 @@
+"""Pauses and bounds of the package that tests change: the one place that knows the module of each.
+
+A test of a bound needs it smaller than any user would set it, and a test of a grace cannot wait for it.
+"""
+
+import pytest
+
+BOUNDS = {
+    "ARMED_AFTER": "cli._chat.question_panel.ARMED_AFTER",
+    "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
+    "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
+    "CONNECTION_IDLE": "_connection.connection.DEFAULT_IDLE",
+    "DECODED_BYTES": "_connection.runs.mailbox.DECODED_BYTES",
+    "DOUBLE_PRESS_SECONDS": "cli._chat.app.DOUBLE_PRESS_SECONDS",
+    "DRAIN_GRACE": "_connection.shutdown.DRAIN_GRACE",
+    "ENTRY_DELAY": "tasks.files.completion.ENTRY_DELAY",
+    "EXIT_GRACE": "_connection.shutdown.EXIT_GRACE",
+    "FETCH_TIMEOUT": "_launch.install.FETCH_TIMEOUT",
+    "FIRST_ANSWER": "pool.core.FIRST_ANSWER",
+    "GRACE": "hooks.dispatcher.GRACE",
+    "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",
+    "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
+    "LISTENER_GRACE": "_connection.shutdown.LISTENER_GRACE",
+    "PATIENCE": "_base.callbacks.PATIENCE",
+    "PROGRESS": "_launch.install.PROGRESS",
+    "QUEUE_LIMIT": "tasks.listeners.QUEUE_LIMIT",
+    "REPORT_DELAY": "tasks.files.completion.REPORT_DELAY",
+    "RUN_IDLE": "runs.DEFAULT_IDLE",
+    "SLICE": "_connection.runs.mailbox.SLICE",
+    "USUAL_PLACES": "_launch.locate.USUAL_PLACES",
+    "VERSION_TIMEOUT": "_connection.startup.VERSION_TIMEOUT",
+    "WAITING_BYTES": "_base.listeners.WAITING_BYTES",
+}
+
+
+def set_bound(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
+    """Change a constant of the package until the end of the test."""
+    monkeypatch.setattr(f"claude_agent_py.{BOUNDS[name]}", value)
