@@ -13,7 +13,8 @@ import pytest
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
-from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.base import BATCH_ENTRIES
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
 from claude_agent_py.sessions.stores.protocol import Place
 

@@ -133,7 +133,8 @@ class DirectoryStore(SummarisingStore):
     def _read_state(self, place: Place) -> dict[str, Any]:
         path = self._state_path(place, ".json")
         try:
-            state = json.loads(_read_content(path))
+            with _open_for_reading(path) as file:
+                state = json.loads(file.read())
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
@@ -187,12 +188,9 @@ class DirectoryStore(SummarisingStore):
                 self._known_uuids.popitem(last=False)
         return known
 
-    def _load(self, place: Place) -> list[bytes]:
-        try:
-            data = _read_content(self._transcript_path(place))
-        except FileNotFoundError:
-            return []
-        return [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
+    def _load(self, place: Place) -> Iterator[bytes]:
+        with contextlib.suppress(FileNotFoundError), _open_for_reading(self._transcript_path(place)) as file:
+            yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         return {unquote(path.name.removesuffix(_SUFFIX)): _read_mtime(path) for path in self._list_transcripts(project)}
@@ -260,9 +258,8 @@ def _open_for_writing(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, stat.S_IRUSR | stat.S_IWUSR), "r+b")
 
 
-def _read_content(path: Path) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
-        return file.read()
+def _open_for_reading(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb")
 
 
 def _write_durably(file: BinaryIO, data: bytes) -> None:

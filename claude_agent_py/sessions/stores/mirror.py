@@ -16,7 +16,8 @@ import anyio
 from claude_agent_py._base.errors import StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.base import BATCH_BYTES, BATCH_ENTRIES
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
@@ -34,8 +35,6 @@ Flush = Literal["batched", "eager"]
 
 BATCH_SECONDS: Final = 1.0
 """How long entries wait to be batched, in seconds. The end of a turn sends them immediately."""
-BATCH_BYTES: Final = 1024 * 1024
-"""The size of the entries in memory that are sent immediately, and of a batch from a file, in bytes."""
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 """The maximum size of the entries in memory, in bytes."""
 PAUSES: Final = (0.2, 0.8)
