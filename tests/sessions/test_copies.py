@@ -70,6 +70,20 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
 
 
+async def test_the_folder_of_a_directory_store_has_the_descriptions_of_subagents(
+    stored: Stored, tmp_path: Path
+) -> None:
+    store = DirectoryStore(tmp_path / "store")
+    await import_session(store, SESSION, config_dir=stored.config)
+    [agent] = get_session(SESSION, config_dir=store.root).subagents
+    assert (agent.agent_type, agent.tool_use_id) == ("Explore", "t1")
+    key: SessionKey = {"project_key": "-work", "session_id": SESSION, "subpath": "subagents/agent-a1"}
+    assert {"type": "agent_metadata", "agentType": "Explore", "toolUseId": "t1"} in (await store.load(key) or ())
+    await store.delete(key)
+    assert not [*store.root.rglob("*agent-a1*")]
+    assert await import_session(store, SESSION, config_dir=stored.config) == 3
+
+
 class Sink:
     """Takes all entries, and keeps none."""
 

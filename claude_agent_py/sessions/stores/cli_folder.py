@@ -71,10 +71,7 @@ class CLIFolder(BlockingStore):
             write_atomically(path, lines, replace=status is not None)
         elif data := b"".join(lines):
             append_line(path, data, has_writer=False)
-        described = [entry for entry in entries if entry.get("type") == METADATA]
-        if described:
-            fields = {name: value for name, value in described[-1].items() if name != "type"}
-            write_atomically(notes_path(path), [json.dumps(fields).encode()], replace=True)
+        write_description(path, entries)
 
     def rename(self, place: Place, new: Place) -> None:
         """Rename a session. Blocks; raises OSError."""
@@ -84,18 +81,43 @@ class CLIFolder(BlockingStore):
         os.rename(old, path)
 
     def _delete(self, place: Place) -> None:
-        delete_transcript(self.find_path(place))
+        delete_files(self.find_path(place), place)
 
     def _list_subpaths(self, place: Place) -> list[str]:
         folder = Path(self.find_path(place).removesuffix(SUFFIX))
         # The target of a link does not belong to the session.
-        found = () if folder.is_symlink() else folder.rglob(f"*{SUFFIX}")
-        below = (path for path in found if regular_file(str(path)) is not None)
-        return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in below]
+        return [] if folder.is_symlink() else list_subpaths(folder)
 
     def _find_projects(self, session: str) -> list[str]:
-        found = self.projects.glob(f"*/{session}{SUFFIX}")
-        return [path.parent.name for path in found if regular_file(str(path)) is not None]
+        return [path.parent.name for path in find_files(self.projects, f"*/{session}{SUFFIX}")]
+
+
+def write_description(path: str, entries: list[SessionStoreEntry]) -> None:
+    """Write the last description of a subagent, if there is one, where the CLI keeps it: beside the transcript."""
+    described = [entry for entry in entries if entry.get("type") == METADATA]
+    if described:
+        fields = {name: value for name, value in described[-1].items() if name != "type"}
+        write_atomically(notes_path(path), [json.dumps(fields).encode()], replace=True)
+
+
+def delete_files(path: str, place: Place) -> None:
+    """Delete a transcript and what belongs to it: the description of a subagent, or the subagents of a session."""
+    if not place.subpath:
+        delete_transcript(path)
+        return
+    for each in (path, notes_path(path)):
+        Path(each).unlink(missing_ok=True)
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files in a folder whose paths match. Links are left out."""
+    return [path for path in folder.glob(pattern) if regular_file(str(path)) is not None]
+
+
+def list_subpaths(folder: Path) -> list[str]:
+    """Return the subpaths of the transcripts in the folder of a session."""
+    found = find_files(folder, f"**/*{SUFFIX}")
+    return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in found]
 
 
 def _is_mirrored(kind: object) -> bool:
