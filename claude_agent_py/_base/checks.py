@@ -1,7 +1,5 @@
 """Checks of arguments that are not validated by a model."""
 
-import math
-
 from claude_agent_py._base.errors import OptionsError
 
 
@@ -15,6 +13,6 @@ def check_seconds(value: object, option: str) -> float | None:
     """Return seconds, or None for no limit. Raises OptionsError for anything else."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise OptionsError(f"must be a positive number of seconds, or None, not {value!r}", option=option)
     return float(value)
