@@ -87,6 +87,15 @@ def test_the_field_of_initialize() -> None:
     }
 
 
+def test_a_timeout_may_be_infinite() -> None:
+    field = HookDispatcher(
+        {"Stop": [HookMatcher(None, handler, timeout=float("inf"))]}, report=print
+    ).initialize_field()
+    assert field is not None
+    [group] = field["Stop"]
+    assert group["timeout"] >= UNLIMITED
+
+
 def test_without_hooks_there_is_nothing_to_tell() -> None:
     dispatcher = HookDispatcher(None, report=print)
     assert not dispatcher
