@@ -1,16 +1,18 @@
 """SQLite files that several threads and processes share."""
 
+import gc
 import os
 import queue
 import sqlite3
 import threading
+import weakref
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 
 import pytest
 
-from claude_agent_py._base.shared_sqlite import open_shared, transact
+from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared, transact
 
 SCHEMA = ["CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY, text TEXT)"]
 PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"
@@ -99,3 +101,23 @@ def test_opening_what_is_made_waits_for_no_writer(tmp_path: Path) -> None:
     assert reader.execute("SELECT count(*) FROM things").fetchone() == (0,)
     reader.close()
     writer.close()
+
+
+def test_a_connection_that_was_closed_is_forgotten(tmp_path: Path) -> None:
+    class Connection(sqlite3.Connection):
+        """One that can be referred to weakly."""
+
+    opened = list[weakref.ref[Connection]]()
+
+    def open_file() -> Connection:
+        connection = sqlite3.connect(tmp_path / "a.db", factory=Connection)
+        opened.append(weakref.ref(connection))
+        return connection
+
+    shared = SharedConnection(open_file)
+    for _ in range(3):
+        with shared.borrow():
+            pass
+        shared.close()
+    gc.collect()
+    assert [reference() for reference in opened] == [None, None, None]

@@ -12,15 +12,20 @@ if TYPE_CHECKING:
 
 OTHERS: Final = 0o077
 """The permissions of other users."""
+WRITERS: Final = 0o022
+"""The permissions of other users to write."""
 
 
 def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> TextIO:
     """Open a file for writing UTF-8. An existing file becomes private before it is overwritten.
 
     Raises:
-        OSError: The file cannot be written, belongs to another user, or exists although it must be new.
+        OSError: The file cannot be written, is a link to a file, belongs to another user, or exists although it must be
+            new.
     """
     flags = os.O_WRONLY | os.O_CREAT | (os.O_EXCL if must_be_new else 0)
+    if not is_stream(path):
+        flags |= getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, 0o600)
     try:
         make_private(descriptor)
@@ -32,17 +37,31 @@ def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> 
     return os.fdopen(descriptor, "w", encoding="utf-8")
 
 
-def make_private(descriptor: int) -> None:
+def is_stream(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path, such as `/dev/stdout`, leads to a terminal, a pipe or a device."""
+    try:
+        return not stat.S_ISREG(os.stat(path).st_mode)
+    except OSError:
+        return False
+
+
+def make_private(descriptor: int, *, is_trusted: bool = False) -> None:
     """Restrict an open file to this user. Does nothing for a terminal, a pipe or a device.
 
+    Args:
+        descriptor: The file.
+        is_trusted: Refuse a file that others could write, because its content is acted upon.
+
     Raises:
-        PermissionError: The file belongs to another user, who could read what is written.
+        PermissionError: The file belongs to another user, who could read what is written, or others could write it.
     """
     status = os.fstat(descriptor)
     if sys.platform == "win32" or not stat.S_ISREG(status.st_mode):
         return
     if status.st_uid != os.geteuid():
         raise PermissionError(errno.EACCES, f"the file belongs to another user ({status.st_uid})")
+    if is_trusted and status.st_mode & WRITERS:
+        raise PermissionError(errno.EACCES, "other users can write the file; restrict it to yourself (chmod 600)")
     if status.st_mode & OTHERS:
         os.fchmod(descriptor, 0o600)
 
@@ -60,10 +79,13 @@ def check_private(folder: Path, *, uid: int | None = None) -> None:
             raise PermissionError(f"{folder} is open to other users (its mode is {mode:o}): chmod 700 it")
 
 
-def check_parent(folder: Path) -> None:
-    """Raise PermissionError if other users can replace what is in a folder. The sticky bit prevents that."""
+def check_parent(folder: Path, *, writers: int = stat.S_IWOTH) -> None:
+    """Raise PermissionError if other users can replace what is in a folder. The sticky bit prevents that.
+
+    By default, a group that can write may consist of this user only, as it does for the users of many systems.
+    """
     status = folder.stat()
-    is_open = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
+    is_open = status.st_mode & writers and not status.st_mode & stat.S_ISVTX
     if os.name == "posix" and (is_open or status.st_uid not in (0, os.geteuid())):
         raise PermissionError(f"other users can replace what is in {folder}")
 

@@ -86,6 +86,7 @@ class SharedConnection:
         self._open = open_file
         self._lock = ThreadLock()
         self._connection: sqlite3.Connection | None = None
+        self._finalizer: weakref.finalize[..., SharedConnection] | None = None
         self._owner = 0
 
     @contextmanager
@@ -95,7 +96,7 @@ class SharedConnection:
             if self._connection is None or self._owner != os.getpid():
                 self._connection = self._open()
                 self._owner = os.getpid()
-                weakref.finalize(self, _close, self._connection, self._owner)
+                self._finalizer = weakref.finalize(self, _close, self._connection, self._owner)
             yield self._connection
 
     def close(self, last: Callable[[sqlite3.Cursor], object] = lambda cursor: None) -> None:
@@ -103,6 +104,8 @@ class SharedConnection:
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None and self._owner == os.getpid():
+                if self._finalizer is not None:
+                    self._finalizer.detach()
                 try:
                     transact(connection, last)
                 finally:

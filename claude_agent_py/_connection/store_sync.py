@@ -15,10 +15,9 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
-from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Place
+from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
@@ -128,15 +127,23 @@ class StoreSync:
         The CLI gets them in its `own` folder, too.
         """
         for subpath in ("", *(await source.list_subpaths(place))):
-            entries = await source.load(place._replace(subpath=subpath)) or []
-            there = Place(self.mirror.project, place.session, subpath)
-            stored = await self._access.load(there) or []
-            missing = await run_file_work(find_missing, entries, stored)
-            if not missing or find_other_tip(entries, stored, place.session) is not None:
+            here, there = place._replace(subpath=subpath), Place(self.mirror.project, place.session, subpath)
+            comparison = await self._access.compare(there)
+            is_continued = False
+            async for batch in source.load(here):
+                is_continued = is_continued or comparison.is_continued_by(batch)
+            if not is_continued:
                 continue
-            self.mirror.add(there, missing, sum(len(encode_line(entry)) for entry in missing))
+            async for batch in source.load(here):
+                missing = await run_file_work(comparison.find_missing, batch)
+                await self._queue(there, missing, own, to)
+            await self._queue(there, comparison.missing_description, own, to)
+
+    async def _queue(self, place: Place, missing: list[SessionStoreEntry], own: StoreAccess | None, to: Place) -> None:
+        if missing:
+            self.mirror.add(place, missing, sum(len(encode_line(entry)) for entry in missing))
             if own is not None:
-                await own.append(to._replace(subpath=subpath).key, missing)
+                await own.append(to._replace(subpath=place.subpath).key, missing)
 
     async def _resume_local(self, session_id: str, env: Any) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""

@@ -256,7 +256,7 @@ def _build_group(entry: _Registered) -> JSONObject:
         if entry.event not in WITHHOLDING:
             group["onFailure"] = "block"
     elif entry.matcher.timeout is not None:
-        group["timeout"] = math.ceil(entry.matcher.timeout + GRACE)
+        group["timeout"] = math.ceil(min(entry.matcher.timeout, UNLIMITED) + GRACE)
     return group
 
 

@@ -5,13 +5,13 @@ Invalid hooks raise `OptionsError` when they are registered. Matchers of the off
 """
 
 import inspect
-import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
 from claude_agent_py._base.callbacks import Callback, callback_name, takes_arguments
+from claude_agent_py._base.checks import check_seconds
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
@@ -72,7 +72,7 @@ class HookMatcher(Generic[Input]):
             raise OptionsError(f"HookMatcher has no {name}{_INSTEAD.get(name, '')}", option=OPTION)
         self.pattern: str | None = _check_pattern(pattern)
         self.handlers: tuple[HookHandler, ...] = tuple(_check_handler(function) for function in _as_iterable(handler))
-        self.timeout: float | None = _check_timeout(timeout)
+        self.timeout: float | None = check_seconds(timeout, "timeout")
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
         self.on_failure = on_failure
@@ -173,14 +173,6 @@ def _is_policy(handler: Callable[..., object]) -> bool:
         return False
     named = getattr(first.annotation, "__name__", first.annotation)
     return isinstance(named, str) and named.rpartition(".")[2] == "PermissionRequest"
-
-
-def _check_timeout(timeout: object) -> float | None:
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout < math.inf:
-        raise OptionsError(f"timeout must be a positive number of seconds, not {timeout!r}", option=OPTION)
-    return timeout
 
 
 # The official SDK ------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import contextlib
 import json
 import os
 import sqlite3
-import stat
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
 from claude_agent_py._base.shared_sqlite import open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py.permissions.interactions import (
@@ -197,30 +197,14 @@ def _delete_old(cursor: sqlite3.Cursor) -> None:
 
 
 def _make_private(path: Path) -> None:
-    """Create the file for this user only, and reject a file that other users may write."""
+    """Create the file for this user only, and reject a file that other users may write or replace."""
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600))
-        status = path.lstat()
-        directory = path.parent.stat()
+        check_parent(path.parent, writers=WRITERS)
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            make_private(descriptor, is_trusted=True)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise OptionsError(f"the inbox {path} cannot be opened: {error.strerror}", option="interactions") from error
-    if os.name == "posix":
-        _check_directory(path.parent, directory)
-    if os.name == "posix" and (status.st_mode & 0o022 or status.st_uid != os.geteuid()):
-        raise OptionsError(
-            f"other users can write the inbox {path}; restrict it to yourself (chmod 600)",
-            option="interactions",
-        )
-
-
-def _check_directory(path: Path, status: os.stat_result) -> None:
-    """Reject a directory if other users can replace the inbox in it.
-
-    The sticky bit, as on `/tmp`, keeps users from replacing each other's files.
-    """
-    is_open = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
-    if is_open or status.st_uid not in (0, os.geteuid()):
-        raise OptionsError(
-            f"other users can write in {path} and replace the inbox; use a private directory",
-            option="interactions",
-        )
+        reason = error.strerror or str(error)
+        raise OptionsError(f"the inbox {path} cannot be opened: {reason}", option="interactions") from error

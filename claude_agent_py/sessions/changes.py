@@ -19,7 +19,7 @@ import msgspec
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import OptionsError, SessionBusyError, SessionError
 from claude_agent_py.sessions.chain import read_entry
-from claude_agent_py.sessions.files import append_line, set_archived, write_atomically
+from claude_agent_py.sessions.files import append_line, delete_transcript, set_archived, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
@@ -92,14 +92,8 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
     """
     path = find_session(session_id, directory, config_dir)
     check_idle(session_id, config_dir)
-    folder = path.removesuffix(".jsonl")
     with _changing("deleted", session_id):
-        os.unlink(path)
-        if os.path.islink(folder):
-            # The link's target does not belong to the session.
-            os.unlink(folder)
-        elif os.path.isdir(folder):
-            shutil.rmtree(folder)
+        delete_transcript(path)
 
 
 def build_title(title: str) -> dict[str, Any]:

@@ -5,6 +5,7 @@ import errno
 import json
 import os
 import secrets
+import shutil
 import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
@@ -39,6 +40,17 @@ def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
+
+
+def delete_transcript(path: str) -> None:
+    """Delete a transcript, and the folder of its subagents. A link is deleted: its target is not the session's."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+    folder = path.removesuffix(".jsonl")
+    if os.path.islink(folder):
+        os.unlink(folder)
+    elif os.path.isdir(folder):
+        shutil.rmtree(folder)
 
 
 def append_line(path: str, line: bytes, *, has_writer: bool) -> None:

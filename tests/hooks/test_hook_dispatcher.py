@@ -98,6 +98,13 @@ async def test_a_session_registers_its_hooks_when_it_opens() -> None:
 
 
 @pytest.mark.anyio
+async def test_a_timeout_may_be_infinite() -> None:
+    async with asking(hooks={"Stop": [HookMatcher(None, handler, timeout=float("inf"))]}) as cli:
+        [group] = cli.hooks["Stop"]
+        assert group["timeout"] >= UNLIMITED
+
+
+@pytest.mark.anyio
 async def test_a_session_without_hooks_registers_none() -> None:
     async with asking() as cli:
         assert not cli.hooks

@@ -376,7 +376,7 @@ def test_a_wrong_matcher_is_refused(arguments: tuple[Any, ...], says: str) -> No
         HookMatcher(*arguments)
 
 
-@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "5", True])
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), "5", True])
 def test_a_wrong_timeout_is_refused(timeout: Any) -> None:
     with pytest.raises(OptionsError, match="timeout"):
         HookMatcher(None, handler, timeout=timeout)

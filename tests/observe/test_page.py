@@ -187,6 +187,19 @@ def test_the_page_needs_no_network() -> None:
     assert len(json.loads(data[1])["spans"]) == len(recorded("turns/two_shells").spans)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
+def test_saving_follows_no_link_to_a_file(tmp_path: Path) -> None:
+    own, link, pipe = tmp_path / "own", tmp_path / "link.html", tmp_path / "pipe.html"
+    own.write_text("mine")
+    link.symlink_to(own)
+    pipe.symlink_to("/dev/null")
+    timeline = recorded("turns/two_shells")
+    with pytest.raises(OptionsError, match="cannot write"):
+        timeline.save(link)
+    assert own.read_text() == "mine"
+    timeline.save(pipe)
+
+
 def test_a_name_decides_the_format(tmp_path: Path) -> None:
     timeline = recorded("turns/two_shells")
     for name in ("a.html", "a.json", "a.otlp.json", "a.mmd"):

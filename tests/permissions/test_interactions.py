@@ -357,6 +357,9 @@ def test_the_file_belongs_to_one_user(tmp_path: Path) -> None:
     path.chmod(0o666)
     with pytest.raises(OptionsError, match="other users"):
         SQLiteInbox(path)
+    path.chmod(0o644)
+    SQLiteInbox(path)
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_that_is_no_inbox_is_refused(tmp_path: Path) -> None:
@@ -477,7 +480,7 @@ def test_a_directory_that_others_may_write_is_refused(tmp_path: Path, mode: int)
     directory = tmp_path / "shared"
     directory.mkdir()
     directory.chmod(mode)
-    with pytest.raises(OptionsError, match="replace the inbox"):
+    with pytest.raises(OptionsError, match="other users can replace"):
         SQLiteInbox(directory / "inbox.db")
     directory.chmod(mode | 0o1000)
     SQLiteInbox(directory / "inbox.db")

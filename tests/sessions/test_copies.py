@@ -4,6 +4,9 @@ import json
 import os
 import sys
 import tempfile
+import tracemalloc
+from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -16,7 +19,9 @@ from stored import SESSION, Stored
 from claude_agent_py._base.locks import unlock
 from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
+    DirectoryStore,
     MemoryStore,
+    SessionKey,
     SessionStoreEntry,
     SQLiteStore,
     copy_session,
@@ -63,6 +68,93 @@ async def test_a_session_goes_to_a_store_to_another_and_back(stored: Stored, tmp
     assert os.stat(path).st_mode & 0o077 == 0 or os.name == "nt"
     with pytest.raises(SessionError, match="already exists"):
         await export_session(second, SESSION, "/elsewhere", config_dir=tmp_path / "other", project_key="tenant")
+
+
+async def test_the_folder_of_a_directory_store_has_the_descriptions_of_subagents(
+    stored: Stored, tmp_path: Path
+) -> None:
+    store = DirectoryStore(tmp_path / "store")
+    await import_session(store, SESSION, config_dir=stored.config)
+    [agent] = get_session(SESSION, config_dir=store.root).subagents
+    assert (agent.agent_type, agent.tool_use_id) == ("Explore", "t1")
+    key: SessionKey = {"project_key": "-work", "session_id": SESSION, "subpath": "subagents/agent-a1"}
+    assert {"type": "agent_metadata", "agentType": "Explore", "toolUseId": "t1"} in (await store.load(key) or ())
+    await store.delete(key)
+    assert not [*store.root.rglob("*agent-a1*")]
+    assert await import_session(store, SESSION, config_dir=stored.config) == 3
+
+
+class Sink:
+    """Takes all entries, and keeps none."""
+
+    def __init__(self) -> None:
+        self.most_entries = self.most_bytes = 0
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        self.most_entries = max(self.most_entries, len(entries))
+        self.most_bytes = max(self.most_bytes, len(json.dumps(entries)))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        return None
+
+
+async def measure_peak(work: Awaitable[object]) -> int:
+    """Await the work, and return the most bytes that it held in memory at once."""
+    tracemalloc.start()
+    try:
+        await work
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("make", [SQLiteStore, DirectoryStore])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_a_long_transcript_is_never_in_memory(
+    make: Callable[[Path], SQLiteStore | DirectoryStore], tmp_path: Path, anyio_backend: str
+) -> None:
+    long = Stored(tmp_path / "config")
+    size = 8 * 1024
+    for number in range(2048):
+        long.user(f"{number} " + "x" * size)
+    sink, store, out = Sink(), make(tmp_path / "store"), tmp_path / "out"
+    assert long.path.stat().st_size > 2048 * size
+    # The last one compares the transcript with a store that has it.
+    for copied in (
+        partial(import_session, sink, SESSION, config_dir=long.config),
+        partial(import_session, store, SESSION, config_dir=long.config),
+        partial(push, store, SESSION, config_dir=long.config),
+        partial(export_session, store, SESSION, "/elsewhere", config_dir=out, project_key="-work"),
+        partial(get_session_from_store, store, SESSION, project_key="-work"),
+    ):
+        assert await measure_peak(copied()) < 1024 * size
+    assert sink.most_entries <= 500
+    assert sink.most_bytes < 1.5 * 1024 * 1024
+    [copy] = out.rglob("*.jsonl")
+    assert len(get_session(SESSION, config_dir=out).messages) == 2048
+    assert copy.stat().st_size > 2048 * size
+
+
+async def test_an_export_that_fails_leaves_nothing(stored: Stored, tmp_path: Path) -> None:
+    class Failing(MemoryStore):
+        fails = True
+
+        async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+            if self.fails and "subpath" in key:
+                raise OSError("not now")
+            return await super().load(key)
+
+    store, out = Failing(), tmp_path / "out"
+    store.fails = False
+    await import_session(store, SESSION, config_dir=stored.config)
+    store.fails = True
+    with pytest.raises(StoreError, match="not now"):
+        await export_session(store, SESSION, "/elsewhere", config_dir=out, project_key="-work")
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+    store.fails = False
+    await export_session(store, SESSION, "/elsewhere", config_dir=out, project_key="-work")
+    [agent] = get_session(SESSION, config_dir=out).subagents
+    assert agent.agent_type == "Explore"
 
 
 async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: Stored, tmp_path: Path) -> None:

@@ -1,9 +1,13 @@
 """The mirror: what waits, what is tried again, and what happens when a store cannot keep up."""
 
 import json
+import os
 import random
 import tempfile
+import threading
+import time
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
@@ -13,7 +17,8 @@ import pytest
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
-from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.base import BATCH_ENTRIES
 from claude_agent_py.sessions.stores.mirror import QUEUE_BYTES, Mirror
 from claude_agent_py.sessions.stores.protocol import Place
 
@@ -161,6 +166,82 @@ async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert list(running.mirror.folder.path.rglob("*.jsonl")) == []
     running.mirror.folder.remove()
     assert running.errors == []
+
+
+def test_a_report_costs_as_much_beside_many_transcripts_as_beside_one(tmp_path: Path) -> None:
+    def measure(transcripts: int) -> float:
+        mirror = Mirror(StoreAccess(Store()), "p", report=Running._report)  # type: ignore[arg-type]
+        for number in range(transcripts):
+            mirror.add(Place("p", SESSION, f"subagents/agent-{number}"), [], 0)
+        start = time.process_time()
+        for _ in range(500):
+            mirror.add(Place("p", SESSION), [{"type": "user"}], 1)
+        return time.process_time() - start
+
+    assert min(measure(5000) for _ in range(3)) < 20 * min(measure(1) for _ in range(3)) + 0.01
+
+
+async def test_the_event_loop_does_not_read_what_waits_in_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    readers = set[int]()
+
+    def open_recorded(*args: Any) -> Any:
+        readers.add(threading.get_ident())
+        return open(*args)
+
+    monkeypatch.setattr(mirror_module, "open", open_recorded, raising=False)
+    monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 300)
+    store = Store()
+    running = Running(store, tmp_path, flush="eager")
+    written = [running.write(100) for _ in range(10)]
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.entries(KEY) == written
+    assert readers
+    assert threading.get_ident() not in readers
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+async def test_what_the_store_accepted_is_not_sent_again_after_a_cancellation(
+    in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Cancelling(Store):
+        async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+            await super().append(key, entries, epoch=epoch)
+            workers.cancel_scope.cancel()
+
+    monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 10 if in_file else QUEUE_BYTES)
+    store = Cancelling()
+    running = Running(store, tmp_path, flush="eager")
+    running.reported(TITLE)
+    assert (running.mirror.folder is not None) is in_file
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+    assert store.entries(KEY) == [TITLE]
+    assert running.mirror.undelivered == []
+
+
+@pytest.mark.parametrize("damage", [lambda path: os.truncate(path, 150), os.unlink])
+async def test_entries_that_were_lost_from_a_file_are_an_error(
+    damage: Callable[[Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 10)
+    running = Running(Store(), tmp_path, flush="eager")
+    for _ in range(3):
+        running.write(100)
+    assert running.mirror.folder is not None
+    [file] = running.mirror.folder.path.rglob("*.jsonl")
+    damage(file)
+    running.write(100)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert [is_last for _, is_last in running.errors] == [False, True]
+    assert "cannot be read" in running.errors[0][0]
+    assert [place.session for place in running.mirror.undelivered] == [SESSION]
+    running.mirror.folder.remove()
 
 
 async def test_entries_that_cannot_be_written_to_a_file_wait_in_memory(

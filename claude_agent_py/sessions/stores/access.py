@@ -2,11 +2,8 @@
 
 import contextlib
 import math
-import shutil
-import sys
-from collections.abc import AsyncIterator
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Final, cast
 
 import anyio
 
@@ -14,8 +11,9 @@ from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, Sto
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
-from claude_agent_py.sessions.stores.comparison import find_missing, find_other_tip
+from claude_agent_py.sessions.stores.comparison import Comparison
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
@@ -27,8 +25,6 @@ from claude_agent_py.sessions.stores.protocol import (
     implements,
 )
 
-BATCH_ENTRIES: Final = 500
-"""The maximum number of entries in an append."""
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
 
@@ -36,11 +32,10 @@ SECONDS: Final = 60.0
 class StoreAccess:
     """The calls of a store. Each takes at most `timeout` seconds and raises only StoreError."""
 
-    def __init__(self, store: SessionStore, timeout: float = SECONDS, batch: int = BATCH_ENTRIES) -> None:
+    def __init__(self, store: SessionStore, timeout: float = SECONDS) -> None:
         self.store: Any = store
         """The store, whose optional methods type checkers do not know."""
         self._timeout = timeout
-        self._batch = batch
 
     @property
     def can_search(self) -> bool:
@@ -61,21 +56,14 @@ class StoreAccess:
         except Exception as error:
             raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 
-    async def load(self, place: Place) -> list[SessionStoreEntry] | None:
-        """Load a transcript. Raises StoreError also if the transcript is invalid."""
-        async with self.call(f"load {format_key(place.key)}"):
-            entries: Any = await self.store.load(place.key)
-        if entries is None:
-            return None
-        if not isinstance(entries, list):
-            raise _build_reply_error(place, f"{type(entries).__name__}, not a list of entries")
-        for entry in entries:
-            if not isinstance(entry, dict) or "type" not in entry:
-                raise _build_reply_error(place, f"an entry that is {str(entry)[:100]!r}")
-        return entries
+    def load(self, place: Place) -> "Batches":
+        """Return the batches of a transcript; none if there is no such transcript."""
+        return Batches(self, place)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
-        """Append entries to a transcript."""
+        """Append entries to a transcript. Does nothing without entries."""
+        if not entries:
+            return
         async with self.call(f"append to {format_key(key)}"):
             if lease is None:
                 await self.store.append(key, entries)
@@ -120,7 +108,7 @@ class StoreAccess:
         """Return the id of the most recently written session of a project, ignoring subagents."""
         times = await self.load_session_times(project)
         for session_id in sorted(times, key=lambda each: times[each], reverse=True):
-            entries = await self.load(Place(project, session_id))
+            entries = await anext(self.load(Place(project, session_id)), None)
             if entries and entries[0].get("isSidechain") is not True:
                 return session_id
         return None
@@ -144,20 +132,12 @@ class StoreAccess:
             raise StoreError(message, session_id=session_id)
         return str(found[0])
 
-    async def append_missing(self, place: Place, entries: list[SessionStoreEntry], lease: Lease | None) -> int:
-        """Append the entries that a transcript lacks. Return how many.
-
-        The CLI continues from the last message of a transcript. If the entries lack the stored current message, the
-        session has continued elsewhere. A note then names the current message, and the new entries become a branch.
-        """
-        stored = await self.load(place) or []
-        missing = await run_file_work(find_missing, entries, stored)
-        for start in range(0, len(missing), self._batch):
-            await self.append(place.key, missing[start : start + self._batch], lease)
-        tip = find_other_tip(entries, stored, place.session) if missing else None
-        if tip is not None:
-            await self.append(place.key, [tip], lease)
-        return len(missing)
+    async def compare(self, place: Place) -> Comparison:
+        """Return what a transcript has."""
+        comparison = Comparison()
+        async for batch in self.load(place):
+            await run_file_work(comparison.add, batch)
+        return comparison
 
     async def send_leftovers(self, place: Place, lease: Lease | None) -> list[tuple["StoreAccess", Place]]:
         """Append the entries of a session that a killed process on this machine did not deliver.
@@ -175,14 +155,56 @@ class StoreAccess:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
                     failed.append((left, own))
                 else:
-                    await run_file_work(_remove_session, path, Path(left.store.find_path(own)))
+                    await left.store.delete(own.key)
+                    if not await run_file_work(lambda path: any(path.glob(f"projects/*/*{SUFFIX}")), path):
+                        await run_file_work(remove_tree, path)
         return failed
+
+
+class Batches:
+    """Iterates over the entries of a transcript.
+
+    A store of this package is read while it is iterated over, so that one batch is in memory. Others load a transcript.
+
+    Raises:
+        StoreError: The store failed, took too long, or returned an invalid transcript.
+    """
+
+    def __init__(self, access: StoreAccess, place: Place) -> None:
+        self._access = access
+        self._place = place
+        self._batches: Iterator[list[SessionStoreEntry]] | None = None
+
+    def __aiter__(self) -> "Batches":
+        return self
+
+    async def __anext__(self) -> list[SessionStoreEntry]:
+        async with self._access.call(f"load {format_key(self._place.key)}"):
+            if self._batches is None:
+                self._batches = await self._open()
+            batch = await run_file_work(next, self._batches, None, abandon_on_cancel=True)
+        if batch is None:
+            raise StopAsyncIteration
+        for entry in cast("list[Any]", batch):
+            if not isinstance(entry, dict) or "type" not in entry:
+                raise _build_reply_error(self._place, f"an entry that is {str(entry)[:100]!r}")
+        return batch
+
+    async def _open(self) -> Iterator[list[SessionStoreEntry]]:
+        store = self._access.store
+        if isinstance(store, BlockingStore) and type(store).load is BlockingStore.load:  # not one of a subclass
+            return store.iter_batches(self._place)
+        entries: Any = await store.load(self._place.key)
+        if entries is None:
+            entries = []
+        if not isinstance(entries, list):
+            raise _build_reply_error(self._place, f"{type(entries).__name__}, not a list of entries")
+        return (entries[start : start + BATCH_ENTRIES] for start in range(0, len(entries), BATCH_ENTRIES))
 
 
 def open_folder(projects: AnyPath) -> StoreAccess:
     """Return a folder of the CLI's projects as a store."""
-    # All entries of a transcript are appended at once, so that the CLI never finds a part of it.
-    return StoreAccess(CLIFolder(projects), math.inf, batch=sys.maxsize)
+    return StoreAccess(CLIFolder(projects), math.inf)
 
 
 async def copy(
@@ -196,17 +218,32 @@ async def copy(
 ) -> int:
     """Append to a session the entries of another one that it lacks. Return how many.
 
+    The CLI continues from the last message of a transcript. If the other session lacks the stored current message, it
+    has continued elsewhere. A note then names the current message, and the new entries become a branch.
+
     Raises:
         SessionNotFoundError: The source does not have the session.
         StoreError: A store failed, took too long, or returned an invalid transcript.
     """
     count = 0
     for subpath in ("", *(await source.list_subpaths(place) if include_subagents else ())):
-        entries = await source.load(place._replace(subpath=subpath))
-        if entries:
-            count += await target.append_missing(to._replace(subpath=subpath), entries, lease)
-        elif not subpath:
+        there = to._replace(subpath=subpath)
+        comparison = await target.compare(there)
+        has_entries = is_continued = False
+        added = 0
+        async for batch in source.load(place._replace(subpath=subpath)):
+            has_entries = True
+            is_continued = is_continued or comparison.is_continued_by(batch)
+            missing = await run_file_work(comparison.find_missing, batch)
+            await target.append(there.key, missing, lease)
+            added += len(missing)
+        if not has_entries and not subpath:
             raise not_found_error(source, place)
+        await target.append(there.key, comparison.missing_description, lease)
+        added += len(comparison.missing_description)
+        if added and not is_continued:
+            await target.append(there.key, [comparison.build_tip(there.session)], lease)
+        count += added
     return count
 
 
@@ -237,11 +274,3 @@ def _build_reply_error(place: Place, reply: str) -> StoreError:
     return StoreError(
         f"the store returned for {format_key(place.key)} {reply}", key=place.key, session_id=place.session
     )
-
-
-def _remove_session(folder: Path, transcript: Path) -> None:
-    """Remove a session, and the folder if no other session remains."""
-    shutil.rmtree(transcript.with_suffix(""), ignore_errors=True)
-    transcript.unlink(missing_ok=True)
-    if not any(folder.glob(f"projects/*/*{SUFFIX}")):
-        remove_tree(folder)

@@ -1,7 +1,7 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import anyio
@@ -56,6 +56,10 @@ _LINKED_LAST: Final = ("cwd", "sessionId", "version", "gitBranch")
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
+BATCH_ENTRIES: Final = 500
+"""The maximum number of entries in a batch."""
+BATCH_BYTES: Final = 1024 * 1024
+"""The size at which a batch is full, in bytes."""
 THREADS: Final = 20
 """The maximum number of concurrent store calls in an event loop."""
 _threads = PerLoop(lambda: anyio.CapacityLimiter(THREADS))
@@ -163,11 +167,32 @@ class BlockingStore:
         return await self._run_in_thread("load", place, self._load_all, place) or None
 
     def _load_all(self, place: Place) -> list[SessionStoreEntry]:
-        texts = self._load(place)
-        entries = [entry for text in texts if (entry := parse_entry(text)) is not None]
-        if len(entries) < len(texts):
-            logger.warning("%d damaged lines of %s were left out", len(texts) - len(entries), format_key(place.key))
-        return drop_duplicates(entries)
+        return [entry for batch in self.iter_batches(place) for entry in batch]
+
+    def iter_batches(self, place: Place) -> Iterator[list[SessionStoreEntry]]:
+        """Yield what `load` returns, in batches. Blocks."""
+        seen: set[str] = set()
+        batch: list[SessionStoreEntry] = []
+        size = damaged = 0
+        for text in self._load(place):
+            entry = parse_entry(text)
+            if entry is None:
+                damaged += 1
+                continue
+            uuid = read_uuid(entry)
+            if uuid is not None:
+                if uuid in seen:
+                    continue
+                seen.add(uuid)
+            batch.append(entry)
+            size += len(text)
+            if len(batch) >= BATCH_ENTRIES or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+        if batch:
+            yield batch
+        if damaged:
+            logger.warning("%d damaged lines of %s were left out", damaged, format_key(place.key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
@@ -260,8 +285,8 @@ class BlockingStore:
         """Append rows with different uuids, except rows that are already stored. All or nothing."""
         raise NotImplementedError
 
-    def _load(self, place: Place) -> list[str] | list[bytes]:
-        """Return the texts of the entries in order, possibly with duplicates."""
+    def _load(self, place: Place) -> Iterable[str | bytes]:
+        """Return the texts of the entries in order, possibly with duplicates. Iterating may block, too."""
         raise NotImplementedError
 
     def _list_sessions(self, project: str) -> dict[str, int]:

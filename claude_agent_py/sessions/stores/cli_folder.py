@@ -1,14 +1,16 @@
 """`CLIFolder`: the transcripts in a configuration folder of the CLI, as a session store."""
 
+import contextlib
 import json
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, cast
 
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import StoreError
-from claude_agent_py.sessions.files import append_line, write_atomically
+from claude_agent_py.sessions.files import append_line, delete_transcript, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.base import BlockingStore, drop_duplicates, encode_entry, parse_entry
@@ -44,44 +46,82 @@ class CLIFolder(BlockingStore):
             raise StoreError(f"the store has a transcript with the unsafe subpath {place.subpath!r}")
         return os.path.join(self.projects, *parts) + SUFFIX
 
-    def _load_all(self, place: Place) -> list[SessionStoreEntry]:
+    def iter_batches(self, place: Place) -> Iterator[list[SessionStoreEntry]]:
+        """Yield the entries that the CLI mirrors, and at the end the description of a subagent. Blocks."""
+        for batch in super().iter_batches(place):
+            if mirrored := [entry for entry in batch if _is_mirrored(cast("dict[str, object]", entry).get("type"))]:
+                yield mirrored
+        with contextlib.suppress(OSError):
+            notes = parse_entry(read_bytes(notes_path(self.find_path(place)), most_bytes=MOST_NOTES_BYTES)[0])
+            if notes is not None:
+                yield [cast("SessionStoreEntry", {"type": METADATA, **notes})]
+
+    def _load(self, place: Place) -> Iterator[bytes]:
         path = self.find_path(place)
         status = regular_file(path)
-        if status is None:
-            return []
-        parsed = (parse_entry(line) for _, line in Snapshot(path, status.st_size).forwards() if line)
-        entries = (entry for entry in parsed if entry is not None and isinstance(entry.get("type"), str))
-        mirrored = drop_duplicates([entry for entry in entries if not entry["type"].startswith(NOT_MIRRORED)])
-        try:
-            notes = parse_entry(read_bytes(notes_path(path), most_bytes=MOST_NOTES_BYTES)[0])
-        except OSError:
-            notes = None
-        return mirrored if notes is None else [cast("SessionStoreEntry", {"type": METADATA, **notes}), *mirrored]
+        if status is not None:
+            yield from (line for _, line in Snapshot(path, status.st_size).forwards() if line)
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         path = self.find_path(place)
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        lines = [encode_line(entry) for entry in drop_duplicates(entries) if entry.get("type") != METADATA]
+        lines = (encode_line(entry) for entry in drop_duplicates(entries) if entry.get("type") != METADATA)
         status = regular_file(path)
         if status is None or not status.st_size:
             write_atomically(path, lines, replace=status is not None)
-        elif lines:
-            append_line(path, b"".join(lines), has_writer=False)
-        described = [entry for entry in entries if entry.get("type") == METADATA]
-        if described:
-            fields = {name: value for name, value in described[-1].items() if name != "type"}
-            write_atomically(notes_path(path), [json.dumps(fields).encode()], replace=True)
+        elif data := b"".join(lines):
+            append_line(path, data, has_writer=False)
+        write_description(path, entries)
+
+    def rename(self, place: Place, new: Place) -> None:
+        """Rename a session. Blocks; raises OSError."""
+        old, path = self.find_path(place), self.find_path(new)
+        with contextlib.suppress(FileNotFoundError):  # it has no subagents
+            os.rename(old.removesuffix(SUFFIX), path.removesuffix(SUFFIX))
+        os.rename(old, path)
+
+    def _delete(self, place: Place) -> None:
+        delete_files(self.find_path(place), place)
 
     def _list_subpaths(self, place: Place) -> list[str]:
         folder = Path(self.find_path(place).removesuffix(SUFFIX))
         # The target of a link does not belong to the session.
-        found = () if folder.is_symlink() else folder.rglob(f"*{SUFFIX}")
-        below = (path for path in found if regular_file(str(path)) is not None)
-        return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in below]
+        return [] if folder.is_symlink() else list_subpaths(folder)
 
     def _find_projects(self, session: str) -> list[str]:
-        found = self.projects.glob(f"*/{session}{SUFFIX}")
-        return [path.parent.name for path in found if regular_file(str(path)) is not None]
+        return [path.parent.name for path in find_files(self.projects, f"*/{session}{SUFFIX}")]
+
+
+def write_description(path: str, entries: list[SessionStoreEntry]) -> None:
+    """Write the last description of a subagent, if there is one, where the CLI keeps it: beside the transcript."""
+    described = [entry for entry in entries if entry.get("type") == METADATA]
+    if described:
+        fields = {name: value for name, value in described[-1].items() if name != "type"}
+        write_atomically(notes_path(path), [json.dumps(fields).encode()], replace=True)
+
+
+def delete_files(path: str, place: Place) -> None:
+    """Delete a transcript and what belongs to it: the description of a subagent, or the subagents of a session."""
+    if not place.subpath:
+        delete_transcript(path)
+        return
+    for each in (path, notes_path(path)):
+        Path(each).unlink(missing_ok=True)
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Return the files in a folder whose paths match. Links are left out."""
+    return [path for path in folder.glob(pattern) if regular_file(str(path)) is not None]
+
+
+def list_subpaths(folder: Path) -> list[str]:
+    """Return the subpaths of the transcripts in the folder of a session."""
+    found = find_files(folder, f"**/*{SUFFIX}")
+    return [path.relative_to(folder).as_posix().removesuffix(SUFFIX) for path in found]
+
+
+def _is_mirrored(kind: object) -> bool:
+    return isinstance(kind, str) and not kind.startswith(NOT_MIRRORED)
 
 
 def encode_line(entry: SessionStoreEntry) -> bytes:

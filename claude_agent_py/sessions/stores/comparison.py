@@ -1,4 +1,4 @@
-"""Compare transcripts: which entries does one lack, and does the other continue its conversation."""
+"""`Comparison`: which entries does a transcript lack, and does another one continue its conversation."""
 
 from collections import Counter
 from pathlib import PurePath
@@ -29,72 +29,90 @@ def parse_place(path: str, project: str) -> Place | None:
     return None
 
 
-def find_missing(entries: list[SessionStoreEntry], stored: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
-    """Return the entries that a transcript lacks.
+class Comparison:
+    """What a stored transcript has, as far as it tells what another one has beyond it.
 
-    Each stored entry without a uuid matches one entry with the same content. Of the descriptions of a subagent, the
-    last one counts.
-
-    Raises:
-        StoreError: An entry is not JSON.
+    Keeps the uuids of its entries, the texts of those without one, and what names its current message.
     """
-    uuids = {read_uuid(entry) for entry in stored} - {None}
-    notes = Counter(encode_entry(entry, sort_keys=True) for entry in stored if read_uuid(entry) is None)
-    current, described = (_find_last(METADATA, each) for each in (entries, stored))
-    missing = []
-    for entry in entries:
-        uuid = read_uuid(entry)
-        if uuid is not None:
-            is_known = uuid in uuids
-        elif entry is current:
-            is_known = entry == described
-        else:
-            text = encode_entry(entry, sort_keys=True)
-            is_known = notes[text] > 0
-            notes[text] -= is_known
-        if not is_known:
-            missing.append(entry)
-    return missing
 
+    def __init__(self) -> None:
+        self._uuids: set[str] = set()
+        self._notes: Counter[str] = Counter()
+        self._described: SessionStoreEntry | None = None
+        """The last description of the subagent, and below the other transcript's."""
+        self._description: SessionStoreEntry | None = None
+        self._tip: str | None = None
+        """The conversation's current message; None if there are no messages."""
+        self._newest: list[str] = []
+        """The uuids of that message and of the entries after it, for example attachments."""
+        self._last_prompt: object = None
 
-def _find_last(kind: str, entries: list[SessionStoreEntry]) -> SessionStoreEntry | None:
-    return next((entry for entry in reversed(entries) if entry["type"] == kind), None)
+    def add(self, stored: list[SessionStoreEntry]) -> None:
+        """Add the next entries of the stored transcript. Raises StoreError if one is not JSON."""
+        for entry in stored:
+            uuid = read_uuid(entry)
+            fields = cast("dict[str, Any]", entry)
+            if uuid is None:
+                self._notes[encode_entry(entry, sort_keys=True)] += 1
+            else:
+                self._uuids.add(uuid)
+            if entry["type"] == METADATA:
+                self._described = entry
+            if entry["type"] == TIP:
+                self._last_prompt = fields.get("lastPrompt")
+            if entry["type"] == TIP and fields.get("explicit") is True and isinstance(fields.get("leafUuid"), str):
+                self._tip = fields["leafUuid"]
+                self._newest = [fields["leafUuid"]]
+            elif uuid is not None and entry["type"] in ("user", "assistant"):
+                self._tip = None if fields.get("isSidechain") is True else uuid
+                self._newest = [uuid]
+            elif uuid is not None:
+                self._newest.append(uuid)
 
+    def find_missing(self, entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]:
+        """Return those of the next entries of the other transcript that the stored one lacks.
 
-def find_other_tip(
-    entries: list[SessionStoreEntry], stored: list[SessionStoreEntry], session: str
-) -> SessionStoreEntry | None:
-    """Return a note that names the current message of a stored conversation, or None if the entries continue it."""
-    uuid, newest = _find_tip(stored)
-    if uuid is None or any(_continues(entry, uuid, newest) for entry in cast("list[dict[str, Any]]", entries)):
-        return None
-    last = _find_last(TIP, stored)
-    note = {
-        "type": TIP,
-        "lastPrompt": None if last is None else last.get("lastPrompt"),
-        "leafUuid": uuid,
-        "explicit": True,
-        "sessionId": session,
-    }
-    return cast("SessionStoreEntry", {name: value for name, value in note.items() if value})
+        Each stored entry without a uuid matches one entry with the same content. For descriptions of a subagent, see
+        `missing_description`.
 
+        Raises:
+            StoreError: An entry is not JSON.
+        """
+        missing = []
+        for entry in entries:
+            uuid = read_uuid(entry)
+            if uuid is not None:
+                is_known = uuid in self._uuids
+            elif entry["type"] == METADATA:
+                self._description, is_known = entry, True
+            else:
+                text = encode_entry(entry, sort_keys=True)
+                is_known = self._notes[text] > 0
+                self._notes[text] -= is_known
+            if not is_known:
+                missing.append(entry)
+        return missing
 
-def _continues(entry: dict[str, Any], uuid: str, newest: list[str]) -> bool:
-    return entry.get("uuid") == uuid or entry.get("parentUuid") in newest or entry.get("logicalParentUuid") in newest
+    @property
+    def missing_description(self) -> list[SessionStoreEntry]:
+        """The description of the subagent, if the stored transcript's differs. The last one of each counts."""
+        return [] if self._description is None or self._description == self._described else [self._description]
 
+    def is_continued_by(self, entries: list[SessionStoreEntry]) -> bool:
+        """Return whether one of these entries is the current message or continues it, or there is none."""
+        return self._tip is None or any(map(self._continues, cast("list[dict[str, Any]]", entries)))
 
-def _find_tip(stored: list[SessionStoreEntry]) -> tuple[str | None, list[str]]:
-    """Return the uuid of a conversation's current message, or None if there are no messages; and the newest uuids.
+    def _continues(self, entry: dict[str, Any]) -> bool:
+        parents = (entry.get("parentUuid"), entry.get("logicalParentUuid"))
+        return entry.get("uuid") == self._tip or any(parent in self._newest for parent in parents)
 
-    The newest uuids are that message's and those of the entries after it, for example attachments.
-    """
-    newest: list[str] = []
-    for entry in reversed(cast("list[dict[str, Any]]", stored)):
-        if entry["type"] == TIP and entry.get("explicit") is True and isinstance(entry.get("leafUuid"), str):
-            return entry["leafUuid"], [*newest, entry["leafUuid"]]
-        uuid = read_uuid(cast("SessionStoreEntry", entry))
-        if uuid is not None:
-            newest.append(uuid)
-            if entry["type"] in ("user", "assistant"):
-                return None if entry.get("isSidechain") is True else uuid, newest
-    return None, newest
+    def build_tip(self, session: str) -> SessionStoreEntry:
+        """Return a note that names the current message of the stored conversation."""
+        note = {
+            "type": TIP,
+            "lastPrompt": self._last_prompt,
+            "leafUuid": self._tip,
+            "explicit": True,
+            "sessionId": session,
+        }
+        return cast("SessionStoreEntry", {name: value for name, value in note.items() if value})

@@ -9,11 +9,10 @@ import contextlib
 import errno
 import json
 import os
-import shutil
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 from urllib.parse import quote, unquote
@@ -22,7 +21,6 @@ from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import lock_file, unlock_file
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.files import write_atomically
-from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.stores.base import (
     ChangeLease,
     Row,
@@ -32,6 +30,13 @@ from claude_agent_py.sessions.stores.base import (
     read_uuid,
     update_summary,
 )
+from claude_agent_py.sessions.stores.cli_folder import (
+    SUFFIX,
+    delete_files,
+    find_files,
+    list_subpaths,
+    write_description,
+)
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 VERSION: Final = 1
@@ -40,7 +45,6 @@ VERSION_FILE: Final = "version"
 LOCK_SECONDS: Final = 30.0
 """How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
-_SUFFIX: Final = ".jsonl"
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _KNOWN: Final = 64
 """The number of transcripts whose uuids are cached."""
@@ -102,7 +106,7 @@ class DirectoryStore(SummarisingStore):
         if "" in parts[2:]:
             raise StoreError(f"the parts of a subpath must not be empty: {place.subpath!r}")
         *folders, name = map(_encode_name, parts)
-        return self._resolve("projects", *folders, name + _SUFFIX)
+        return self._resolve("projects", *folders, name + SUFFIX)
 
     def _subagent_folder(self, place: Place) -> Path:
         """Return the folder of the transcripts of a session's subagents."""
@@ -133,7 +137,8 @@ class DirectoryStore(SummarisingStore):
     def _read_state(self, place: Place) -> dict[str, Any]:
         path = self._state_path(place, ".json")
         try:
-            state = json.loads(_read_content(path))
+            with _open_for_reading(path) as file:
+                state = json.loads(file.read())
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError) as error:
@@ -158,6 +163,7 @@ class DirectoryStore(SummarisingStore):
                 _write_durably(file, data)
                 known.size += len(data)
                 known.uuids.update(row.uuid for row in new if row.uuid is not None)
+            write_description(str(path), [row.entry for row in new])
             if not place.subpath:
                 before = state.get("summary")
                 text = None if before is None else json.dumps(before)
@@ -187,23 +193,20 @@ class DirectoryStore(SummarisingStore):
                 self._known_uuids.popitem(last=False)
         return known
 
-    def _load(self, place: Place) -> list[bytes]:
-        try:
-            data = _read_content(self._transcript_path(place))
-        except FileNotFoundError:
-            return []
-        return [line for line in data[: data.rfind(b"\n") + 1].split(b"\n") if line]
+    def _load(self, place: Place) -> Iterator[bytes]:
+        with contextlib.suppress(FileNotFoundError), _open_for_reading(self._transcript_path(place)) as file:
+            yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
 
     def _list_sessions(self, project: str) -> dict[str, int]:
-        return {unquote(path.name.removesuffix(_SUFFIX)): _read_mtime(path) for path in self._list_transcripts(project)}
+        return {unquote(path.name.removesuffix(SUFFIX)): _read_mtime(path) for path in self._list_transcripts(project)}
 
     def _list_transcripts(self, project: str) -> list[Path]:
-        return _keep_regular_files(self._resolve("projects", _encode_name(project)).glob(f"*{_SUFFIX}"))
+        return find_files(self._resolve("projects", _encode_name(project)), f"*{SUFFIX}")
 
     def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         found: list[tuple[str, int, str | bytes]] = []
         for path in self._list_transcripts(project):
-            session = unquote(path.name.removesuffix(_SUFFIX))
+            session = unquote(path.name.removesuffix(SUFFIX))
             with contextlib.suppress(StoreError):  # without a summary, the session is read
                 summary = self._read_state(Place(project, session)).get("summary")
                 if summary is not None:
@@ -211,25 +214,18 @@ class DirectoryStore(SummarisingStore):
         return found
 
     def _list_subpaths(self, place: Place) -> list[str]:
-        folder = self._subagent_folder(place)
-        paths = (path.relative_to(folder).as_posix() for path in _keep_regular_files(folder.rglob(f"*{_SUFFIX}")))
-        return [unquote(path.removesuffix(_SUFFIX)) for path in paths]
+        return list(map(unquote, list_subpaths(self._subagent_folder(place))))
 
     def _delete(self, place: Place) -> None:
         with self._hold_lock(place):
-            path = self._transcript_path(place)
-            folder = self._subagent_folder(place)
-            path.unlink(missing_ok=True)
-            if place.subpath:
-                return
-            with contextlib.suppress(FileNotFoundError):
-                shutil.rmtree(folder)
+            self._subagent_folder(place)
+            delete_files(str(self._transcript_path(place)), place)
             state = self._read_state(place)
-            if state.pop("summary", None) is not None:
+            if not place.subpath and state.pop("summary", None) is not None:
                 self._write_state(place, state)
 
     def _find_projects(self, session: str) -> list[str]:
-        found = _keep_regular_files(self._resolve("projects").glob(f"*/{_encode_name(session)}{_SUFFIX}"))
+        found = find_files(self._resolve("projects"), f"*/{_encode_name(session)}{SUFFIX}")
         return [unquote(path.parent.name) for path in found if not path.parent.is_symlink()]
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
@@ -243,8 +239,8 @@ class DirectoryStore(SummarisingStore):
 def _encode_name(part: str) -> str:
     """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces."""
     name = quote(part, safe="~@+=, ")
-    if part.endswith(_SUFFIX):  # the folder of such a session would be the transcript of another one
-        return f"{name.removesuffix(_SUFFIX)}%2Ejsonl"
+    if part.endswith(SUFFIX):  # the folder of such a session would be the transcript of another one
+        return f"{name.removesuffix(SUFFIX)}%2Ejsonl"
     return name.replace(".", "%2E") if not part.strip(".") else name
 
 
@@ -252,17 +248,12 @@ def _read_mtime(path: Path) -> int:
     return path.stat().st_mtime_ns // 1_000_000
 
 
-def _keep_regular_files(paths: Iterable[Path]) -> list[Path]:
-    return [path for path in paths if regular_file(str(path)) is not None]
-
-
 def _open_for_writing(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, stat.S_IRUSR | stat.S_IWUSR), "r+b")
 
 
-def _read_content(path: Path) -> bytes:
-    with os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb") as file:
-        return file.read()
+def _open_for_reading(path: Path) -> BinaryIO:
+    return os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb")
 
 
 def _write_durably(file: BinaryIO, data: bytes) -> None:

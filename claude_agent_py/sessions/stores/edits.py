@@ -1,6 +1,7 @@
 """Change the sessions of a store: title, tag, deletion, copies. Sessions with a live writer are not changed."""
 
 import os
+import secrets
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -123,7 +124,16 @@ async def export_session(
     path: str = folder.store.find_path(to)
     if await run_file_work(os.path.lexists, path):
         raise SessionError(f"session {session_id} already exists: {path}", session_id=session_id)
-    await copy(access, place, folder, to)
+    # Under another name first, so that the CLI never finds a part of the session.
+    draft = to._replace(session=f".{session_id}.{secrets.token_hex(8)}")
+    try:
+        await copy(access, place, folder, draft)
+        await run_file_work(folder.store.rename, draft, to)
+    except OSError as error:
+        raise SessionError(f"{path} cannot be written: {error}", session_id=session_id) from error
+    finally:
+        with anyio.CancelScope(shield=True):
+            await folder.store.delete(draft.key)
     return path
 
 
@@ -287,7 +297,7 @@ async def _check_exists(access: StoreAccess, place: Place) -> None:
     if implements(access.store, "list_sessions"):
         exists = place.session in await access.load_session_times(place.project)
     else:
-        exists = bool(await access.load(place))
+        exists = await anext(access.load(place), None) is not None
     if not exists:
         raise not_found_error(access, place)
 

@@ -5,9 +5,11 @@ them; the only worker sends them, in order. A transcript whose entries cannot be
 again at growing intervals and when it stops. Entries that do not fit into memory wait in private files.
 """
 
+import contextlib
 import errno
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol, cast
 
@@ -16,7 +18,8 @@ import anyio
 from claude_agent_py._base.errors import StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.stores.access import BATCH_ENTRIES, StoreAccess
+from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.base import BATCH_BYTES, BATCH_ENTRIES
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
@@ -34,8 +37,6 @@ Flush = Literal["batched", "eager"]
 
 BATCH_SECONDS: Final = 1.0
 """How long entries wait to be batched, in seconds. The end of a turn sends them immediately."""
-BATCH_BYTES: Final = 1024 * 1024
-"""The size of the entries in memory that are sent immediately, and of a batch from a file, in bytes."""
 QUEUE_BYTES: Final = 16 * 1024 * 1024
 """The maximum size of the entries in memory, in bytes."""
 PAUSES: Final = (0.2, 0.8)
@@ -56,8 +57,10 @@ class Outbox:
         """Their size in bytes."""
         self._path: str | None = None
         """The file, if the entries wait there."""
-        self._start = 0
-        """The position of the first entry in the file that the store has not accepted."""
+        self._start = self._end = 0
+        """The part of the file that the store has not accepted."""
+        self._taken = 0
+        """The end of the batch that was read last: a number of entries in memory, or a position in the file."""
 
     def __bool__(self) -> bool:
         return bool(self.entries) or self.is_in_file
@@ -75,43 +78,54 @@ class Outbox:
     def move_to(self, path: str) -> None:
         """Append the entries in memory to a file, which then holds all of them."""
         os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        lines = [encode_line(entry) for entry in self.entries]
+        data = b"".join(lines)
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab", 0) as file:
             start = file.seek(0, os.SEEK_END)
-            data = b"".join(map(encode_line, self.entries))
+            _check_size(path, start, self._end)
             if file.write(data) != len(data):
                 file.truncate(start)
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
-        self._path = path
+        if self._path is None:
+            self._taken = sum(map(len, lines[: self._taken]))
+        self._path, self._end = path, start + len(data)
         self.entries, self.size = [], 0
 
     async def read_batch(self) -> list[SessionStoreEntry]:
-        """Return the oldest entries."""
+        """Return the oldest entries. Raises OSError if the file does not have them any more."""
         if self._path is None:
-            return self.entries[:BATCH_ENTRIES]
-        return await run_file_work(_read_batch, self._path, self._start)
+            self._taken = min(len(self.entries), BATCH_ENTRIES)
+            return self.entries[: self._taken]
+        batch, self._taken = await run_file_work(_read_batch, self._path, self._start, self._end)
+        return batch
 
-    def drop(self, count: int) -> None:
-        """Remove the oldest entries, which the store has accepted. They may have moved to the file meanwhile."""
+    def drop_batch(self) -> None:
+        """Remove the batch that was read last, which the store has accepted. It may be in the file meanwhile.
+
+        Neither waits nor reads the file: a cancellation would leave accepted entries here.
+        """
         if self._path is None:
-            self.size -= self.size * count // len(self.entries)  # an estimate: the entries differ in size
-            del self.entries[:count]
+            self.size -= self.size * self._taken // len(self.entries)  # an estimate: the entries differ in size
+            del self.entries[: self._taken]
             return
-        with open(self._path, "rb") as file:
-            file.seek(self._start)
-            for _ in range(count):
-                file.readline()
-            self._start = file.tell()
-            is_empty = not file.readline()
-        if is_empty:
+        self._start = self._taken
+        if self._start == self._end:
             os.unlink(self._path)
-            self._path, self._start = None, 0
+            self._path, self._start, self._end = None, 0, 0
 
 
-def _read_batch(path: str, start: int) -> list[SessionStoreEntry]:
+def _read_batch(path: str, start: int, end: int) -> tuple[list[SessionStoreEntry], int]:
+    """Return the first entries of a part of a file, and the position after them."""
     with open(path, "rb") as file:
+        _check_size(path, file.seek(0, os.SEEK_END), end)
         file.seek(start)
-        # The last line may not be complete yet.
-        return [json.loads(line) for line in file.readlines(BATCH_BYTES)[:BATCH_ENTRIES] if line.endswith(b"\n")]
+        lines = file.readlines(min(BATCH_BYTES, end - start))[:BATCH_ENTRIES]
+    return [json.loads(line) for line in lines], start + sum(map(len, lines))
+
+
+def _check_size(path: str, size: int, expected: int) -> None:
+    if size < expected:
+        raise OSError(errno.EIO, f"{expected - size} bytes of entries for the session store were lost", path)
 
 
 class Report(Protocol):
@@ -145,6 +159,8 @@ class Mirror:
         self._lost_sessions: set[str] = set()
         """The sessions that another process has taken over."""
         self._outboxes: dict[Place, Outbox] = {}
+        self._entries = self._bytes = 0
+        """The number and the size of the entries in memory."""
         self._behind: dict[Place, StoreError] = {}
         self._retry_after = BEHIND_SECONDS[0]
         self._has_work = anyio.Event()
@@ -170,21 +186,28 @@ class Mirror:
 
     def add(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
         """Queue entries of a transcript; `size` in bytes."""
-        self._outboxes.setdefault(place, Outbox()).add(entries, size)
-        is_full = self._count_queued_bytes() > QUEUE_BYTES
+        outbox = self._outboxes.setdefault(place, Outbox())
+        with self._counting(outbox):
+            outbox.add(entries, size)
         try:
-            for each, outbox in self._outboxes.items():
-                if is_full or outbox.is_in_file:
+            if self._bytes > QUEUE_BYTES:
+                for each in self._outboxes:
                     self.keep(each)
+            elif outbox.is_in_file:
+                self.keep(place)
         except (OSError, StoreError) as error:
             logger.warning("the entries for the session store stay in memory: %s", error)
         self._has_work.set()
-        count = sum(len(outbox.entries) for outbox in self._outboxes.values())
-        if self._is_eager or count >= BATCH_ENTRIES or self._count_queued_bytes() >= BATCH_BYTES:
+        if self._is_eager or self._entries >= BATCH_ENTRIES or self._bytes >= BATCH_BYTES:
             self._is_flush_due.set()
 
-    def _count_queued_bytes(self) -> int:
-        return sum(outbox.size for outbox in self._outboxes.values())
+    @contextlib.contextmanager
+    def _counting(self, outbox: Outbox) -> Iterator[None]:
+        """Keep count of the entries in memory while an outbox changes."""
+        entries, size = len(outbox.entries), outbox.size
+        yield
+        self._entries += len(outbox.entries) - entries
+        self._bytes += outbox.size - size
 
     def flush(self) -> None:
         """Have the worker send the queue now, without waiting for a full batch. Does not wait."""
@@ -196,7 +219,8 @@ class Mirror:
             self.folder = make_folder(None)
         outbox = self._outboxes[place]
         if outbox.entries:
-            outbox.move_to(CLIFolder(self.folder.projects).find_path(place._replace(project=PROJECT)))
+            with self._counting(outbox):
+                outbox.move_to(CLIFolder(self.folder.projects).find_path(place._replace(project=PROJECT)))
         return self.folder.path
 
     def find_cli_file(self, place: Place) -> str | None:
@@ -250,7 +274,8 @@ class Mirror:
         try:
             while batch := await outbox.read_batch():
                 await self._append(place, batch)
-                outbox.drop(len(batch))
+                with self._counting(outbox):
+                    outbox.drop_batch()
         except Exception as error:
             await self._fall_behind(place, error)
         else:

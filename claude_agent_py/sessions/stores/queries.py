@@ -116,8 +116,10 @@ async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict
 
     async def derive(place: Place) -> None:
         try:
-            entries = await access.load(place)
-            data[place.session] = fold_session_summary(None, place.key, entries or [])["data"]
+            summary = fold_session_summary(None, place.key, ())
+            async for batch in access.load(place):
+                summary = fold_session_summary(summary, place.key, batch)
+            data[place.session] = summary["data"]
         except StoreError as error:
             data[place.session] = None
             logger.warning("session %s cannot be loaded: %s", place.session, error)

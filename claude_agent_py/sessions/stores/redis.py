@@ -5,12 +5,13 @@ after a conflict.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.base import (
+    BATCH_ENTRIES,
     ChangeLease,
     Row,
     SummarisingStore,
@@ -109,9 +110,11 @@ class RedisStore(SummarisingStore):
 
         self._change([touched, lease], work)
 
-    def _load(self, place: Place) -> list[bytes]:
-        found: list[bytes] = self._redis.lrange(self._key("entries", *place), 0, -1)
-        return found
+    def _load(self, place: Place) -> Iterator[bytes]:
+        start = 0
+        while found := self._redis.lrange(self._key("entries", *place), start, start + BATCH_ENTRIES - 1):
+            yield from found
+            start += BATCH_ENTRIES
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         found = self._redis.hgetall(self._key("times", project))

@@ -106,13 +106,11 @@ class S3Store(BlockingStore):
                 self._last.popitem(last=False)
             return number
 
-    def _load(self, place: Place) -> list[bytes]:
-        lines: list[bytes] = []
+    def _load(self, place: Place) -> Iterator[bytes]:
         for each in list(self._iter_objects(self._transcript_prefix(place))):
             body = self._s3.get_object(Bucket=self._bucket, Key=each["Key"])["Body"]
             with contextlib.closing(body):
-                lines += [line for line in body.read().split(b"\n") if line]
-        return lines
+                yield from (line for line in body.read().split(b"\n") if line)
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         prefix = self._project_prefix(project)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
@@ -21,6 +21,8 @@ class Cursor(Protocol):
         ...
 
 
+PAGE: Final = 100
+"""The number of entries that are read at once."""
 Execute: TypeAlias = Callable[..., Cursor]
 """Runs a statement with the values of its `?` in a transaction."""
 
@@ -83,9 +85,15 @@ class SQLStore(SummarisingStore):
         [(epoch, holder, expires_at)] = found
         return LeaseState(epoch, self._unescape(holder), expires_at)
 
-    def _load(self, place: Place) -> list[str]:
-        select = "SELECT entry FROM {schema}.entries WHERE project = ? AND session = ? AND subpath = ? ORDER BY number"
-        return [entry for (entry,) in self._query(select, *map(self._escape, place))]
+    def _load(self, place: Place) -> Iterator[str]:
+        select = "SELECT number, entry FROM {schema}.entries WHERE project = ? AND session = ? AND subpath = ? "
+        select += f"AND number > ? ORDER BY number LIMIT {PAGE}"
+        key, last = tuple(map(self._escape, place)), -1
+        while rows := self._query(select, *key, last):
+            yield from (entry for _, entry in rows)
+            if len(rows) < PAGE:
+                return
+            last = rows[-1][0]
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         select = "SELECT session, mtime FROM {schema}.sessions WHERE project = ?"
