@@ -416,9 +416,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client is not connected.
         """
-        from claude_agent_py.observe.watching import FactStream
-
-        return FactStream(self.connection)
+        return _connection.FactStream(self.connection)
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
@@ -545,9 +543,7 @@ class Client(SessionControls, Generic[Output]):
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         if self._hooks is None:
-            from claude_agent_py.hooks.live import LiveHooks
-
-            self._hooks = LiveHooks(self.connection.handlers.hooks, self.connection)
+            self._hooks = _connection.LiveHooks(self.connection.handlers.hooks, self.connection)
         return self._hooks
 
     @property

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
+from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 if TYPE_CHECKING:
@@ -107,15 +109,11 @@ def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
     if not servers:
         return
-    from claude_agent_py.agents.definition import AgentDefinition
-    from claude_agent_py.tools.definition import Tool
-    from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
-
     main = _get_main_agent(options)
     denied = [*_list_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
         for tool in tools if isinstance(tools, Iterable) else ():
-            if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
+            if not isinstance(tool, tools_room.Tool) or not isinstance(tool.agent, agents_room.AgentDefinition):
                 continue
             name = mcp_tool_name(server, tool.name)
             rules = {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}
