@@ -13,8 +13,9 @@ import pytest
 
 from claude_agent_py._launch import install
 from claude_agent_py._launch.install import install_cli, platform_name
-from claude_agent_py._launch.locate import cached_cli, find_cli
+from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py.errors import CLIInstallError, OptionsError
+from claude_agent_py.options import find_cli
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
