@@ -422,9 +422,7 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not connected.
             OptionsError: The facts after this number are not retained.
         """
-        from claude_agent_py.observe.watching import FactStream
-
-        return FactStream(self.connection, after=after, retain=retain)
+        return _connection.FactStream(self.connection, after=after, retain=retain)
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
@@ -551,9 +549,7 @@ class Client(SessionControls, Generic[Output]):
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         if self._hooks is None:
-            from claude_agent_py.hooks.live import LiveHooks
-
-            self._hooks = LiveHooks(self.connection.handlers.hooks, self.connection)
+            self._hooks = _connection.LiveHooks(self.connection.handlers.hooks, self.connection)
         return self._hooks
 
     @property

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from generated_parts import main, table
 
 from claude_agent_py._launch.table import TABLE, Row
-from claude_agent_py.options import client_options as options, values as option_values
+from claude_agent_py.options import fields as option_fields, values as option_values
 
 PAGE = Path(__file__).with_name("options.md")
 
@@ -145,7 +145,7 @@ def value(option: Option) -> str:
 def options_tables() -> str:
     """Return a table for each section of the options."""
     sections: dict[str, list[tuple[str, ...]]] = {}
-    for option in read(options, "ClientOptions"):
+    for option in read(option_fields, "OptionFields"):
         cells = f"`{option.name}`", option.type, f"`{value(option)}`", option.text, goes_to(option.name)
         sections.setdefault(option.section, []).append(cells)
     head = "option|type|default|meaning|passed as"

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from claude_agent_py import ClaudeAgentError
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
+from claude_agent_py.options import find_cli
 from claude_agent_py.testing import ScriptedModel
 
 
@@ -52,7 +52,7 @@ def _told_where(model: ScriptedModel) -> Iterator[None]:
     except ClaudeAgentError as error:
         sys.exit(str(error))
     before = dict(os.environ)
-    inside = model.environment(**{CLI_VARIABLE: str(cli)})
+    inside = model.environment(CLAUDE_AGENT_CLI=str(cli))
     os.environ.clear()
     os.environ.update(inside)
     try:

@@ -23,13 +23,13 @@ import anyio
 import claude_agent_py.testing as testing
 
 _, sys.path[0], name, code, runs_on, script = sys.argv
-from offline import CLI_VARIABLE, offline
+from offline import offline
 
 @contextlib.contextmanager
 def fake(answers):
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
         program = testing.FakeCLI(*map(testing.steps.turn, answers)).install(directory)
-        os.environ.update({CLI_VARIABLE: str(program), "HOME": directory})
+        os.environ.update({"CLAUDE_AGENT_CLI": str(program), "HOME": directory})
         yield
 
 names = {name: getattr(testing, name) for name in testing.__all__}

@@ -31,15 +31,15 @@ _FLAGS: Final = (
 )
 
 
-def open_regular(path: str | os.PathLike[str]) -> int:
+def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
     """Open a regular file for reading and return its descriptor. Raises OSError for anything else."""
     try:
-        status = os.stat(path)
+        status = os.stat(path, follow_symlinks=follow_links)
     except ValueError as error:  # a NUL or a lone surrogate
         raise OSError(errno.EINVAL, "not a path", os.fspath(path)) from error
     if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
-    descriptor = os.open(path, _FLAGS)
+    descriptor = os.open(path, _FLAGS | (0 if follow_links else getattr(os, "O_NOFOLLOW", 0)))
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was replaced after the first check
         os.close(descriptor)
         raise _not_regular(path)

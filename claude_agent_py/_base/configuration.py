@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.lazy_names import LazyModule
 
 MAX_REPR_CHARS: Final = 60
 """How many characters of a string a repr shows."""
@@ -50,7 +51,10 @@ def plain_copy(values: Mapping[str, object]) -> dict[str, Any]:
 
 if TYPE_CHECKING:
     from pydantic import BaseModel as _Model  # type checkers know pydantic's metaclass, and no other
+
+    from claude_agent_py._base import field_help
 else:
+    field_help = LazyModule("claude_agent_py._base.field_help")
 
     class _Described(type(BaseModel)):
         """Shows fields in `help()` as they are written; see `field_help`, which reads the source on use."""
@@ -59,9 +63,7 @@ else:
         def __signature__(cls):
             if cls.__init__ is not ConfigModel.__init__:
                 raise AttributeError("__signature__")  # its `__init__` has its own signature
-            from claude_agent_py._base.field_help import read_signature
-
-            return read_signature(cls)
+            return field_help.read_signature(cls)
 
         @__signature__.setter
         def __signature__(cls, signature):
@@ -69,9 +71,7 @@ else:
 
         @property
         def __doc__(cls):
-            from claude_agent_py._base.field_help import read_documentation
-
-            return read_documentation(cls)
+            return field_help.read_documentation(cls)
 
         def __dir__(cls):
             """Return the names without those that pydantic adds to every model."""
@@ -87,10 +87,8 @@ else:
 
 def _trim_description(schema: dict[str, Any], model: type[BaseModel]) -> None:
     """Keep only the model's own docstring as the description of its JSON schema."""
-    from claude_agent_py._base.field_help import own_docstring
-
     schema.pop("description", None)
-    if own := own_docstring(model):
+    if own := field_help.own_docstring(model):
         schema["description"] = own
 
 

@@ -3,8 +3,8 @@
 A session may be opened, used and closed in three different workers, so its own workers run outside of their task groups
 (`spawn_detached`).
 
-Functions import asyncio when they are called, because a running event loop has loaded it: it is a seventh of the time
-that the package takes to import.
+asyncio is imported on first use, because a running event loop has loaded it: it is a seventh of the time that the
+package takes to import.
 """
 
 from __future__ import annotations
@@ -23,10 +23,13 @@ from weakref import WeakKeyDictionary
 import anyio
 from anyio import to_thread
 
+from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
 
 if TYPE_CHECKING:
     import asyncio
+else:
+    asyncio = LazyModule("asyncio")
 
 T = TypeVar("T")
 AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Coroutine[Any, Any, None]])
@@ -94,8 +97,6 @@ def asyncio_loop() -> AsyncioLoop | None:
     """Return the running loop of asyncio; None under trio."""
     if in_trio():
         return None
-    import asyncio
-
     return asyncio.get_running_loop()
 
 
@@ -136,8 +137,6 @@ def wake(waiters: Iterable[Waiter]) -> None:
 
 @functools.cache
 def _direct_future() -> Callable[..., asyncio.Future[None]]:
-    import asyncio
-
     class DirectFuture(asyncio.Future[None]):
         """A future that can also run its waiter at once, and not in the next turn of the loop."""
 
@@ -211,7 +210,6 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
             lowlevel.enable_ki_protection(marked)
         lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
         return
-    import asyncio
 
     async def kept() -> None:
         is_cancelled = False
@@ -284,16 +282,12 @@ def pipe_writer(stream: object) -> PipeWriter | None:
 
     anyio lets other workers run at each write, which for an answer costs more than the write.
     """
-    import asyncio
-
     writer = getattr(stream, "_stream", None)
     return writer if isinstance(writer, asyncio.StreamWriter) else None
 
 
 def is_read_to_its_end(stream: object) -> bool:
     """Return whether the output of an anyio process was read to its end, and closed by that. Only asyncio closes it."""
-    import asyncio
-
     reader = getattr(stream, "_stream", None)
     return isinstance(reader, asyncio.StreamReader) and reader.at_eof()
 
@@ -305,8 +299,6 @@ def from_any_thread(function: Callable[..., object]) -> Callable[..., object]:
     """
     if in_trio():
         return functools.partial(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon, function)
-    import asyncio
-
     return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, function)
 
 
@@ -335,8 +327,6 @@ def clock() -> Callable[[], float]:
     """Return the clock of this event loop; unlike `anyio.current_time`, it does not look up the loop at each call."""
     if in_trio():
         return sys.modules["trio"].current_time  # type: ignore[no-any-return]
-    import asyncio
-
     return asyncio.get_running_loop().time
 
 
@@ -344,8 +334,6 @@ def in_event_loop() -> bool:
     """Return whether the calling thread runs an event loop."""
     if in_trio():
         return True
-    import asyncio
-
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -375,8 +363,6 @@ def is_cancelled() -> bool:
         return True
     if in_trio():
         return False
-    import asyncio
-
     worker = asyncio.current_task()
     return worker is None or worker.cancelling() > 0
 

@@ -47,6 +47,19 @@ def attach(module: str, names: "Mapping[str, str]") -> "tuple[Callable[[str], An
     return load, lambda: sorted({*vars(sys.modules[module]), *find_all()})
 
 
+class LazyModule:
+    """A module that is imported when one of its names is first used."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._module: object = None
+
+    def __getattr__(self, name: str) -> "Any":
+        if self._module is None:
+            self._module = importlib.import_module(self._name)
+        return getattr(self._module, name)
+
+
 def _defined(home: str) -> list[str]:
     """Return the public names that a module defines: its classes, its functions and what it annotates."""
     module = importlib.import_module(home)

@@ -5,9 +5,9 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import Final, TextIO
 
-if TYPE_CHECKING:
+if sys.platform != "win32":
     import pwd
 
 OTHERS: Final = 0o077
@@ -94,8 +94,6 @@ def find_account(user: str | int | None) -> "pwd.struct_passwd | None":
     """Return the account of a user; None if there is none, for None, and on Windows."""
     if user is None or sys.platform == "win32":
         return None
-    import pwd
-
     try:
         return pwd.getpwnam(user) if isinstance(user, str) else pwd.getpwuid(user)
     except (KeyError, ValueError):

@@ -5,6 +5,7 @@ All can be created outside of an event loop, and are set and filled from its thr
 
 import itertools
 import math
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import TypeVar
@@ -108,6 +109,16 @@ def nth_pause(first: float, longest: float, number: int) -> float:
 def pauses(first: float, longest: float) -> Iterator[float]:
     """Yield these pauses, in seconds and without end, for looking or trying again."""
     return (nth_pause(first, longest, number) for number in itertools.count())
+
+
+def wait_until(is_true: Callable[[], bool], seconds: float, pause: float) -> bool:
+    """Block this thread until a condition holds; return False if it does not within `seconds`."""
+    deadline = time.monotonic() + seconds
+    while not is_true():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(pause)
+    return True
 
 
 class Polling(AsyncIterator[T]):

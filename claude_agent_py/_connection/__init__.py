@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.session_messages import SessionMessages as SessionMessages
     from claude_agent_py._connection.startup import open_session as open_session
     from claude_agent_py._connection.store_sync import StoreSync as StoreSync
+    from claude_agent_py.hooks.live import LiveHooks as LiveHooks
+    from claude_agent_py.observe.watching import FactStream as FactStream
 else:
     _NAMES = {
         "claude_agent_py._connection.connection": "Connection",
@@ -41,5 +43,7 @@ else:
         "claude_agent_py._connection.session_messages": "SessionMessages",
         "claude_agent_py._connection.startup": "open_session",
         "claude_agent_py._connection.store_sync": "StoreSync",
+        "claude_agent_py.hooks.live": "LiveHooks",
+        "claude_agent_py.observe.watching": "FactStream",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -24,11 +24,13 @@ from claude_agent_py._base.errors import (
     SessionNotFoundError,
 )
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
+from claude_agent_py._connection import answering
 from claude_agent_py._connection.connection import Connection
+from claude_agent_py._connection.control_bodies import read_reply
 from claude_agent_py._connection.facts import parse_session_id
 from claude_agent_py._connection.launching import Launched
-from claude_agent_py._connection.reply_reading import read_reply
 from claude_agent_py._launch.environment import environment
 from claude_agent_py._launch.locate import read_version, require_version
 from claude_agent_py.options.delegation import depends_on_hooks
@@ -37,7 +39,9 @@ from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.left_on_disk import LeftOnDisk
+    from claude_agent_py._connection import left_on_disk
+else:  # few sessions are resumed
+    left_on_disk = LazyModule("claude_agent_py._connection.left_on_disk")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """The CLI's messages for an unknown session id and an unknown session title."""
@@ -87,21 +91,19 @@ class _Startup:
         self._connection = connection
         self._options = connection.options
         self._launched = launched
-        self._earlier: LeftOnDisk | None = None
+        self._left_behind: left_on_disk.LeftOnDisk | None = None
 
     async def recall(self) -> None:
         """Take in the tasks of the session's earlier processes. Does nothing until the session is known."""
         config_dir = self._launched.plan.config_dir
-        if self._earlier is not None or config_dir is None or self._launched.cli_path is None:
+        if self._left_behind is not None or config_dir is None or self._launched.cli_path is None:
             return
         session_id = await self._find_resumed_session(config_dir)
         if session_id is None:
             return
-        from claude_agent_py._connection.left_on_disk import read_left_on_disk
-
-        self._earlier = await read_left_on_disk(session_id, config_dir)
-        if self._earlier is not None:
-            self._earlier.recall_tasks(self._connection.intake)
+        self._left_behind = await left_on_disk.read_left_on_disk(session_id, config_dir)
+        if self._left_behind is not None:
+            self._left_behind.recall_tasks(self._connection.intake)
 
     async def _find_resumed_session(self, config_dir: Path) -> str | None:
         """Return the id of the session that is resumed, or of the one that is forked, if it is known yet."""
@@ -110,19 +112,19 @@ class _Startup:
             return None
         if own_id is not None and not options.fork_session:
             return own_id
-        from claude_agent_py._connection.left_on_disk import find_session_with, find_title
-
         if options.resume is not None:
             session_id = parse_session_id(options.resume)
             if session_id is not None:
                 return session_id
-            return await run_file_work(find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True)
+            return await run_file_work(
+                left_on_disk.find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True
+            )
         resumed = self._connection.resumption.run
         if resumed is None:
             return None
         # The CLI forks the newest session and reports only the id of the copy, which is not on disk yet.
         return await run_file_work(
-            find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
+            left_on_disk.find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
         )
 
     async def initialize(self) -> InitializeReply:
@@ -225,10 +227,8 @@ class _Startup:
             return
         if info.hooks_applied is False:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
-        from claude_agent_py.hooks.live import check_in_force
-
         try:
-            await check_in_force(self._connection, timeout=self._options.timeouts.connect)
+            await answering.check_in_force(self._connection, timeout=self._options.timeouts.connect)
         except ControlTimeoutError as error:
             raise await self._error("the CLI did not report whether hooks are in force") from error
 
@@ -260,7 +260,7 @@ class _Startup:
         resumed = resumption.run
         if resumed is not None:
             await self.recall()  # by now the id is known, even if the options name no session
-        earlier = self._earlier
+        earlier = self._left_behind
         carried = [prompt.uuid for run in resumption.carried for prompt in run.unanswered]
         if carried:
             known = await earlier.find_prompts(carried) if earlier is not None else ()

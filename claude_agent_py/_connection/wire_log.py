@@ -8,11 +8,17 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
+from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
-from claude_agent_py._launch.environment import secrets_of, surroundings
+from claude_agent_py._launch.environment import environment, surroundings
 from claude_agent_py.options.client_options import ClientOptions
+
+if TYPE_CHECKING:
+    from claude_agent_py._base import redaction
+else:
+    redaction = LazyModule("claude_agent_py._base.redaction")
 
 logger: logging.Logger = logging.getLogger("claude_agent_py.wire")
 
@@ -65,17 +71,13 @@ class WireLog:
             logger.debug("%s %s %s %d bytes", direction, kind, name, size)
 
     def _redact(self, frame: object) -> str:
-        from claude_agent_py._base.redaction import without_secrets
-
         try:
-            return json.dumps(without_secrets(frame, hide=self._hide))
+            return json.dumps(redaction.without_secrets(frame, hide=self._hide))
         except (ValueError, RecursionError):
             return "?"
 
     def _hide(self, text: str) -> str:
-        from claude_agent_py._base.redaction import hide_secrets, hide_values
-
-        return hide_secrets(hide_values(text, self._secrets.items()))
+        return redaction.hide_secrets(redaction.hide_values(text, self._secrets.items()))
 
 
 def _identify_frame(frame: Mapping[str, object]) -> tuple[str, str]:
@@ -89,3 +91,19 @@ def _identify_frame(frame: Mapping[str, object]) -> tuple[str, str]:
 
 def _short(text: str) -> str:
     return text[:80].encode("unicode_escape").decode("ascii")
+
+
+def secrets_of(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that the CLI gets in its environment, its settings and for MCP servers, with placeholders."""
+    places: list[Any] = [environment(options, surrounding)]
+    if isinstance(options.settings, Mapping):
+        places.append(options.settings.get("env"))
+    if isinstance(options.mcp_servers, Mapping):
+        for server in options.mcp_servers.values():
+            fields = server if isinstance(server, Mapping) else vars(server)
+            places += [fields.get("env"), fields.get("headers")]
+    found: dict[str, str] = {}
+    for place in places:
+        if isinstance(place, Mapping):
+            found |= redaction.find_secrets({name: value for name, value in place.items() if isinstance(value, str)})
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))

@@ -100,24 +100,6 @@ def environment(
     return Unshown(env)
 
 
-def secrets_of(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets that the CLI gets in its environment, its settings and for MCP servers, with placeholders."""
-    from claude_agent_py._base.redaction import find_secrets
-
-    places: list[Any] = [environment(options, surrounding)]
-    if isinstance(options.settings, Mapping):
-        places.append(options.settings.get("env"))
-    if isinstance(options.mcp_servers, Mapping):
-        for server in options.mcp_servers.values():
-            fields = server if isinstance(server, Mapping) else vars(server)
-            places += [fields.get("env"), fields.get("headers")]
-    found: dict[str, str] = {}
-    for place in places:
-        if isinstance(place, Mapping):
-            found |= find_secrets({name: value for name, value in place.items() if isinstance(value, str)})
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
-
-
 def variable(options: ClientOptions, name: str) -> str | None:
     """Return a variable of the CLI's environment, one that only the user sets."""
     if name in options.env:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.options.client_options import DIALOG_KINDS, ClientOptions
-from claude_agent_py.options.conflicts import is_any_given
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import definitions, guide_text
+from claude_agent_py.options.fields import DIALOG_KINDS, is_any_given
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.options.values import (
     SystemPromptFile,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 from anyio.abc import TaskStatus
 
+from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
 from claude_agent_py.cli.typed_answers import HELP, read_typed
 from claude_agent_py.permissions.requests import displayable
@@ -139,15 +140,13 @@ async def _execute(arguments: Arguments) -> int:
 
 
 def _import_fleet(target: str) -> Fleet:
-    from claude_agent_py.fleet import Fleet
-
     module, _, name = target.partition(":")
     sys.path.insert(0, os.getcwd())
     try:
         found = getattr(importlib.import_module(module), name or "fleet")
     except (ImportError, AttributeError) as error:
         raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
-    if not isinstance(found, Fleet):
+    if not isinstance(found, fleet_room.Fleet):
         raise OptionsError(f"must be a Fleet, not {type(found).__name__}: {target}", option="fleet")
     return found
 
@@ -158,12 +157,10 @@ def open_fleet(url: str | None) -> Fleet:
     Raises:
         OptionsError: There is no URL, it is invalid, or the extra `fleet` is not installed.
     """
-    from claude_agent_py.fleet import Fleet
-
     if url is None:
         raise OptionsError(f"pass --url or set {VARIABLE}")
     # A mistyped URL must fail, not create an empty database.
-    return Fleet(url, create=False)
+    return fleet_room.Fleet(url, create=False)
 
 
 def _print_fact(arguments: Arguments, fact: Mapping[str, Any], line: str) -> None:

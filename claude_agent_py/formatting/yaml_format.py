@@ -30,7 +30,7 @@ from claude_agent_py.formatting.builder import (
     is_repeatable,
     split_mappings,
 )
-from claude_agent_py.formatting.encoders import YAMLEncoder, plain
+from claude_agent_py.formatting.encoders import YAMLEncoder, import_yaml, plain
 from claude_agent_py.formatting.sections import ProblemKind, Section, SectionSpec
 from claude_agent_py.formatting.text_format import TextFormat
 
@@ -80,9 +80,7 @@ class YAMLReader:
     """Reads a text when it is complete: finds the entries by their indentation, and decodes contents with PyYAML."""
 
     def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
-        import yaml
-
-        self._yaml: Any = yaml
+        self._yaml: Any = import_yaml()
         self._source = source
         self._builder = builder
         self._end = 0

@@ -70,7 +70,7 @@ class Recorder:
         self._thread = threading.get_ident()
         self.sessions: dict[str, str] = {}
         """The session of each task that has a stored record."""
-        self.earlier: set[str] = set()
+        self.ended_before: set[str] = set()
         """Tasks whose end was stored by an earlier process."""
         self._known: dict[str, RecordedTask] = {}
         self._touched: set[str] = set()

@@ -369,8 +369,8 @@ def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | 
     if row.task_id not in recorder.sessions:
         last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
         if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
-            recorder.earlier.add(row.task_id)
-    return row.task_id in recorder.earlier
+            recorder.ended_before.add(row.task_id)
+    return row.task_id in recorder.ended_before
 
 
 @contextmanager

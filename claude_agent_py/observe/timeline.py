@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py._journal.facts import Fact, Spent, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
 from claude_agent_py.observe.exports import chrome_trace, mermaid, otlp
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -44,8 +46,6 @@ class Timeline:
 
     def to_html(self) -> str:
         """Return the timeline as a page: one HTML file that loads nothing and needs no network."""
-        from claude_agent_py.observe.page import build_page
-
         return build_page(self.spans, self.summary, title=self.title, source=self.source, dropped=self.dropped)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -77,8 +77,6 @@ class Timeline:
         raise OptionsError(f"a timeline's file name must end with .html, .json, .otlp.json or .mmd, not {name!r}")
 
     def _repr_html_(self) -> str:
-        from claude_agent_py.observe.page import build_iframe
-
         return build_iframe(self.to_html())
 
     def to_chrome_trace(self) -> dict[str, Any]:
@@ -169,7 +167,6 @@ class Timeline:
             SessionNotFoundError: The store does not have the session.
             StoreError: The store failed.
         """
-        from claude_agent_py._base.event_loop import run_file_work
         from claude_agent_py.sessions.stores.access import locate
         from claude_agent_py.sessions.stores.queries import open_temporarily
 

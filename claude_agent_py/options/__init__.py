@@ -1,4 +1,4 @@
-"""`ClientOptions` and its values. `_launch/table.py` maps the options to the CLI's flags and fields."""
+"""`ClientOptions` and its values, and `find_cli`. `_launch/table.py` maps the options to the CLI's flags and fields."""
 
 from typing import TYPE_CHECKING
 
@@ -6,10 +6,9 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py._base.errors import OptionsError as OptionsError, OptionsWarning as OptionsWarning
-    from claude_agent_py.options.client_options import (
-        DIALOG_KINDS as DIALOG_KINDS,
-        ClientOptions as ClientOptions,
-    )
+    from claude_agent_py._launch.locate import find_cli as find_cli
+    from claude_agent_py.options.client_options import ClientOptions as ClientOptions
+    from claude_agent_py.options.fields import DIALOG_KINDS as DIALOG_KINDS
     from claude_agent_py.options.values import (
         SYSTEM_PROMPT_DYNAMIC_BOUNDARY as SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
         Limits as Limits,
@@ -36,7 +35,9 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "OptionsError OptionsWarning",
-        "claude_agent_py.options.client_options": "DIALOG_KINDS ClientOptions",
+        "claude_agent_py._launch.locate": "find_cli",
+        "claude_agent_py.options.client_options": "ClientOptions",
+        "claude_agent_py.options.fields": "DIALOG_KINDS",
         "claude_agent_py.options.values": """
             SYSTEM_PROMPT_DYNAMIC_BOUNDARY Limits PluginConfig SystemPrompt SystemPromptFile SystemPromptPreset
             SystemPromptText ThinkingAdaptive ThinkingConfig ThinkingDisabled ThinkingEnabled Timeouts

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
+from claude_agent_py.options.fields import OptionFields, is_any_given
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 HOME_VARIABLES: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CONFIG_DIR", "CLAUDE_SECURESTORAGE_CONFIG_DIR"})
@@ -34,7 +35,7 @@ def _lists_sessions(store: object) -> bool:
     return implements(store, "list_sessions")
 
 
-CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
+CONFLICTS: Final[Sequence[tuple[str, Callable[[OptionFields], object], str]]] = (
     (
         "supported_dialog_kinds",
         lambda o: o.supported_dialog_kinds and o.on_user_dialog is None,
@@ -111,7 +112,7 @@ CONFLICTS: Final[Sequence[tuple[str, Callable[[Any], Any], str]]] = (
         "needs list_sessions() for continue_conversation",
     ),
 )
-"""Option, whether it conflicts in these `ClientOptions`, and the problem."""
+"""Option, whether it conflicts in these options, and the problem."""
 
 CONTINUES: Final = ("resume", "continue_conversation")
 
@@ -128,12 +129,7 @@ NEEDS: Final[Sequence[tuple[str, Sequence[str], str]]] = (
 """Option, the options of which it needs one, and the problem without them."""
 
 
-def is_any_given(*values: object) -> bool:
-    """Return whether any of these values is neither None nor False. An empty inbox or store counts as given."""
-    return any(value is not None and value is not False for value in values)
-
-
-def check_conflicts(options: Any) -> None:
+def check_conflicts(options: OptionFields) -> None:
     """Raise OptionsError for the first conflict between options."""
     given = options.model_fields_set  # at its default, no option conflicts with another
     for option, holds, problem in CONFLICTS:
@@ -144,7 +140,7 @@ def check_conflicts(options: Any) -> None:
             raise OptionsError(problem, option=option)
 
 
-def _gives(options: object, names: Sequence[str]) -> bool:
+def _gives(options: OptionFields, names: Sequence[str]) -> bool:
     return is_any_given(*(getattr(options, name) for name in names))
 
 
@@ -161,7 +157,7 @@ IDLE_LIMIT: Final = "CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT"
 """The only limit of the CLI for calls of our servers that a server's own settings cannot raise."""
 
 
-def find_warnings(options: Any) -> Iterator[str]:
+def find_warnings(options: OptionFields) -> Iterator[str]:
     """Yield warnings about options with no effect, or a surprising one."""
     yield from _find_unknown_tools(options)
     if options.delegation_guide and not guide_text(options):
@@ -183,7 +179,7 @@ def find_warnings(options: Any) -> Iterator[str]:
         )
 
 
-def _find_unknown_tools(options: Any) -> Iterator[str]:
+def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
     if not (options.tools or options.disallowed_tools or options.allowed_tools or options.agents):
         return
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, cast
 
+from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
+from claude_agent_py.options.fields import OptionFields
+from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS, tool_of
 
 if TYPE_CHECKING:
@@ -17,7 +20,7 @@ CUSTOM_TOOLS_SERVER: Final = "tools"
 NO_BACKGROUND: Final = "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS"
 
 
-def why_no_agent_tool(options: Any) -> str | None:
+def why_no_agent_tool(options: OptionFields) -> str | None:
     """Return why the model does not have the tool `Agent`, or None if it has. Does not read settings files."""
     if isinstance(options.tools, list) and not AGENT_TOOLS & set(options.tools):
         return "tools does not contain Agent"
@@ -35,14 +38,18 @@ def why_no_agent_tool(options: Any) -> str | None:
     return None
 
 
-def definitions(options: Any) -> dict[str, AgentDefinition]:
+def definitions(options: OptionFields) -> dict[str, AgentDefinition]:
     """Return the definitions of the option `agents`."""
-    return dict(options.agents or {})
+    return dict(cast("Mapping[str, AgentDefinition]", options.agents or {}))  # the option reads mappings
 
 
-def guide_text(options: Any) -> str:
+def _get_guide(options: OptionFields) -> DelegationGuide | None:
+    return cast("DelegationGuide | Literal[False]", options.delegation_guide) or None  # the option reads True
+
+
+def guide_text(options: OptionFields) -> str:
     """Return the guide's text for the system prompt; empty without a guide, or if the model cannot start agents."""
-    guide: DelegationGuide | Literal[False] = options.delegation_guide
+    guide = _get_guide(options)
     if not guide:
         return ""
     agents = {
@@ -58,7 +65,7 @@ def guide_text(options: Any) -> str:
     )
 
 
-def is_offered(agent: str, options: object) -> bool:
+def is_offered(agent: str, options: OptionFields) -> bool:
     """Return whether the model may start an agent, by the rules and by the agent that the session runs as."""
     if {f"{tool}({agent})" for tool in AGENT_TOOLS} & set(_list_denied(options)):
         return False
@@ -78,13 +85,13 @@ def _read_agent_names(rule: str) -> set[str]:
     return {name.strip() for name in names} - {"", "*"}
 
 
-def report_limit(options: Any) -> int | None:
+def report_limit(options: OptionFields) -> int | None:
     """Return the maximum length of the reports of subagents, or None."""
-    guide: DelegationGuide | Literal[False] = options.delegation_guide
+    guide = _get_guide(options)
     return guide.max_report_chars if guide and why_no_agent_tool(options) is None else None
 
 
-def reminders(options: object) -> dict[str, str]:
+def reminders(options: OptionFields) -> dict[str, str]:
     """Return the `critical_system_reminder` of each agent that has one."""
     return {
         name: agent.critical_system_reminder
@@ -93,26 +100,22 @@ def reminders(options: object) -> dict[str, str]:
     }
 
 
-def depends_on_hooks(options: Any) -> bool:
+def depends_on_hooks(options: OptionFields) -> bool:
     """Return whether an option does not work without hooks."""
     return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
 
 
-def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
+def _find_subtask_tools(options: OptionFields) -> Iterator[tuple[str, AgentDefinition]]:
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:
         servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
     if not servers:
         return
-    from claude_agent_py.agents.definition import AgentDefinition
-    from claude_agent_py.tools.definition import Tool
-    from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
-
     main = _get_main_agent(options)
     denied = [*_list_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
         for tool in tools if isinstance(tools, Iterable) else ():
-            if not isinstance(tool, Tool) or not isinstance(tool.agent, AgentDefinition):
+            if not isinstance(tool, tools_room.Tool) or not isinstance(tool.agent, agents_room.AgentDefinition):
                 continue
             name = mcp_tool_name(server, tool.name)
             rules = {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}
@@ -121,7 +124,7 @@ def _find_subtask_tools(options: Any) -> Iterator[tuple[str, AgentDefinition]]:
                 yield name, tool.agent
 
 
-def _get_main_agent(options: Any) -> AgentDefinition | None:
+def _get_main_agent(options: OptionFields) -> AgentDefinition | None:
     """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
     return definitions(options).get(options.agent or "")
 
@@ -130,12 +133,12 @@ def _has_all_tools(agent: AgentDefinition) -> bool:
     return agent.tools is None or "*" in agent.tools
 
 
-def _list_denied(options: Any) -> list[str]:
+def _list_denied(options: OptionFields) -> list[str]:
     """Return the deny rules of the options. Does not read settings files."""
     return [*options.disallowed_tools, *_read_denied(options.settings), *_read_denied(options.managed_settings)]
 
 
-def _remove_missing_tools(agent: AgentDefinition, options: Any) -> AgentDefinition:
+def _remove_missing_tools(agent: AgentDefinition, options: OptionFields) -> AgentDefinition:
     """Return the definition without tools that do not exist in the session."""
     if agent.tools is None:
         return agent

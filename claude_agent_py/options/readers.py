@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from uuid import UUID
 
+from claude_agent_py import agents as agents_room, hooks as hooks_room, permissions, tools  # load on first use
 from claude_agent_py._base.bounded_reading import read_json
 from claude_agent_py._base.callbacks import GENERATOR, callback_name, is_generator_callable, takes_arguments
 from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.tools.names import mcp_server_name
+from claude_agent_py.wire import settings as wire_settings
 from claude_agent_py.wire.settings.rule_lists import survives_splitting
 
 if TYPE_CHECKING:
@@ -149,8 +152,6 @@ def session_store(value: object) -> object:
 
 def telemetry(value: object) -> object:
     """Refuse a value that is neither a bool nor a `Telemetry`."""
-    from claude_agent_py.observe.telemetry import Telemetry
-
     if value is not None and not isinstance(value, bool | Telemetry):
         raise ValueError(f"must be True, False or a Telemetry, not a {type(value).__name__}")
     return value
@@ -223,20 +224,16 @@ def agents(value: object) -> object:
 
 def delegation_guide(value: object) -> object:
     """Read a guide; True is the default one, False is none."""
-    from claude_agent_py.agents.guide import DelegationGuide
-
     if value is True:
-        return DelegationGuide()
-    if value is False or isinstance(value, DelegationGuide):
+        return agents_room.DelegationGuide()
+    if value is False or isinstance(value, agents_room.DelegationGuide):
         return value
     raise ValueError(f"must be a DelegationGuide, True or False, not {type(value).__name__}")
 
 
 def sandbox(value: object) -> object:
     """Read the settings of the sandbox."""
-    from claude_agent_py.wire.settings.sandbox import SandboxSettings
-
-    return validate_part(SandboxSettings, value)
+    return validate_part(wire_settings.SandboxSettings, value)
 
 
 def settings(value: object) -> JSONObject | Path:
@@ -307,9 +304,7 @@ def _read_mcp_server(name: str, server: object) -> object:
                     "{'type': 'sdk', 'name': ..., 'instance': server}"
                 )
             return server["instance"]
-        from claude_agent_py.wire.settings.mcp_servers import mcp_server_from_wire
-
-        return mcp_server_from_wire(server, name=name)
+        return wire_settings.mcp_server_from_wire(server, name=name)
     if server is None or isinstance(server, str | int | float | list):
         raise ValueError(f"server {name!r} must be an MCP server, not {type(server).__name__}")
     return server
@@ -317,37 +312,29 @@ def _read_mcp_server(name: str, server: object) -> object:
 
 def is_external(server: object) -> bool:
     """Return whether the CLI connects to a server itself; other servers run in this process."""
-    from claude_agent_py.wire.settings.mcp_servers import MCPServerConfig
-
-    return isinstance(server, MCPServerConfig)
+    return isinstance(server, wire_settings.MCPServerConfig)
 
 
 def interactions(value: object) -> object:
     """Read an inbox, or whether to use one."""
     if isinstance(value, bool):
         return value
-    from claude_agent_py.permissions.interactions import Inbox
-
-    if not isinstance(value, Inbox):
+    if not isinstance(value, permissions.Inbox):
         raise ValueError(f"must be True or an inbox, not {type(value).__name__}")
     return value
 
 
 def custom_tools(value: object) -> list[object]:
     """Read tools that run in this process; functions become tools."""
-    from claude_agent_py.tools.server import ToolServer
-
     try:
-        return list(ToolServer("tools", tools=items(value)).tools)
+        return list(tools.ToolServer("tools", tools=items(value)).tools)
     except OptionsError as error:
         raise ValueError(str(error)) from None
 
 
 def hooks(value: Any) -> object:
     """Read hooks by event."""
-    from claude_agent_py.hooks.registry import Hooks
-
-    return Hooks.of(value)
+    return hooks_room.Hooks.of(value)
 
 
 def output_type(value: object) -> object:

@@ -3,10 +3,9 @@
 `can_use_tool` only sees calls that nothing else decided, and the CLI approves many on its own.
 """
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import asdict
 
+from claude_agent_py import hooks
 from claude_agent_py._base.callbacks import Callback, takes_arguments
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
@@ -17,10 +16,6 @@ from claude_agent_py.permissions.prompts import check_input
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import check
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.hooks.inputs import PreToolUseInput
-    from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
 
 
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
@@ -52,7 +47,7 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     if not takes_arguments(policy, 2):
         raise OptionsError(f"{callback.name} must take two arguments: the request and the context", option="hooks")
 
-    async def guarded(input: "PreToolUseInput", context: HookContext) -> "PreToolUseOutput | None":  # noqa: A002
+    async def guarded(input: hooks.PreToolUseInput, context: HookContext) -> "hooks.PreToolUseOutput | None":  # noqa: A002
         request = _request(input, context)
         return _answer(request.wire, await callback.call(request, request.context))
 
@@ -62,7 +57,7 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     return matcher
 
 
-def _request(input: "PreToolUseInput", context: HookContext) -> PermissionRequest:  # noqa: A002
+def _request(input: hooks.PreToolUseInput, context: HookContext) -> PermissionRequest:  # noqa: A002
     wire = CanUseToolRequest(
         tool_name=input.tool_name,
         tool_use_id=input.tool_use_id,
@@ -76,10 +71,8 @@ def _request(input: "PreToolUseInput", context: HookContext) -> PermissionReques
     return PermissionRequest(wire, PermissionContext(**given))
 
 
-def _answer(wire: CanUseToolRequest, opinion: object) -> "PreToolUseOutput | None":
+def _answer(wire: CanUseToolRequest, opinion: object) -> "hooks.PreToolUseOutput | None":
     """Convert an opinion to the hook's output. Raises ValueError for anything else: the call is then denied."""
-    from claude_agent_py.wire.hooks.outputs import PreToolUseOutput
-
     if opinion is None:
         return None
     if not isinstance(opinion, Allow | Deny):
@@ -87,7 +80,7 @@ def _answer(wire: CanUseToolRequest, opinion: object) -> "PreToolUseOutput | Non
     reply = check_input(wire, build_reply(opinion))
     if isinstance(opinion, Deny):
         ends = {"continue_": False, "stop_reason": reply["message"]} if opinion.interrupt else {}
-        return PreToolUseOutput(
+        return hooks.PreToolUseOutput(
             permission_decision="deny", permission_decision_reason=reply["message"] or NO_REASON, **ends
         )
-    return PreToolUseOutput(updated_input=reply["updatedInput"]) if "updatedInput" in reply else None
+    return hooks.PreToolUseOutput(updated_input=reply["updatedInput"]) if "updatedInput" in reply else None

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from claude_agent_py._base.bounded_reading import read_bytes, read_object
+from claude_agent_py._base.streams import wait_until
 
 _COMPLETES_WITHIN: Final = 1.0
 """Seconds to wait for another program to complete its line."""
@@ -67,12 +68,8 @@ def append_line(path: str, line: bytes, *, has_writer: bool) -> None:
     """
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | _FLAGS)
     try:
-        if has_writer:
-            deadline = time.monotonic() + _COMPLETES_WITHIN
-            while not _ends_with_break(descriptor):
-                if time.monotonic() > deadline:
-                    raise TimeoutError("another program did not complete its line")
-                time.sleep(0.005)
+        if has_writer and not wait_until(lambda: _ends_with_break(descriptor), _COMPLETES_WITHIN, 0.005):
+            raise TimeoutError("another program did not complete its line")
         start = os.fstat(descriptor).st_size
         data = line if _ends_with_break(descriptor) else b"\n" + line
         written = os.write(descriptor, data)

@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from claude_agent_py._base.errors import SessionError
+from claude_agent_py._journal.fold import fold
 from claude_agent_py.formatting.api_messages import to_api_messages
+from claude_agent_py.sessions.entries import stored_frames
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
@@ -158,9 +160,6 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        from claude_agent_py._journal.fold import fold
-        from claude_agent_py.sessions.entries import stored_frames
-
         return fold(stored_frames(self.id, self.history, self.tasks))
 
     @cached_property

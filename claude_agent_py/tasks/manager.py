@@ -10,7 +10,7 @@ import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, overload
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -22,15 +22,13 @@ from claude_agent_py._journal.tasks.ledger import Grace
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import ModelPrice
+from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
 from claude_agent_py.tasks.listeners import EventStream, EventT, Listener, TaskListener, What
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT
 from claude_agent_py.tasks.task import Task, TaskTree, build_tree, check_timeout
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 
 ListenerT = TypeVar("ListenerT", bound=Listener)
 TaskOrId: TypeAlias = Task | str
@@ -72,9 +70,7 @@ class TaskManager:
         self._tasks: dict[str, Task] = {}
 
     @cached_property
-    def _reader(self) -> "OutputReader":
-        from claude_agent_py.tasks.files.output_reader import OutputReader
-
+    def _reader(self) -> OutputReader:
         return OutputReader(self._intake.paths, self._intake.messages, self._control)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -351,7 +347,7 @@ class TaskManager:
 
     async def output(
         self, task_id: TaskOrId, block: bool = True, timeout: float = 30.0, *, tail_bytes: int | None = None
-    ) -> "TaskOutput":
+    ) -> TaskOutput:
         """Return the output of a task with its state, as the model's tool `TaskOutput` did.
 
         Args:

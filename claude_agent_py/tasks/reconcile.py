@@ -21,7 +21,9 @@ from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
+from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.transcript import count_transcript, inspect_transcript
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 logger: logging.Logger = logging.getLogger(__name__)
@@ -217,8 +219,6 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
 
 
 def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
-    from claude_agent_py.tasks.files.transcript import count_transcript
-
     for path in paths:
         try:
             return count_transcript(path, begins)
@@ -231,8 +231,6 @@ def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Coun
 
 def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
-    from claude_agent_py.tasks.files.transcript import inspect_transcript
-
     inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
         return next((finding for finding in map(inspect, paths) if finding is not None), None)
@@ -243,8 +241,6 @@ def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:
 
 def _inspect_shell(path: str) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
-    from claude_agent_py.tasks.files.output_file import read_marker
-
     try:
         marker = read_marker(path)
     except OSError:

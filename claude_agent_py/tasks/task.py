@@ -5,7 +5,7 @@ A handle is a view of the task's record. It stays valid when the task is resumed
 
 import operator
 from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 from msgspec import Struct
@@ -15,15 +15,13 @@ from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.state import Evidence
+from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
+from claude_agent_py.tasks.files.output_reader import OutputReader
+from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.intake import TaskIntake
 from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
 from claude_agent_py.tasks.tree import Forest, add_usage, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.files.follow import Follow
-    from claude_agent_py.tasks.files.output_reader import OutputReader
-    from claude_agent_py.tasks.files.transcript import TranscriptMessage
 
 STOPPED_HERE: Final = "stopped by this program"
 """The reason of a task that was stopped with `stop` or `stop_all`, or by closing the client."""
@@ -45,7 +43,7 @@ class Task:
         record: Record,
         find: "Callable[[str | None], Task | None]",
         intake: TaskIntake,
-        reader: "OutputReader",
+        reader: OutputReader,
         control: ControlPort | None,
     ) -> None:
         self._record = record
@@ -361,15 +359,13 @@ class Task:
         """
         return (await self._reader.read(self._record, tail_bytes)).text
 
-    def follow(self) -> "Follow":
+    def follow(self) -> Follow:
         """Follow the output live: `async for chunk in task.follow()`, from its beginning until the task ends.
 
         Chunks are pieces of text, not lines. Only one piece of a large file is in memory at a time. After the end of a
         subagent, the iteration waits up to 10 s for the report, because the CLI writes it late. Iterating raises
         TaskOutputError if the file is missing, unreadable or deleted.
         """
-        from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
-
         intake = self._intake
         record = self._record
         event = intake.event(record.id)
@@ -381,7 +377,7 @@ class Task:
             AgentDecoder(record) if record.is_agent else ShellDecoder(),
         )
 
-    async def transcript(self, *, nested: bool = True) -> "list[TranscriptMessage]":
+    async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:
         """Read the messages of a subagent and, with `nested`, of the subagents below it, in chronological order.
 
         `agent_id` of a message identifies its subagent. The messages are read from the CLI's file or, if this fails,

@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.redaction import find_secrets
-from claude_agent_py._launch.environment import secrets_of
+from claude_agent_py._connection.wire_log import secrets_of
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Failure, RawBlock, Reply, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel

@@ -3,12 +3,15 @@
 pytest imports this module in every run, so it imports nothing of the package. The fixtures do, when a test uses them.
 """
 
+import difflib
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
+
+from claude_agent_py import errors, testing
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.result import RunResult
@@ -89,17 +92,14 @@ def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
-    from claude_agent_py._base.errors import OptionsError
-    from claude_agent_py.testing.cassettes import Cassette
-
     def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
         return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
 
     path, more = place(*marker.args, **marker.kwargs)
     options: Any = request.config.option
     try:
-        return Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
-    except OptionsError as error:
+        return testing.Cassette(path, mode=options.cassette_mode, upstream=options.cassette_upstream, **more)
+    except errors.OptionsError as error:
         problem = str(error)
     pytest.fail(problem, pytrace=False)
 
@@ -130,18 +130,14 @@ def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
     path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
 
     def compare(result: "RunResult") -> None:
-        from difflib import unified_diff
-
-        from claude_agent_py.testing.run_text import run_as_text
-
-        text = run_as_text(result)
+        text = testing.run_as_text(result)
         if request.config.getoption("--update-run-snapshots"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.exists():
             pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
         elif (expected := path.read_text(encoding="utf-8")) != text:
-            lines = unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
+            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
             pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
 
     return compare

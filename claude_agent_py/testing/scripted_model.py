@@ -15,18 +15,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, cast
+from typing import Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
 from claude_agent_py.wire.base import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.options.client_options import ClientOptions
-
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -200,15 +198,12 @@ class ScriptedModel:
         """Return the complete environment for a CLI that uses this model."""
         return self.sandbox.environment(self.url) | overrides
 
-    def options(self, **overrides: Any) -> "ClientOptions":
+    def options(self, **overrides: Any) -> ClientOptions:
         """Return options for a client that uses this model, with a clean environment and temporary directories.
 
         `env` is added to the environment. The other keywords are options of `ClientOptions`; `permission_mode`
         defaults to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
         """
-        from claude_agent_py.options.client_options import ClientOptions
-        from claude_agent_py.options.conflicts import HOME_VARIABLES
-
         env = self.environment(**overrides.pop("env", {}))
         if overrides.get("home"):
             env = {name: value for name, value in env.items() if name not in HOME_VARIABLES}

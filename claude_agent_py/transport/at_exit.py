@@ -4,9 +4,9 @@ import atexit
 import contextlib
 import os
 import sys
-import time
 from typing import Final
 
+from claude_agent_py._base.streams import wait_until
 from claude_agent_py.transport.processes import descendants, kill_each, kill_marked, signal_group
 
 GRACE: Final = 2.0
@@ -37,9 +37,8 @@ def _end_all() -> None:
     below = [process for pid in live for process in descendants(pid)]
     for pid in live:
         signal_group(pid, force=False)
-    deadline = time.monotonic() + GRACE
-    while (live := [pid for pid in live if _is_running(pid)]) and time.monotonic() < deadline:
-        time.sleep(PAUSE)
+    wait_until(lambda: not any(map(_is_running, live)), GRACE, PAUSE)
+    live = [pid for pid in live if _is_running(pid)]
     for pid in live:
         signal_group(pid, force=True)
     kill_each(below)

@@ -4,6 +4,7 @@ import ast
 import os
 import subprocess
 import sys
+import tomllib
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -33,6 +34,14 @@ def test_the_import_contracts_are_kept() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 broken" in done.stdout
+
+
+@pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="the contracts are not installed with the package")
+def test_the_layers_and_packages_stay_few() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert len(layers) <= 12
+    assert len([path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]) <= 22
 
 
 def test_imports_are_absolute() -> None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any
 
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py._launch.planner import plan_launch
+from claude_agent_py.options import find_cli
 from claude_agent_py.transport import LaunchPlan
 
 Frame = dict[str, Any]

@@ -14,8 +14,9 @@ from bounds import set_bound
 
 from claude_agent_py._launch import install
 from claude_agent_py._launch.install import install_cli, platform_name
-from claude_agent_py._launch.locate import cached_cli, find_cli
+from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py.errors import CLIInstallError, OptionsError
+from claude_agent_py.options import find_cli
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 

@@ -13,9 +13,10 @@ from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
 from claude_agent_py._base.bounded_reading import Lines
+from claude_agent_py._base.growing_files import PIECE_BYTES, Piece, Tail
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.tasks.files.follow import CHUNK_BYTES, AgentDecoder, Follow, Piece, ShellDecoder, Tail
+from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -290,9 +291,18 @@ def test_a_subagents_texts_are_its_chunks(tmp_path: Path) -> None:
     assert decoder.finish() == []
 
 
+def test_a_tail_follows_links_only_on_request(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"text")
+    link = tmp_path / "link"
+    link.symlink_to("file")
+    with pytest.raises(OSError, match="not a regular file"):
+        Tail().read(str(link))
+    assert Tail(follow_links=True).read(str(link)).data == b"text"
+
+
 def test_a_tail_reads_on_where_it_stopped(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b"x" * (CHUNK_BYTES + 5))
+    path.write_bytes(b"x" * (PIECE_BYTES + 5))
     tail = Tail()
     assert tail.read(str(path)).is_end is False
     assert tail.read(str(path)) == Piece(b"xxxxx", True)

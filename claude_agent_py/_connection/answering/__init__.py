@@ -1,1 +1,28 @@
-"""Answering the requests of the CLI."""
+"""Answering the requests of the CLI. The features that answer load when a session needs them."""
+
+from typing import TYPE_CHECKING
+
+from claude_agent_py._base.lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.hooks.dispatcher import HookDispatcher as HookDispatcher
+    from claude_agent_py.hooks.live import check_in_force as check_in_force
+    from claude_agent_py.options.delegation_hooks import DelegationHooks as DelegationHooks
+    from claude_agent_py.permissions.dispatcher import (
+        HANDLERS as HANDLERS,
+        PermissionDispatcher as PermissionDispatcher,
+    )
+    from claude_agent_py.permissions.requests import PermissionContext as PermissionContext
+    from claude_agent_py.tools.host import MCPHost as MCPHost, is_hosted as is_hosted
+    from claude_agent_py.tools.server import ToolServer as ToolServer
+else:
+    _NAMES = {
+        "claude_agent_py.hooks.dispatcher": "HookDispatcher",
+        "claude_agent_py.hooks.live": "check_in_force",
+        "claude_agent_py.options.delegation_hooks": "DelegationHooks",
+        "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
+        "claude_agent_py.permissions.requests": "PermissionContext",
+        "claude_agent_py.tools.host": "MCPHost is_hosted",
+        "claude_agent_py.tools.server": "ToolServer",
+    }
+    __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.options.conflicts import is_any_given
 from claude_agent_py.options.delegation import depends_on_hooks
+from claude_agent_py.options.fields import is_any_given
 
 
 def needs_hooks(options: ClientOptions) -> bool:

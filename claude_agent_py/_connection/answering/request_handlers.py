@@ -16,6 +16,7 @@ from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_until_wait
 from claude_agent_py._base.log import logger
+from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
@@ -35,12 +36,8 @@ from claude_agent_py.wire.control.asks import (
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.requests import HookRun
-    from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.observe.observer import LiveJournal
-    from claude_agent_py.permissions.dispatcher import PermissionDispatcher
     from claude_agent_py.permissions.prompts import WireRequest
-    from claude_agent_py.permissions.requests import PermissionContext
-    from claude_agent_py.tools.host import MCPHost
 
 Payload: TypeAlias = dict[str, Any]
 
@@ -65,7 +62,7 @@ class RequestHandlers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[Payload]] | None = None
+        self.ask_parent: Callable[[WireRequest, answering.PermissionContext], Awaitable[Payload]] | None = None
         """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
         options = session.options
         self._cwd: str | None = None
@@ -73,8 +70,8 @@ class RequestHandlers:
         with contextlib.suppress(FileNotFoundError):
             self._cwd = os.path.abspath(options.cwd or os.curdir)
         self._pending: dict[str, _Pending] = {}
-        self._permissions: PermissionDispatcher | None = None
-        self._mcp: MCPHost | None = None
+        self._permissions: answering.PermissionDispatcher | None = None
+        self._mcp: answering.MCPHost | None = None
         if needs_hooks(options):  # load them now, and raise their errors early
             _ = self.hooks
         if needs_permissions(options):
@@ -174,17 +171,15 @@ class RequestHandlers:
         return await self.mcp.answer(request.server_name, request.message, context, self._session.start_worker)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
-        from claude_agent_py.permissions.requests import PermissionContext
-
         context = extend(
             self._make_context(request_id, getattr(request, "agent_id", None), cancellation),
-            PermissionContext,
+            answering.PermissionContext,
             tool_use_id=getattr(request, "tool_use_id", None),
             cwd=self._cwd,
         )
         return await self.answer_person(request, context)
 
-    async def answer_person(self, request: "WireRequest", context: "PermissionContext") -> Payload:
+    async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> Payload:
         """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
         if self.ask_parent is not None:
             return await self.ask_parent(request, context)
@@ -217,16 +212,15 @@ class RequestHandlers:
         return next((task for task in found if task is not None), None)
 
     @property
-    def hooks(self) -> "HookDispatcher":
+    def hooks(self) -> "answering.HookDispatcher":
         """Answers hook callbacks."""
         session = self._session
         if session.hooks is not None:
             return session.hooks
-        from claude_agent_py.hooks.dispatcher import HookDispatcher
-        from claude_agent_py.options.delegation_hooks import DelegationHooks
-
-        delegation = DelegationHooks(session.options, lambda: session.facts.info.agents if session.facts.info else ())
-        session.hooks = HookDispatcher(
+        delegation = answering.DelegationHooks(
+            session.options, lambda: session.facts.info.agents if session.facts.info else ()
+        )
+        session.hooks = answering.HookDispatcher(
             session.options.hooks,
             report=session.report,
             on_run=self._on_hook_run,
@@ -236,15 +230,13 @@ class RequestHandlers:
         return session.hooks
 
     @property
-    def permissions(self) -> "PermissionDispatcher":
+    def permissions(self) -> "answering.PermissionDispatcher":
         """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
         if self._permissions is not None:
             return self._permissions
-        from claude_agent_py.permissions.dispatcher import HANDLERS, PermissionDispatcher
-
         options = self._session.options
-        self._permissions = PermissionDispatcher(
-            {name: getattr(options, name) for name in HANDLERS.values()},
+        self._permissions = answering.PermissionDispatcher(
+            {name: getattr(options, name) for name in answering.HANDLERS.values()},
             report=self._session.report,
             interactions=options.interactions,
             intakes=lambda: [session.intake for session in self._session.lineage],
@@ -253,16 +245,15 @@ class RequestHandlers:
         return self._permissions
 
     @property
-    def mcp(self) -> "MCPHost":
+    def mcp(self) -> "answering.MCPHost":
         """Answers for the MCP servers in this process."""
         if self._mcp is not None:
             return self._mcp
-        from claude_agent_py.tools.host import MCPHost
 
         def send(server_name: str, message: Payload) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
-        self._mcp = MCPHost(
+        self._mcp = answering.MCPHost(
             collect_hosted_servers(self._session.options), send, report=self._session.report, cwd=self._cwd
         )
         return self._mcp
@@ -301,14 +292,11 @@ def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
     Raises:
         OptionsError: A server has the name that `custom_tools` need.
     """
-    from claude_agent_py.tools.host import is_hosted
-    from claude_agent_py.tools.server import ToolServer
-
-    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if is_hosted(server)}
+    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if answering.is_hosted(server)}
     if options.custom_tools:
         if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
             raise OptionsError(
                 f"the name {CUSTOM_TOOLS_SERVER!r} is taken by custom_tools; choose another one", option="mcp_servers"
             )
-        hosted[CUSTOM_TOOLS_SERVER] = ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
+        hosted[CUSTOM_TOOLS_SERVER] = answering.ToolServer(CUSTOM_TOOLS_SERVER, tools=list(options.custom_tools))
     return hosted

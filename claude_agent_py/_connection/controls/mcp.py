@@ -13,6 +13,7 @@ import anyio
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py._base.streams import pauses
+from claude_agent_py._connection import answering
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.task import check_timeout
@@ -300,11 +301,8 @@ class MCPControls(Controls):
 
     def _server_config(self, name: str, server: object) -> JSONObject:
         """Return the configuration of a server for the CLI."""
-        from claude_agent_py.tools.host import is_hosted  # loaded on first use
-        from claude_agent_py.tools.server import ToolServer  # loaded on first use
-
-        if is_hosted(server):
-            config = server.config() if isinstance(server, ToolServer) else {}
+        if answering.is_hosted(server):
+            config = server.config() if isinstance(server, answering.ToolServer) else {}
             return {"type": "sdk", "name": name, **config}
         if isinstance(server, Mapping):
             server = mcp_server_from_wire(server, name=name)
@@ -316,10 +314,8 @@ class MCPControls(Controls):
 
     def _not_hosted_yet(self, servers: Mapping[str, object]) -> JSONObject:
         """Return the new servers in this process; unchanged ones keep their connection to the CLI."""
-        from claude_agent_py.tools.host import is_hosted
-
         hosted = self._host.servers
-        return {name: s for name, s in servers.items() if is_hosted(s) and hosted.get(name) is not s}
+        return {name: s for name, s in servers.items() if answering.is_hosted(s) and hosted.get(name) is not s}
 
     def _host_all(self, servers: Mapping[str, object]) -> None:
         for name, server in servers.items():

@@ -3,14 +3,11 @@
 import threading
 from collections import deque
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from claude_agent_py import permissions  # loads on first use: only sessions with an inbox need it
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py.tasks.listeners import has_room
 from claude_agent_py.wire.codec import line_of
-
-if TYPE_CHECKING:  # loaded only by sessions with an inbox
-    from claude_agent_py.permissions.interactions import Interaction, InteractionOpened, InteractionSettled
 
 
 class Readers:
@@ -34,7 +31,7 @@ class Readers:
         """The messages outside of runs that the first reader will receive."""
         self._unclaimed_bytes = 0
         self._ended = False
-        self._open: dict[str, Interaction] = {}
+        self._open: dict[str, permissions.Interaction] = {}
         """The questions that wait for a person."""
 
     def put(self, message: object, *, is_of_run: bool = False) -> None:
@@ -63,11 +60,9 @@ class Readers:
                 if takes_events and has_room(event, len(mailbox)):
                     mailbox.put(event)
 
-    def announce_interaction(self, event: "InteractionOpened | InteractionSettled") -> None:
+    def announce_interaction(self, event: "permissions.InteractionOpened | permissions.InteractionSettled") -> None:
         """Deliver an event of the inbox."""
-        from claude_agent_py.permissions.interactions import InteractionOpened
-
-        if isinstance(event, InteractionOpened):
+        if isinstance(event, permissions.InteractionOpened):
             self._open[event.interaction.id] = event.interaction
         else:
             self._open.pop(event.interaction.id, None)
@@ -106,9 +101,7 @@ class Readers:
     def end_events(self) -> None:
         """End the events."""
         if self._open:
-            from claude_agent_py.permissions.interactions import InteractionSettled
-
-            self.put_events([InteractionSettled(each, was_answered=False) for each in self._open.values()])
+            self.put_events([permissions.InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()
         for mailbox, takes_events in self._mailboxes.items():
             if takes_events:

@@ -1,7 +1,4 @@
-"""`RunResult`: the result of a run, built from its messages.
-
-Imports nothing of the tasks and the protocol: they load while the CLI starts.
-"""
+"""`RunResult`: the result of a run, built from its messages."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,21 +10,23 @@ from pydantic_core import to_json
 
 import claude_agent_py.messages
 import claude_agent_py.tasks
+from claude_agent_py import observe, tools
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed
+from claude_agent_py._connection import runs
+from claude_agent_py._journal.run_failure import Failure, find_failure
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.run_state import RunState
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py._journal.run_failure import Failure
-    from claude_agent_py.observe.timeline import Timeline
     from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
-    from claude_agent_py.wire.messages.tasks import TaskUsage
 
 REPR_CHARS: Final = 80
 
@@ -179,15 +178,12 @@ class RunResult(Generic[Output]):
         return spent
 
     @property
-    def usage_by_agent(self) -> Mapping[str, "TaskUsage"]:
+    def usage_by_agent(self) -> Mapping[str, TaskUsage]:
         """The usage of each agent in this run: the main agent (`""`), and subagents and child agents by name.
 
         Tokens are counted from messages. The cost of a subagent is derived (`cost_is_derived`), and that of the main
         agent is what it leaves of `cost_usd`; None if a price is unknown. Child agents are not part of `cost_usd`.
         """
-        from claude_agent_py.tasks.tree import add_usage
-        from claude_agent_py.wire.messages.tasks import TaskUsage
-
         used: dict[str, list[TaskUsage]] = {}
         costs: list[float | None] = []
         for agent in self.agents:
@@ -224,9 +220,7 @@ class RunResult(Generic[Output]):
     @cached_property
     def tool_calls(self) -> Sequence["ToolCallRecord"]:
         """Every tool call of the run with its result, including calls by subagents if the CLI forwards them."""
-        from claude_agent_py.tools.traffic import ToolTraffic
-
-        traffic = ToolTraffic()
+        traffic = tools.ToolTraffic()
         for message in self.messages:
             traffic.fold(message)
         return traffic.calls
@@ -237,9 +231,7 @@ class RunResult(Generic[Output]):
 
         The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
         """
-        from claude_agent_py._connection.runs.subagents import find_refused_launches
-
-        return find_refused_launches(self.tool_calls, self.tasks)
+        return runs.find_refused_launches(self.tool_calls, self.tasks)
 
     def to_api_messages(self) -> list[JSONObject]:
         """Return the prompts of the run and the main agent's answers as `messages` for the Messages API.
@@ -251,11 +243,9 @@ class RunResult(Generic[Output]):
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.
         """
-        from claude_agent_py.formatting.api_messages import to_api_messages
+        return claude_agent_py.messages.to_api_messages(self.messages, self.sent)
 
-        return to_api_messages(self.messages, self.sent)
-
-    def timeline(self) -> "Timeline":
+    def timeline(self) -> "observe.Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
         Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
@@ -263,14 +253,10 @@ class RunResult(Generic[Output]):
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.
         """
-        from claude_agent_py.observe.timeline import Timeline
-
-        return Timeline.from_messages(self.messages, self.sent)
+        return observe.Timeline.from_messages(self.messages, self.sent)
 
     def error(self) -> "RunError | None":
         """Return the error of the run, with this result attached, or None on success."""
-        from claude_agent_py._journal.run_failure import find_failure
-
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
@@ -464,7 +450,7 @@ ERRORS: Final[Mapping[str, type[RunError]]] = {
 """The classes of run errors by name."""
 
 
-def make_error(failure: "Failure") -> RunError:
+def make_error(failure: Failure) -> RunError:
     """Return the error of a failure, without its result."""
     if failure.error == "RateLimitedError":
         return RateLimitedError(failure.text, resets_at=failure.resets_at)

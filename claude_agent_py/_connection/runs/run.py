@@ -7,9 +7,12 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequen
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
+from claude_agent_py import tools  # loads on first use
 from claude_agent_py._base.errors import RunFailed
 from claude_agent_py._base.log import logger
+from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.result import InterruptedRunError, RunResult, StructuredOutputError, make_result
+from claude_agent_py._journal.text import TextFold
 from claude_agent_py.options.output_shape import Output
 
 if TYPE_CHECKING:
@@ -85,9 +88,7 @@ class Run(Generic[Output]):
         Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
         subagent's task: `client.tasks.get(message.agent_id)`.
         """
-        from claude_agent_py._connection.runs.subagents import find_subagents
-
-        return [] if self._client is None else find_subagents(self.tasks, self._state.connection.agents)
+        return [] if self._client is None else runs.find_subagents(self.tasks, self._state.connection.agents)
 
     @property
     def done(self) -> bool:
@@ -128,15 +129,11 @@ class Run(Generic[Output]):
         It ends as `await run` does: after the last text it raises the `RunError` of an error result. API error messages
         of the CLI are in that error, not in the text.
         """
-        from claude_agent_py._journal.text import TextFold
-
         return _Parts("text", aiter(self), TextFold().feed, raises=True)
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
-        from claude_agent_py.tools.traffic import ToolTraffic
-
-        return _Parts("tool calls", aiter(self), ToolTraffic().fold)
+        return _Parts("tool calls", aiter(self), tools.ToolTraffic().fold)
 
     # Result ------------------------------------------------------------------------------------------------------
 

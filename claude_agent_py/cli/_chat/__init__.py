@@ -15,6 +15,8 @@ from claude_agent_py.cli.terminal import HINT, can_show_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.requests import displayable
+from claude_agent_py.sessions.index import list_sessions
+from claude_agent_py.sessions.stored_session import get_session
 
 SHOWN_MESSAGES: Final = 40
 """The number of messages of a resumed session that are shown."""
@@ -73,9 +75,6 @@ async def _finish(client: Client) -> None:
 
 def _load_last_messages(options: ClientOptions) -> Sequence[object]:
     """Return the last messages of the session to resume. If it is not found, return none: the CLI reports the error."""
-    from claude_agent_py.sessions.index import list_sessions
-    from claude_agent_py.sessions.stored_session import get_session
-
     wanted = options.resume
     if not wanted and not options.continue_conversation:
         return ()

@@ -10,6 +10,7 @@ from typing import Final
 
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.errors import SessionError
+from claude_agent_py._base.growing_files import Tail
 from claude_agent_py._base.proc import contents
 from claude_agent_py._journal.facts import CallStarted
 from claude_agent_py._journal.fold import Journal
@@ -24,7 +25,6 @@ from claude_agent_py.sessions.processes import RunningProcess, RunningSession, r
 from claude_agent_py.sessions.stored_session import CostNote, read_cost, read_last_cost
 from claude_agent_py.sessions.stored_tasks import StoredLedger, StoredTask
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent
-from claude_agent_py.tasks.files.follow import Tail
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_message
 from claude_agent_py.transport.processes import ProcessID, Table, process_table
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
@@ -80,7 +80,7 @@ class TranscriptTailer:
         has_new = self.is_partial = False
         # The file may be removed, be a link, or belong to another user.
         with contextlib.suppress(OSError):
-            while regular_file(self.path) is not None:
+            while True:
                 piece = self._tail.read(self.path)
                 if piece.restarted:
                     self._reset()

@@ -6,11 +6,11 @@ with the same id. All functions block.
 
 import os
 import signal
-import time
 from typing import Final
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.proc import contents
+from claude_agent_py._base.streams import wait_until
 from claude_agent_py.transport.processes import ProcessID, descendants, in_proc, kill_each, process_table, run_ps
 
 GRACE_SECONDS: Final = 5.0
@@ -50,12 +50,7 @@ def terminate_tree(process: ProcessID, grace: float = GRACE_SECONDS) -> bool:
 
 
 def _wait_for_exit(seconds: float, process: ProcessID) -> bool:
-    deadline = time.monotonic() + seconds
-    while _is_running(process):
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(_POLL_INTERVAL)
-    return True
+    return wait_until(lambda: not _is_running(process), seconds, _POLL_INTERVAL)
 
 
 def _is_running(process: ProcessID) -> bool:

@@ -5,16 +5,15 @@ file is in memory at a time.
 """
 
 import codecs
-import os
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
 import anyio
-from msgspec import Struct
 
-from claude_agent_py._base.bounded_reading import Lines, open_regular
+from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.growing_files import Piece, Tail
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.tasks.files.completion import ENTRY_DELAY, TranscriptEnd
 from claude_agent_py.tasks.files.output_file import partial_marker_length, split_marker
@@ -22,43 +21,10 @@ from claude_agent_py.tasks.files.output_reader import output_error
 from claude_agent_py.tasks.files.transcript import parse_entry
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
-CHUNK_BYTES: Final = 64 * 1024
 POLL_SECONDS: Final = 0.1
 """Seconds between two reads of a file that does not grow."""
 REPLACE_SECONDS: Final = 1.0
 """Seconds that a file may be missing while its task runs, once it existed."""
-
-
-class Piece(Struct, frozen=True):
-    """The result of one read."""
-
-    data: bytes
-    is_end: bool
-    """Whether the end of the file was reached."""
-    restarted: bool = False
-    """Whether the file was truncated or replaced, so that this is its beginning again."""
-
-
-class Tail:
-    """Reads a file incrementally: each read continues after the previous one."""
-
-    def __init__(self) -> None:
-        self._offset = 0
-        self._identity: tuple[int, int] | None = None
-
-    def read(self, path: str) -> Piece:
-        """Read at most `CHUNK_BYTES` more. Blocks; raises OSError if the path is not a regular file."""
-        with os.fdopen(open_regular(path), "rb") as file:
-            facts = os.fstat(file.fileno())
-            identity = (facts.st_dev, facts.st_ino)
-            restarted = facts.st_size < self._offset or self._identity not in (None, identity)
-            self._identity = identity
-            if restarted:
-                self._offset = 0
-            file.seek(self._offset)
-            data = file.read(CHUNK_BYTES)
-        self._offset += len(data)
-        return Piece(data, len(data) < CHUNK_BYTES, restarted)
 
 
 class ShellDecoder:
@@ -140,7 +106,7 @@ class Follow(AsyncIterator[str]):
         self._has_ended = has_ended
         self._wait = wait
         self._decoder = decoder
-        self._tail = Tail()
+        self._tail = Tail(follow_links=True)  # the output of a subagent is a link to its transcript
         self._path: str | None = None
         self._chunks: deque[str] = deque()
         self._is_done = False

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, strategies as st
 from reply_models import REPLIES
 
-from claude_agent_py._connection.reply_reading import read_reply
+from claude_agent_py._connection.control_bodies import read_reply
 from claude_agent_py.control import ContextUsageReply, GetUsageReply, ListModelsReply, ReadFileReply, SetCwdReply
 from claude_agent_py.errors import RemoteProtocolError
 from claude_agent_py.wire.base import JSONObject

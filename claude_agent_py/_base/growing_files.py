@@ -1,0 +1,47 @@
+"""`Tail`: read a file that another program is writing, piece by piece. Only one piece is in memory at a time."""
+
+import os
+from typing import Final
+
+from msgspec import Struct
+
+from claude_agent_py._base.bounded_reading import open_regular
+
+PIECE_BYTES: Final = 64 * 1024
+
+
+class Piece(Struct, frozen=True):
+    """The result of one read."""
+
+    data: bytes
+    is_end: bool
+    """Whether the end of the file was reached."""
+    restarted: bool = False
+    """Whether the file was truncated or replaced, so that this is its beginning again."""
+
+
+class Tail:
+    """Reads a file incrementally: each read continues after the previous one.
+
+    Args:
+        follow_links: Whether the file may be a symbolic link.
+    """
+
+    def __init__(self, *, follow_links: bool = False) -> None:
+        self._follow_links = follow_links
+        self._offset = 0
+        self._identity: tuple[int, int] | None = None
+
+    def read(self, path: str) -> Piece:
+        """Read at most `PIECE_BYTES` more. Blocks; raises OSError if the path is not a regular file."""
+        with os.fdopen(open_regular(path, follow_links=self._follow_links), "rb") as file:
+            status = os.fstat(file.fileno())
+            identity = (status.st_dev, status.st_ino)
+            restarted = status.st_size < self._offset or self._identity not in (None, identity)
+            self._identity = identity
+            if restarted:
+                self._offset = 0
+            file.seek(self._offset)
+            data = file.read(PIECE_BYTES)
+        self._offset += len(data)
+        return Piece(data, len(data) < PIECE_BYTES, restarted)
