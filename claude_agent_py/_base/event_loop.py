@@ -16,7 +16,7 @@ import math
 import signal
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
