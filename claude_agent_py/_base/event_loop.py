@@ -117,7 +117,8 @@ async def wait_in(waiters: Waiters, deadline: float = math.inf) -> None:
         return
     waiter = loop.create_future()
     waiters.append(waiter)
-    timer = loop.call_at(deadline, wake, [waiter]) if deadline < math.inf else None
+    alone: Waiters = [waiter]
+    timer = loop.call_at(deadline, wake, alone) if deadline < math.inf else None
     try:
         await waiter
     finally:
