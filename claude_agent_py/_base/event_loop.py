@@ -16,7 +16,7 @@ import math
 import signal
 import sys
 import types
-from collections.abc import Callable, Coroutine, Generator, Iterable
+from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple
 from weakref import WeakKeyDictionary
 
@@ -113,26 +113,30 @@ async def wait_in(waiters: Waiters, deadline: float = math.inf) -> None:
             with anyio.CancelScope(deadline=deadline):
                 await event.wait()
         finally:
-            waiters.remove(event)
+            if event in waiters:
+                waiters.remove(event)
         return
     waiter = loop.create_future()
     waiters.append(waiter)
-    timer = loop.call_at(deadline, wake, [waiter]) if deadline < math.inf else None
+    alone: Waiters = [waiter]
+    timer = loop.call_at(deadline, wake, alone) if deadline < math.inf else None
     try:
         await waiter
     finally:
-        waiters.remove(waiter)
+        if waiter in waiters:
+            waiters.remove(waiter)
         if timer is not None:
             timer.cancel()
 
 
-def wake(waiters: Iterable[Waiter]) -> None:
-    """Wake all who wait in this list."""
+def wake(waiters: Waiters) -> None:
+    """Wake all who wait in this list, and empty it."""
     for waiter in waiters:
         if isinstance(waiter, anyio.Event):
             waiter.set()
         elif not waiter.done():
             waiter.set_result(None)
+    waiters.clear()
 
 
 @functools.cache

@@ -57,7 +57,8 @@ class RepeatingEvent:
 
     def set(self) -> None:
         """Wake all waiters."""
-        wake(self._waiters)
+        if self._waiters:
+            wake(self._waiters)
 
     async def wait(self, timeout: float | None = None) -> None:
         """Wait for the next `set`, at most `timeout` seconds."""

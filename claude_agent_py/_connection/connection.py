@@ -300,8 +300,8 @@ class Connection(Session):
             for journal in self.journals:
                 journal.message(message)
         self.track(message)  # its task events follow it
-        if may_end:
-            self._handle(self.router.settle(now))
+        if may_end and (verdicts := self.router.settle(now)):
+            self._handle(verdicts)
 
     def _is_extra(self, message: Any) -> bool:
         """Return whether the CLI sends a message only for telemetry: by default, it keeps such texts of subagents."""

@@ -29,7 +29,7 @@ class TaskOwners:
         if before is not None and message.prompt is None:  # it resumed on its own
             return before
         starters = self._owners.get(message.parent_task_id or "", turn_runs)
-        owners = self._owners[task_id] = tuple(dict.fromkeys((*(before or ()), *starters)))
+        owners = self._owners[task_id] = tuple(dict.fromkeys((*before, *starters))) if before else starters
         return owners
 
     def find_task(self, message: AssistantMessage | UserMessage) -> str | None:

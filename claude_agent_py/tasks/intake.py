@@ -91,11 +91,12 @@ class TaskIntake:
         ledger = self.ledger
         try:
             now = self.clock()
-            if kind is InitMessage:
+            handler = signals.HANDLERS.get(kind)
+            if handler is not None:
+                handler(ledger, message, now)
+            elif kind is InitMessage:
                 self._is_orphaned = False
                 self.paths.record_init(message.cwd, message.session_id)
-            elif kind in signals.HANDLERS:
-                signals.HANDLERS[kind](ledger, message, now)
             if kind in _OF_SUBAGENTS and message.agent_id in ledger.records:
                 self._keep(message.agent_id, message)
             return self.publish(now)

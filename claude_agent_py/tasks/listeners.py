@@ -135,7 +135,8 @@ class Listeners:
 
     def want(self, kind: type[TaskEvent]) -> bool:
         """Return whether any listener or stream receives events of a kind."""
-        return any(issubclass(kind, receiver.kind) for receiver in self._receivers())
+        receivers = self._receivers()
+        return bool(receivers) and any(issubclass(kind, receiver.kind) for receiver in receivers)
 
     def close(self) -> None:
         """End the streams, and let the workers end once their queues are empty."""

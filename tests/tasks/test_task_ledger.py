@@ -423,12 +423,12 @@ def test_without_run_ids_another_start_after_the_end_is_a_new_run(desk: Desk) ->
 def test_parents_are_named_by_the_cli(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_started("a2", parent_task_id="a1", spawn_depth=2))
     assert desk.ledger.records["a2"].parent_id == "a1"
-    assert desk.ledger.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a1"].children == ("a2",)
 
 
 def test_a_parent_that_becomes_known_later_has_its_children(desk: Desk) -> None:
     desk.fold(frames.task_started("a2", parent_task_id="a1"), frames.task_started("a1"))
-    assert desk.ledger.records["a1"].children == ["a2"]
+    assert desk.ledger.records["a1"].children == ("a2",)
 
 
 def test_without_a_name_the_launching_call_shows_the_parent(desk: Desk) -> None:

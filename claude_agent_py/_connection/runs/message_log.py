@@ -89,8 +89,7 @@ class MessageLog(Sequence[Any]):
         size = len(line) + 1
         if size > self._room:
             try:
-                self._end_block()
-                self._last = _new_block(max(BLOCK_BYTES, size))
+                self._last = self._end_block(size) or _new_block(max(BLOCK_BYTES, size))
             except BacklogError as error:
                 self._failure = error.again()  # the traceback of the other one refers to the log
                 return
@@ -103,20 +102,26 @@ class MessageLog(Sequence[Any]):
         self._room -= size
         self._length += 1
 
-    def _end_block(self) -> None:
-        """Keep the last block, in memory or in the file."""
-        if self._last is None:
-            return
-        size = self._last.tell()
-        self._blocks.append(self._place(self._last, size))
+    def _end_block(self, needed: int) -> mmap.mmap | None:
+        """Keep the last block, in memory or in the file. Return it if it is free again and has the needed size."""
+        last = self._last
+        if last is None:
+            return None
+        place = self._place(last, last.tell())
+        self._blocks.append(place)
         self._starts.append(self._length)
+        if place is last or len(last) < needed:
+            return None
+        last.seek(0)
+        return last
 
     def _place(self, block: mmap.mmap, size: int) -> Block:
         """Return where the block stays. Raises BacklogError if there is no room."""
         memory, spare = min(self._max_bytes, MEMORY_BYTES), max(self._max_bytes, SPARE_BYTES)
         if self._memory_bytes + size > memory:
             try:
-                return self._write(block[:size])
+                with memoryview(block) as data:
+                    return self._write(data[:size])
             except OSError as error:
                 if self._memory_bytes <= memory:  # the first of them
                     logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
@@ -125,7 +130,7 @@ class MessageLog(Sequence[Any]):
         self._memory_bytes += size
         return block
 
-    def _write(self, data: bytes) -> range:
+    def _write(self, data: memoryview) -> range:
         """Write data to the end of the temporary file, and return its place there."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
@@ -231,7 +236,7 @@ def _read_at(file: IO[bytes], place: range) -> bytes:
     return os.pread(file.fileno(), len(place), place.start)
 
 
-def _write_at(file: IO[bytes], data: bytes, position: int) -> int:
+def _write_at(file: IO[bytes], data: memoryview, position: int) -> int:
     if sys.platform == "win32":
         with _positioning:
             file.seek(position)

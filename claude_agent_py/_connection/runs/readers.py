@@ -51,7 +51,7 @@ class Readers:
     @property
     def has_event_readers(self) -> bool:
         """Whether anyone reads events."""
-        return any(self._mailboxes.values())
+        return True in self._mailboxes.values()
 
     def put_events(self, events: Sequence[object]) -> None:
         """Deliver events to their readers."""

@@ -81,7 +81,7 @@ class Ledger:
         """Whether a run began or ended, or a check is due earlier than before. Reset by the publisher."""
         self._live: set[str] = set()
         self._live_ids: frozenset[str] | None = frozenset()
-        self._orphans_by_parent: dict[str, list[str]] = {}
+        self._orphans_by_parent: dict[str, tuple[str, ...]] = {}
 
     def restore(self, records: dict[str, Record]) -> None:
         """Add the records of another ledger."""
@@ -97,7 +97,7 @@ class Ledger:
             run.started_at = run.started_at or run.ended_at or 0.0
         parent_id, record.parent_id = record.parent_id, None
         record.is_confirmed = True
-        record.children = self._orphans_by_parent.pop(record.id, [])
+        record.children = self._orphans_by_parent.pop(record.id, ())
         self.records[record.id] = record
         self.set_parent(record, parent_id)
         record.last_reported = record.reported_fields
@@ -145,7 +145,7 @@ class Ledger:
         self.touched.add(task_id)
         record = self.records.get(task_id)
         if record is None:
-            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, []))
+            record = Record(id=task_id, last_activity=now, children=self._orphans_by_parent.pop(task_id, ()))
             self.records[task_id] = record
         return record
 
@@ -155,8 +155,10 @@ class Ledger:
             return
         record.parent_id = parent_id
         parent = self.records.get(parent_id)
-        siblings = parent.children if parent else self._orphans_by_parent.setdefault(parent_id, [])
-        siblings.append(record.id)
+        if parent is not None:
+            parent.children += (record.id,)
+        else:
+            self._orphans_by_parent[parent_id] = (*self._orphans_by_parent.get(parent_id, ()), record.id)
 
     def _is_ancestor(self, task_id: str, descendant_id: str) -> bool:
         seen: set[str] = set()
@@ -335,7 +337,8 @@ class Ledger:
         if old is None:
             self.unresolved.pop(run, None)
             if run is record.run:
-                record.prompts = frozenset()
+                if record.prompts:
+                    record.prompts = frozenset()
                 self._update_sets(record)
             self.has_news = True
             self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)

@@ -118,7 +118,7 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
     last_activity: float = 0.0
     prompts: frozenset[str] = frozenset()
     """Its open permission prompts and questions."""
-    children: list[str] = field(default_factory=list)
+    children: tuple[str, ...] = ()
     brief: Mapping[str, Any] | None = None
     """A child agent's input other than its prompt."""
     launched_by: str | None = None
