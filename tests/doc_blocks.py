@@ -2,8 +2,8 @@
 
 A fenced ```` ```python ```` block is code. With the comment `<!-- offline: ["Hi."] -->` above, it is a program that
 runs against a scripted model with that script; a ```` ```text ```` block right below is its expected output. With
-`<!-- fake: ["Hi."] -->` it runs with a fake CLI that gives these answers, as an example makes the same calls on the
-real one.
+`<!-- fake: ["Hi."] -->` it runs with a fake CLI that gives these answers, texts or `steps.turn(...)`, as an example
+makes the same calls on the real one.
 """
 
 import ast

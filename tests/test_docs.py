@@ -28,11 +28,13 @@ from offline import offline
 @contextlib.contextmanager
 def fake(answers):
     with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
-        program = testing.FakeCLI(*map(testing.steps.turn, answers)).install(directory)
+        turns = (testing.steps.turn(answer) if isinstance(answer, str) else answer for answer in answers)
+        program = testing.FakeCLI(*turns).install(directory)
         os.environ.update({"CLAUDE_AGENT_CLI": str(program), "HOME": directory})
         yield
 
 names = {name: getattr(testing, name) for name in testing.__all__}
+names |= {"frames": testing.frames, "steps": testing.steps}
 with eval(f"{runs_on}({script})", {**names, "offline": offline, "fake": fake}):
     program = eval(compile(code, name, "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), {"__name__": "__main__"})
     if inspect.iscoroutine(program):

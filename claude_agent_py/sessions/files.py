@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 import shutil
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Final

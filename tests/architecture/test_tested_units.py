@@ -25,10 +25,10 @@ PURE = {
         _journal.engine _journal.events _journal.open_runs _journal.run_failure _journal.state
         _journal.tasks.announcements _journal.tasks.events _journal.tasks.outcome _journal.tasks.record
         _journal.tasks.spending _journal.tasks.state _journal.text _journal.turns
-        _connection.reply_reading _connection.runs.prompts _connection.runs.result
+        _connection.control_bodies _connection.runs.prompts _connection.runs.result
     """,
     "options to the command line and the environment of a program": """
-        _launch.environment _launch.planner _launch.table options.delegation options.output_shape
+        _launch.environment _launch.planner _launch.table options.delegation options.fields options.output_shape
         children.assignment children.process_options
     """,
     "values to texts, and texts to values": """
@@ -53,7 +53,7 @@ OTHERS = {
     """,
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """
-        _base.bounded_reading _base.shared_sqlite permissions.inbox_sqlite tasks.files.transcript tasks.reconcile
+        _base.bounded_reading _base.growing_files _base.shared_sqlite permissions.inbox_sqlite tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
         _base.proc transport.memory transport.pidfd_process transport.processes transport.subprocess
@@ -63,7 +63,7 @@ OTHERS = {
         _connection.connection _connection.controls.mcp _connection.controls.session_controls
         _connection.controls.usage _connection.launching _connection.runs.mailbox _connection.runs.message_log
         _connection.runs.readers _connection.runs.run_state permissions.dispatcher tasks.handler_context
-        tasks.listeners tools.definition tools.host
+        tasks.intake tasks.listeners tools.definition tools.host
     """,
     "applications in a terminal, whose only public name is a command": """
         cli._chat.answers cli._chat.app cli._chat.conversation cli._chat.question_panel cli._chat.widgets

@@ -57,7 +57,10 @@ async def each_ran(
         async with Client(model.options(agents=agents, **options)) as client:
             with anyio.fail_after(120):
                 await client.query("go", until="idle")
-        return {name: model.requests_of(prompt) for name, prompt in prompts.items()}, model.requests
+        ran = {name: model.requests_of(prompt) for name, prompt in prompts.items()}
+        reports = [request.tool_results for request in model.requests_of("main")]
+        assert [name for name in ran if not ran[name]] == [], reports
+        return ran, model.requests
 
 
 def told(requests: list[RecordedRequest]) -> str:

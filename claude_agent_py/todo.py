@@ -7,14 +7,14 @@ if `TASK_LIST_ENVIRONMENT` is set.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, field
 from msgspec.structs import fields
 
+from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.streams import Stream
-from claude_agent_py.todo.files import get_directory, read_items
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -35,11 +35,18 @@ if TYPE_CHECKING:
     from claude_agent_py._journal.facts import CallEnded, Fact
     from claude_agent_py._journal.fold import Journal
 
+__all__ = ["TASK_LIST_ENVIRONMENT", "TODO_ENVIRONMENT", "TaskList", "TaskListChange", "TaskListItem"]
+
 TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}
 """Switches TaskCreate, TaskGet, TaskUpdate and TaskList on."""
 TODO_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "0"}
 """Switches the older TodoWrite on instead."""
 
+_NOT_IN_NAME: Final = r"[^A-Za-z0-9_-]"
+_ITEM_FILE: Final = r"(?P<id>[A-Za-z0-9_-]+)\.json"
+_MAX_ITEM_BYTES: Final = 16 * 1024 * 1024
+_MAX_LIST_BYTES: Final = 64 * 1024 * 1024
+_MAX_ITEMS: Final = 10_000
 _CREATED: Final = r"Task #(\d+) created"
 _UPDATED: Final = "Updated task #"
 
@@ -311,3 +318,45 @@ def _sort_key(item: TaskListItem) -> tuple[int, str]:
     if item.id.isdecimal() and len(item.id) < 10:
         return int(item.id), ""
     return 10**9, item.id
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+#
+# One JSON object for each item, `<config dir>/tasks/<list id>/<id>.json`. They are never written, because the CLI locks
+# the list. Measured with CLI 2.1.328: the list's id is the session's unless `CLAUDE_CODE_TASK_LIST_ID` is set, other
+# characters than `[A-Za-z0-9_-]` become hyphens, and deleting an item deletes its file. All calls block.
+
+
+ItemT = TypeVar("ItemT", bound=TaskDetails)
+
+
+def get_directory(config_dir: str, list_id: str) -> str:
+    """Return the directory of a list."""
+    return os.path.join(config_dir, "tasks", re.sub(_NOT_IN_NAME, "-", list_id))
+
+
+def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
+    """Return the items of a list by id, and the ids of the items whose files cannot be read."""
+    items: dict[str, ItemT] = {}
+    unreadable: set[str] = set()
+    room = _MAX_LIST_BYTES
+    for item_id in _list_item_ids(directory):
+        try:
+            data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
+            room -= size
+            item, _ = fit(model, read_json(data))
+        except (OSError, ValueError):
+            # The CLI is writing the file, another version wrote it, or it exceeds the limit.
+            unreadable.add(item_id)
+        else:
+            items[item.id] = item
+    return items, unreadable
+
+
+def _list_item_ids(directory: str) -> list[str]:
+    try:
+        names = os.listdir(directory)
+    except (OSError, ValueError):
+        # The CLI has not created the directory yet.
+        return []
+    return [found["id"] for name in sorted(names) if (found := re.fullmatch(_ITEM_FILE, name))][:_MAX_ITEMS]
