@@ -109,7 +109,7 @@ class Worker:
             stack.push_async_callback(self._unregister)
             if any(map(needs_folder, self._known)):
                 self._folder = await run_file_work(open_folder, self._given_folder, self._database.identity)
-            await launch(self.id, self._database.url, self._executions, self._start_scheduled)
+            await launch(self.id, self._database, self._executions, self._start_scheduled)
             stack.push_async_callback(shut_down, self.id)
             await apply_schedules(self._fleet.schedules)
             self._group = await stack.enter_async_context(anyio.create_task_group())
