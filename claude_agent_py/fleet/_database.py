@@ -229,7 +229,7 @@ class Database:
             elif found < tables.VERSION:
                 for version, table, column in tables.ADDED:
                     if version > found:
-                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
+                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
                 identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
                 connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
             elif found > tables.VERSION:

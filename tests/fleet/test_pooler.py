@@ -8,7 +8,7 @@ from fleets import PATIENCE, built, fleet_in, new_database, until_state
 from poolers import behind, pooler_port as pooler_port
 from stoppable_postgres import PostgresServer
 
-from claude_agent_py.sessions import PostgresStore
+from claude_agent_py.sessions import PostgresStore, SessionKey
 from claude_agent_py.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -44,7 +44,7 @@ async def test_sessions_of_two_workers_run_through_pgbouncer(tmp_path: Path, url
 
 async def test_a_store_works_through_pgbouncer(url: str) -> None:
     store = PostgresStore(url)
-    key = {"project_key": "p", "session_id": "s"}
+    key: SessionKey = {"project_key": "p", "session_id": "s"}
 
     async def append(writer: int) -> None:
         for number in range(20):

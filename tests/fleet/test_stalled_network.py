@@ -11,7 +11,7 @@ from poolers import Proxy, behind
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py.errors import StoreError
-from claude_agent_py.sessions import PostgresStore
+from claude_agent_py.sessions import PostgresStore, SessionKey
 from claude_agent_py.sessions.stores import postgres as postgres_store
 from claude_agent_py.testing import Gate, Reply, ScriptedModel
 
@@ -71,7 +71,7 @@ async def test_a_call_of_a_store_that_gets_no_answer_fails_in_time_and_the_next_
 ) -> None:
     monkeypatch.setattr(postgres_store, "ANSWER_SECONDS", 0.5)
     store = PostgresStore(behind(new_database(postgres), proxy.port))
-    key = {"project_key": "p", "session_id": "s"}
+    key: SessionKey = {"project_key": "p", "session_id": "s"}
     await store.append(key, [{"type": "user", "uuid": "1"}])
     proxy.stall()
     with anyio.fail_after(10):
