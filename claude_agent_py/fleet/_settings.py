@@ -62,7 +62,7 @@ class FleetSettings:
         return self._store
 
     async def metrics(self) -> "FleetMetrics":
-        """Return the figures of the fleet, in a few queries that are cheap also with many sessions.
+        """Return the figures of the fleet. Sessions that are idle or cancelled cost nothing to count.
 
         A process that has registered agents with limits tells apart sessions that these hold back.
 
