@@ -34,7 +34,7 @@ soak-fleet: $(VENV)/.dev  ## The same 50 times, a worker killed at a random mome
 	$(BIN)/python scripts/fleet_demo.py --rounds 50 $(ARGS)
 
 servers:  ## Install the servers and the browser that some tests start (Debian, as root)
-	apt-get install --yes --no-install-recommends postgresql redis-server chromium
+	apt-get install --yes --no-install-recommends postgresql pgbouncer redis-server chromium
 
 check: format-check lint types imports test  ## Everything that has to pass
 

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -34,11 +35,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     commands = parser.add_subparsers(required=True, metavar="action")
 
-    def add(name: str, run: Action, help_text: str, *, has_session: bool = True) -> argparse.ArgumentParser:
+    def add(
+        name: str, run: Action, help_text: str, *, has_session: bool = True, has_actor: bool = False
+    ) -> argparse.ArgumentParser:
         action = commands.add_parser(name, help=help_text, description=help_text)
         if name != "worker":
             action.add_argument("--url", default=os.environ.get(VARIABLE), help=f"the database (default: {VARIABLE})")
         action.add_argument("--json", action="store_true", help="print JSON")
+        if has_actor:
+            action.add_argument(
+                "--as",
+                dest="actor",
+                metavar="NAME",
+                default="",
+                help="your name, for the audit log (default: the user)",
+            )
         if has_session:
             action.add_argument("session", help="the session's id")
         action.set_defaults(action=run)
@@ -59,7 +70,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="after SIGTERM, release sessions that still run after this time (default: wait for them)",
     )
 
-    start = add("start", _start, "Start a session.", has_session=False)
+    worker.add_argument(
+        "--health",
+        metavar="[HOST:]PORT",
+        help="serve /healthz, /readyz and /metrics by HTTP (default host: 127.0.0.1)",
+    )
+
+    start = add("start", _start, "Start a session.", has_session=False, has_actor=True)
     start.add_argument("agent", help="an agent that a worker has registered")
     start.add_argument("prompt", help="the first prompt")
     start.add_argument("--id", help="the session's id; an existing session is not started again")
@@ -81,7 +98,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add("show", _show, "Show the results and questions of a session.")
 
-    send = add("send", _send, "Send a prompt to a session.")
+    send = add("send", _send, "Send a prompt to a session.", has_actor=True)
     send.add_argument("prompt", help="the next prompt")
     send.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
     send.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
@@ -89,27 +106,29 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     answer = add("answer", _answer, "Answer a question of a session.")
     answer.add_argument("interaction", help="the id from `show`")
-    answer.add_argument("--by", default="", help="the answerer's name, for records (default: the user)")
+    answer.add_argument("--by", "--as", default="", help="the answerer's name, for records (default: the user)")
     answer.add_argument("words", nargs="+", help="the answer: allow, deny [why], a number, ...")
 
-    cancel = add("cancel", _cancel, "Cancel or interrupt a session.")
+    cancel = add("cancel", _cancel, "Cancel or interrupt a session.", has_actor=True)
     cancel.add_argument("--reason", default="cancelled", help="the reason, for records")
     cancel.add_argument("--interrupt", action="store_true", help="only interrupt the current prompt")
 
-    add("retry", _retry, "Send the prompt of a failed session again.")
+    add("retry", _retry, "Send the prompt of a failed session again.", has_actor=True)
 
     events = add("events", _print_events, "Print the events of a session.")
     events.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only events after this number")
     events.add_argument("--follow", action="store_true", help="wait for further events")
 
-    tenant = add("tenant", _set_tenant, "Set the limit and the weight of a tenant.", has_session=False)
+    help_text = "Set the limit and the weight of a tenant."
+    tenant = add("tenant", _set_tenant, help_text, has_session=False, has_actor=True)
     tenant.add_argument("tenant", help="the tenant's name, as passed to `start`")
     tenant.add_argument(
         "--limit", type=int, help="the maximum number of its concurrent sessions (default: set by the workers)"
     )
     tenant.add_argument("--weight", type=float, default=1.0, help="its share among waiting tenants (default: 1)")
 
-    prune = add("prune", _prune, "Delete sessions that are idle, failed or cancelled.", has_session=False)
+    help_text = "Delete sessions that are idle, failed or cancelled."
+    prune = add("prune", _prune, help_text, has_session=False, has_actor=True)
     prune.add_argument(
         "--older-than",
         type=_parse_duration,
@@ -118,13 +137,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only sessions unchanged for this long: 30d, 12h, 90m, or seconds",
     )
 
-    unschedule = add("unschedule", _unschedule, "Delete a schedule.", has_session=False)
+    prune.add_argument("--events", action="store_true", help="delete old events instead, of all sessions")
+
+    unschedule = add("unschedule", _unschedule, "Delete a schedule.", has_session=False, has_actor=True)
     unschedule.add_argument("schedule", help="the schedule's name")
 
-    drain = add(
-        "drain", _drain, "Drain one worker or all: they finish their current sessions and exit.", has_session=False
-    )
+    help_text = "Drain one worker or all: they finish their current sessions and exit."
+    drain = add("drain", _drain, help_text, has_session=False, has_actor=True)
     drain.add_argument("worker", nargs="?", help="the worker's id (default: all workers)")
+    drain.add_argument("--grace", type=float, metavar="SECONDS", help="release sessions that still run after this time")
+
+    add("metrics", _print_metrics, "Print the metrics of the fleet, as text for Prometheus.", has_session=False)
+
+    audit = add("audit", _print_audit, "Print who gave which command.", has_session=False)
+    audit.add_argument("session", nargs="?", help="only commands to this session")
+    audit.add_argument("--actor", help="only commands of this person")
+    audit.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only entries after this number")
 
 
 def execute(arguments: Arguments) -> int:
@@ -176,11 +204,15 @@ def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
 
 
 async def _run_worker(fleet: Fleet, arguments: Arguments) -> int:
-    worker = fleet.worker(**_pick(arguments, "sessions", "memory", "machine", "folder"))
-    facts = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
+    worker = fleet.worker(**_pick(arguments, "sessions", "memory", "machine", "folder", "health"))
+    facts: dict[str, object] = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
     async with worker, anyio.create_task_group() as group:
         await group.start(_handle_signals, worker, arguments.grace, group.cancel_scope)
         line = f"worker {worker.id} runs; SIGTERM drains it, a second SIGTERM releases its sessions"
+        if worker.health is not None:
+            host, port = worker.health
+            facts["health"] = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+            line += f"; its health is at {facts['health']}/healthz"
         _print_fact(arguments, {**facts, "state": "runs"}, line)
         await fleet.drain_forever()
         group.cancel_scope.cancel()
@@ -207,21 +239,14 @@ async def _handle_signals(
                 if was_asked:
                     scope.cancel()
                 was_asked = True
-                group.start_soon(_drain_within, worker, grace, scope)
-
-
-async def _drain_within(worker: Worker, grace: float | None, scope: anyio.CancelScope) -> None:
-    with anyio.move_on_after(grace):
-        await worker.drain()
-        return
-    scope.cancel()
+                group.start_soon(worker.drain, grace)
 
 
 # Sessions -----------------------------------------------------------------------------------------------------------
 
 
 async def _start(fleet: Fleet, arguments: Arguments) -> int:
-    options = _pick(arguments, "id", "tenant", "priority", "version", "timeout")
+    options = _pick(arguments, "id", "tenant", "priority", "version", "timeout", "actor")
     session = await fleet.start(arguments.agent, arguments.prompt, **options)
     if arguments.wait:
         return await _print_outcome(arguments, session, 1)
@@ -284,7 +309,7 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
 
 async def _send(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
-    number = await session.send(arguments.prompt, timeout=arguments.timeout, key=arguments.key)
+    number = await session.send(arguments.prompt, **_pick(arguments, "timeout", "key", "actor"))
     if arguments.wait:
         return await _print_outcome(arguments, session, number)
     _print_fact(arguments, {"session_id": session.id, "run": number}, str(number))
@@ -308,9 +333,9 @@ async def _answer(fleet: Fleet, arguments: Arguments) -> int:
 async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     if arguments.interrupt:
-        done = await session.interrupt()
+        done = await session.interrupt(actor=arguments.actor)
     else:
-        done = await session.cancel(arguments.reason)
+        done = await session.cancel(arguments.reason, actor=arguments.actor)
     _print_fact(arguments, {"session_id": session.id, "done": done}, "done" if done else "nothing to do")
     return 0 if done else 1
 
@@ -325,10 +350,26 @@ async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
 
 
 async def _drain(fleet: Fleet, arguments: Arguments) -> int:
-    count = await fleet.drain_workers(arguments.worker)
+    count = await fleet.drain_workers(arguments.worker, grace=arguments.grace, actor=arguments.actor)
     if arguments.worker is not None and not count:
         raise FleetError(f"the fleet has no worker {arguments.worker!r}")
     _print_fact(arguments, {"workers": count}, f"draining workers: {count}")
+    return 0
+
+
+async def _print_metrics(fleet: Fleet, arguments: Arguments) -> int:
+    metrics = await fleet.metrics()
+    print(json.dumps(metrics.to_dict()) if arguments.json else metrics.to_prometheus(), end="\n" * arguments.json)
+    return 0
+
+
+async def _print_audit(fleet: Fleet, arguments: Arguments) -> int:
+    options = {"session_id": arguments.session, **_pick(arguments, "actor", "after")}
+    async for entry in fleet.audit(**options):
+        at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+        about = " ".join(f"{name}={value}" for name, value in entry.details.items())
+        words = (str(entry.number), at, entry.actor, entry.action, entry.session_id or "", about)
+        _print_fact(arguments, entry.to_dict(), "  ".join(filter(None, words)))
     return 0
 
 
@@ -342,26 +383,27 @@ def _parse_duration(text: str) -> float:
 
 
 async def _prune(fleet: Fleet, arguments: Arguments) -> int:
-    count = await fleet.prune(arguments.older_than)
-    _print_fact(arguments, {"sessions": count}, f"deleted sessions: {count}")
+    prune, what = (fleet.prune_events, "events") if arguments.events else (fleet.prune, "sessions")
+    count = await prune(arguments.older_than, actor=arguments.actor)
+    _print_fact(arguments, {what: count}, f"deleted {what}: {count}")
     return 0
 
 
 async def _set_tenant(fleet: Fleet, arguments: Arguments) -> int:
-    await fleet.tenant(arguments.tenant, limit=arguments.limit, weight=arguments.weight)
+    await fleet.tenant(arguments.tenant, **_pick(arguments, "limit", "weight", "actor"))
     facts = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
     _print_fact(arguments, facts, "done")
     return 0
 
 
 async def _unschedule(fleet: Fleet, arguments: Arguments) -> int:
-    existed = await fleet.unschedule(arguments.schedule)
+    existed = await fleet.unschedule(arguments.schedule, actor=arguments.actor)
     line = "done" if existed else f"no schedule {arguments.schedule!r}"
     _print_fact(arguments, {"schedule": arguments.schedule, "done": existed}, line)
     return 0 if existed else 1
 
 
 async def _retry(fleet: Fleet, arguments: Arguments) -> int:
-    number = await fleet.session(arguments.session).retry()
+    number = await fleet.session(arguments.session).retry(actor=arguments.actor)
     _print_fact(arguments, {"session_id": arguments.session, "run": number}, str(number))
     return 0

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet._inbox import FleetInteraction as FleetInteraction
     from claude_agent_py.fleet.agents import FleetAgent as FleetAgent
     from claude_agent_py.fleet.fleet import Fleet as Fleet
+    from claude_agent_py.fleet.metrics import FleetMetrics as FleetMetrics
     from claude_agent_py.fleet.records import (
+        FleetAuditEntry as FleetAuditEntry,
         FleetEvent as FleetEvent,
         FleetOutcome as FleetOutcome,
         FleetSessionInfo as FleetSessionInfo,
@@ -37,7 +39,9 @@ else:
         "claude_agent_py.fleet._inbox": "FleetInteraction",
         "claude_agent_py.fleet.agents": "FleetAgent",
         "claude_agent_py.fleet.fleet": "Fleet",
-        "claude_agent_py.fleet.records": "FleetEvent FleetOutcome FleetSessionInfo FleetTenantInfo FleetWorkerInfo",
+        "claude_agent_py.fleet.metrics": "FleetMetrics",
+        "claude_agent_py.fleet.records": "FleetAuditEntry FleetEvent FleetOutcome FleetSessionInfo FleetTenantInfo "
+        "FleetWorkerInfo",
         "claude_agent_py.fleet.session": "FleetSession",
         "claude_agent_py.fleet.worker": "Worker",
         "claude_agent_py.fleet.workspaces": "Archive Copy Directory GitWorktree Workspace",

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
 
-from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet import _rows, _totals
 from claude_agent_py.fleet._database import lock, server_time
 from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
 from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
@@ -120,31 +120,35 @@ def reap(connection: Connection, max_crashes: int) -> list[str]:
         sessions.c.state == "running",
         or_(sessions.c.worker.in_(dead), sessions.c.worker.not_in(select(workers.c.id))),
     )
-    for session in list(connection.execute(lost).scalars()):
-        _free_session(connection, session, now, max_crashes)
+    crashed = [
+        _free_session(connection, session, now, max_crashes) for session in list(connection.execute(lost).scalars())
+    ]
     if dead:
         _delete_workers(connection, dead)
     _fail_overdue(connection, now)
     delete_old_turns(connection)
+    _totals.add_crashes(connection, [tenant for tenant in crashed if tenant is not None])
     return dead
 
 
-def _free_session(connection: Connection, session: str, now: float, max_crashes: int) -> None:
+def _free_session(connection: Connection, session: str, now: float, max_crashes: int) -> str | None:
+    """Free a session of a dead worker. Return its tenant if a run had a crash."""
     row = _rows.lock_session(connection, session)
     run = _rows.find_current_run(connection, session)
     if row["wanted"] == "cancel":
         _rows.cancel_session(connection, session, now, row["reason"] or "cancelled")
-        return
+        return None
     if run is None:
         _rows.queue_next_run(connection, session, 0, now)
-        return
+        return None
     _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
     if run["crashes"] >= max_crashes:
         reason = f"{run['crashes'] + 1} workers died while running it"
         _fail_run(connection, row, run["number"], now, {"error": "WorkerDied", "reason": reason})
-        return
-    _rows.withdraw_questions(connection, session, now)
-    _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
+    else:
+        _rows.withdraw_questions(connection, session, now)
+        _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
+    return str(row["tenant"])
 
 
 def _fail_overdue(connection: Connection, now: float) -> None:
@@ -342,3 +346,4 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
     # The worker did not hear of it before its process ended.
     if row["wanted"] == "interrupt" and kind in ("later", "waiting", "released"):
         _rows.interrupt(connection, claim.id)
+    _totals.add_outcome(connection, row["tenant"], outcome)

@@ -7,17 +7,17 @@ fleet.
 import contextlib
 import logging
 import os
-import socket
 import threading
 import time
 import weakref
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import anyio
+import psycopg
 from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text, update
 from sqlalchemy.exc import (
     ArgumentError,
@@ -33,6 +33,7 @@ from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet import _tables as tables
+from claude_agent_py.sessions.stores.postgres import TCP, break_off
 
 T = TypeVar("T")
 
@@ -48,12 +49,12 @@ BUSY_SECONDS: Final = 5
 """Seconds that one attempt waits for a lock of SQLite."""
 FROZEN_SECONDS: Final = 30
 """Seconds after which the server rolls back the transaction of a suspended process."""
-TCP: Final = {"keepalives_idle": "10", "keepalives_interval": "5", "keepalives_count": "4", "tcp_user_timeout": "30000"}
-"""Parameters of libpq: a connection to a dead machine breaks after half a minute instead of hours."""
 WRONG_URL: Final = (" does not exist", "authentication failed")
 """Error texts of PostgreSQL for a wrong database, user or password. Retrying does not help."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL for creating tables and counting limits."""
+LAUNCH_LOCK: Final = 7_236_111
+"""The advisory lock of PostgreSQL for starting DBOS."""
 
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
@@ -94,7 +95,9 @@ class Database:
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         """Open connections to PostgreSQL, for `_break_connections`."""
         self._create = create
-        self.engine: Final = _create_engine(self.url, create, self._connections.add)
+        self.connect: Final = partial(_connect, self.url, self._connections.add)
+        """Opens a connection to PostgreSQL, also for DBOS. A call that gets no answer breaks it off."""
+        self.engine: Final = _create_engine(self.url, create, self.connect)
         self._is_ready = False
         self.identity: str = ""
         """The identity of the fleet; empty before the first call."""
@@ -108,13 +111,7 @@ class Database:
     def _break_connections(self) -> None:
         """Break off calls that wait for the server: an error is raised in their threads."""
         for connection in list(self._connections):
-            # A closed connection has no file descriptor.
-            with contextlib.suppress(Exception):
-                end = socket.socket(fileno=connection.fileno())
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                finally:
-                    end.detach()
+            break_off(connection)
 
     def run(
         self, work: Callable[..., T], *args: object, write: bool = True, is_given_up: Callable[[], bool] | None = None
@@ -232,7 +229,7 @@ class Database:
             elif found < tables.VERSION:
                 for version, table, column in tables.ADDED:
                     if version > found:
-                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
+                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
                 identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
                 connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
             elif found > tables.VERSION:
@@ -258,6 +255,27 @@ def lock(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
 
+@contextlib.asynccontextmanager
+async def launching(database: Database) -> AsyncIterator[None]:
+    """Start DBOS in this context: one process at a time creates its tables.
+
+    The lock of DBOS is one of the session, which excludes nobody behind a pooler in transaction mode.
+    """
+    if database.is_sqlite:
+        yield
+        return
+    with database.engine.connect() as connection:
+        try:
+            # To wait in the statement would be a deadlock: DBOS creates indexes, which waits for other statements.
+            while not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({LAUNCH_LOCK})")):
+                connection.rollback()
+                await anyio.sleep(PAUSES[0])
+            yield
+        finally:
+            # The server may have closed it, if DBOS took long.
+            connection.invalidate()
+
+
 def _is_transient(error: DBAPIError | NoConnectionError) -> bool:
     is_away = isinstance(error, OperationalError | InterfaceError | NoConnectionError)
     return is_away or (isinstance(error, DBAPIError) and error.connection_invalidated)
@@ -274,15 +292,21 @@ def build_away_error(error: SQLAlchemyError) -> FleetError:
     return failure
 
 
-def _create_engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
+def _connect(url: str, on_connection: Callable[[Any], object]) -> "psycopg.Connection[Any]":
+    parsed = make_url(url)
+    arguments, settings = parsed.get_dialect()().create_connect_args(parsed)
+    # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
+    connection = psycopg.connect(*arguments, **settings, prepare_threshold=None)
+    on_connection(connection)
+    return connection
+
+
+def _create_engine(url: str, create: bool, connect: Callable[[], Any]) -> Engine:
     if not url.startswith("sqlite"):
-        engine = create_engine(
-            url, pool_pre_ping=True, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10}
-        )
+        engine = create_engine(url, creator=connect, pool_pre_ping=True, pool_recycle=300, pool_timeout=10)
 
         @event.listens_for(engine, "connect")
         def prepare_postgres(connection: Any, record: object) -> None:
-            on_connection(connection)
             connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
             # Without a commit, the first rollback would undo the setting.
             connection.commit()

@@ -470,7 +470,8 @@ class Execution:
         number = self.claim.run["attempts"] + 1
         later: JSONObject = {
             "kind": "later",
-            "reason": failure["reason"],
+            "reason": f"{failure['error']}: {failure['reason']}",
+            "cost_usd": failure.get("cost_usd", 0.0),
             "has_turn_ended": isinstance(error, RunError),
         }
         if self._is_outage(error):

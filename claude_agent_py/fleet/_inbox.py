@@ -17,7 +17,7 @@ import anyio
 from sqlalchemy import RowMapping
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py.fleet import _claims, _rows
+from claude_agent_py.fleet import _audit, _claims, _rows
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.permissions.interactions import (
     AnswerSource,
@@ -62,10 +62,10 @@ class FleetInteraction(Interaction):
         return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return self._database.run_once(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
+        return self._database.run_once(_audit.answer, self.session_id, self.id, json.dumps(reply), source)
 
     async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return await self._database.write(_rows.answer, self.id, json.dumps(reply), source.by, source.origin)
+        return await self._database.write(_audit.answer, self.session_id, self.id, json.dumps(reply), source)
 
 
 async def list_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:

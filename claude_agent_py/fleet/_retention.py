@@ -1,8 +1,10 @@
 """Delete old sessions with all their rows, old workflows of DBOS, and schedules."""
 
+import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
@@ -12,12 +14,15 @@ from sqlalchemy import Connection, delete, insert, inspect, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.log import logger
+from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet._audit import Command
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_SCHEMA,
     DBOS_WORKFLOWS,
     archives,
+    audit,
     events,
     interactions,
     leftovers,
@@ -111,10 +116,59 @@ def prune_sessions(connection: Connection, seconds: float, machine: str | None) 
     if found:
         connection.execute(insert(leftovers), [{"conversation": session.cli_session} for session in found])
     ids = [session.id for session in found]
-    for table in (events, interactions, runs, archives):
+    for table in (events, interactions, runs, archives, audit):
         connection.execute(delete(table).where(table.c.session.in_(ids)))
     connection.execute(delete(sessions).where(sessions.c.id.in_(ids)))
     return found
+
+
+async def prune_events(
+    database: Database, seconds: float, session: str | None = None, command: Command | None = None
+) -> int:
+    """Delete old events of one session or of all, and return how many. Raises FleetError as `prune` does."""
+    deleted = 0
+    after: str | None = ""
+    while after is not None:
+        after, number = await database.write(_prune_events, seconds, after, session, command)
+        deleted += number
+    return deleted
+
+
+def _prune_events(
+    connection: Connection, seconds: float, after: str, session: str | None, command: Command | None
+) -> tuple[str | None, int]:
+    """Delete the old events of some sessions. Return the id of the last one, or None at the end, and how many."""
+    before = server_time(connection) - seconds
+    first = select(events.c.at).where(events.c.session == sessions.c.id, events.c.kind != "pruned")
+    oldest = first.order_by(events.c.number).limit(1).scalar_subquery()
+    old = select(sessions.c.id).where(sessions.c.id > after, sessions.c.created_at < before, oldest < before)
+    if session is not None:
+        old = old.where(sessions.c.id == session)
+    found = connection.execute(old.order_by(sessions.c.id).limit(BATCH)).scalars().all()
+    deleted = [_prune_session_events(connection, each, before) for each in found]
+    for each, number in zip(found, deleted, strict=True):
+        if number and command is not None:
+            replace(command, session=each, key=f"{command.key}:{each}").record(connection, events=number)
+    return found[-1] if len(found) == BATCH else None, sum(deleted)
+
+
+def _prune_session_events(connection: Connection, session: str, before: float) -> int:
+    """Replace the old events of a session by one that says so. Those of the current prompt are kept."""
+    row = _rows.lock_session(connection, session)
+    run = _rows.find_current_run(connection, session)
+    is_needed = events.c.at >= before
+    if run is not None:
+        is_needed = or_(is_needed, events.c.run >= run["number"])
+    query = select(events.c.number).where(events.c.session == session, events.c.kind != "pruned", is_needed)
+    kept = connection.scalar(query.order_by(events.c.number).limit(1))
+    last = int(row["events"]) if kept is None else int(kept) - 1
+    is_old = (events.c.session == session, events.c.number <= last)
+    deleted = int(connection.execute(delete(events).where(*is_old, events.c.kind != "pruned")).rowcount)
+    if deleted:
+        connection.execute(delete(events).where(*is_old))
+        told = {"session": session, "number": last, "run": 0, "kind": "pruned", "at": server_time(connection)}
+        connection.execute(insert(events).values(**told, data=json.dumps({"first": 1, "last": last})))
+    return deleted
 
 
 def prune_workflows(database: Database, seconds: float) -> None:

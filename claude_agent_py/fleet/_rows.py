@@ -124,7 +124,7 @@ def _find_version(connection: Connection, agent: str, wanted: str | None) -> str
     if wanted is not None:
         query = query.where(agents.c.version == wanted)
     known: Sequence[str] = connection.execute(query).scalars().all()
-    run_now = _find_abilities(connection)
+    run_now = find_abilities(connection)
     version = next((version for version in known if (agent, version) in run_now), next(iter(known), None))
     if version is None:
         message = f"no worker has registered an agent {agent!r}"
@@ -151,7 +151,7 @@ def send(connection: Connection, session: str, prompt: object, timeout: float | 
     return _add_run(connection, row, server_time(connection), prompt, timeout, key)
 
 
-def _find_abilities(connection: Connection) -> frozenset[tuple[str, str]]:
+def find_abilities(connection: Connection) -> frozenset[tuple[str, str]]:
     """Return the agents that a live worker takes sessions of, by name and version."""
     query = select(abilities.c.agent, abilities.c.version).join(workers, workers.c.id == abilities.c.worker)
     is_able = (workers.c.expires_at > server_time(connection), workers.c.is_draining == 0)
@@ -332,7 +332,7 @@ def _build_infos(connection: Connection, rows: Sequence[RowMapping]) -> list[Fle
     for row in rows:
         changes = {}
         if row["state"] == "queued" and not row["reason"]:
-            run_now = _find_abilities(connection) if run_now is None else run_now
+            run_now = find_abilities(connection) if run_now is None else run_now
             if (row["agent"], row["version"]) not in run_now:
                 changes["reason"] = f"no live worker has the agent {row['agent']!r} of version {row['version']!r}"
         infos.append(_build_info(row, **changes))
@@ -411,12 +411,20 @@ def list_workers(connection: Connection) -> list[FleetWorkerInfo]:
     ]
 
 
-def drain(connection: Connection, worker: str | None) -> int:
-    """Ask one worker or all to finish their prompts and exit. Return how many were asked."""
+def drain(connection: Connection, worker: str | None, grace: float | None) -> int:
+    """Ask one worker or all to finish their prompts within `grace` seconds and exit. Return how many were asked."""
     change = update(workers).values(is_draining=1)
+    if grace is not None:
+        change = change.values(release_at=server_time(connection) + grace)
     if worker is not None:
         change = change.where(workers.c.id == worker)
     return int(connection.execute(change).rowcount)
+
+
+def load_grace(connection: Connection, worker: str) -> float | None:
+    """Return in how many seconds a worker that drains has to release its sessions; None if it waits for them."""
+    release_at = connection.scalar(select(workers.c.release_at).where(workers.c.id == worker))
+    return None if release_at is None else max(0.0, release_at - server_time(connection))
 
 
 def count_open_sessions(connection: Connection) -> int:

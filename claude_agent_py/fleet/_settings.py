@@ -1,14 +1,17 @@
 """`FleetSettings`: what a process knows of its fleet, for `Fleet` and `Worker`."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.fleet.agents import FleetAgent
 
 if TYPE_CHECKING:
+    from claude_agent_py.fleet.metrics import FleetMetrics
     from claude_agent_py.sessions.stores.protocol import SessionStore
 
+METRICS_SECONDS: Final = 3.0
+"""Seconds within which the database has to answer a query of metrics."""
 INSTALL = "a fleet needs DBOS: pip install dbos"
 
 
@@ -25,6 +28,7 @@ class FleetSettings:
         tenant_limit: int | None = None,
         max_crashes: int = 5,
         retention: float | timedelta | None = None,
+        event_retention: float | timedelta | None = None,
         create: bool = True,
     ) -> None:
         for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
@@ -42,6 +46,9 @@ class FleetSettings:
         self.tenant_limit = tenant_limit
         self.max_crashes = max_crashes
         self.retention: float | None = None if retention is None else read_seconds(retention, "retention")
+        self.event_retention: float | None = (
+            None if event_retention is None else read_seconds(event_retention, "event_retention")
+        )
         self.agents: dict[tuple[str, str], FleetAgent] = {}
         """The registered agents of this process, by name and version."""
         self.schedules: dict[str, dict[str, Any]] = {}
@@ -53,6 +60,20 @@ class FleetSettings:
         if self._store is None:
             raise OptionsError("must be set to open a worker: Fleet(url, store=...)", option="store")
         return self._store
+
+    async def metrics(self) -> "FleetMetrics":
+        """Return the figures of the fleet. Sessions that are idle or cancelled cost nothing to count.
+
+        A process that has registered agents with limits tells apart sessions that these hold back.
+
+        Raises:
+            FleetError: The database does not answer within some seconds.
+        """
+        from claude_agent_py.fleet._metrics import load_metrics
+
+        limits = {agent.name: agent.limit for agent in self.agents.values() if agent.limit is not None}
+        times = {"patience": METRICS_SECONDS, "answer_seconds": METRICS_SECONDS}
+        return await self.database.read(load_metrics, limits, self.tenant_limit, **times)
 
 
 def read_seconds(time: float | timedelta, option: str) -> float:

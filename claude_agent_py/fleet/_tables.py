@@ -7,15 +7,20 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-VERSION: Final = 3
+VERSION: Final = 4
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
 """The schema of DBOS's tables in PostgreSQL."""
 DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
 """The names of the fleet's workflows in DBOS."""
 
-ADDED: Final = ((2, "fleet_meta", "identity"), (2, "fleet_sessions", "workspace"), (3, "fleet_agents", "after_failure"))
-"""The columns of type TEXT that tables of an older version lack, and the version that brought them."""
+ADDED: Final = (
+    (2, "fleet_meta", "identity TEXT"),
+    (2, "fleet_sessions", "workspace TEXT"),
+    (3, "fleet_agents", "after_failure TEXT"),
+    (4, "fleet_workers", "release_at FLOAT"),
+)
+"""The columns that tables of an older version lack, and the version that brought them."""
 
 metadata: Final = MetaData()
 
@@ -127,6 +132,8 @@ workers: Final = Table(
     Column("memory", Integer),
     Column("memory_used", Integer, nullable=False, default=0),
     Column("is_draining", Integer, nullable=False, default=0),
+    # When a worker that drains releases what still runs.
+    Column("release_at", Float),
     Column("started_at", Float, nullable=False),
     Column("expires_at", Float, nullable=False),
 )
@@ -174,4 +181,29 @@ archives: Final = Table(
     Column("session", Text, primary_key=True),
     Column("part", Integer, primary_key=True),
     Column("data", LargeBinary, nullable=False),
+)
+
+totals: Final = Table(
+    "fleet_totals",
+    metadata,
+    Column("tenant", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("value", Float, nullable=False),
+)
+
+audit: Final = Table(
+    "fleet_audit",
+    metadata,
+    # Rows are never changed, and only deleted with their session.
+    Column("number", Integer, primary_key=True),
+    # Identifies the command, so that a retry does not record it twice.
+    Column("key", Text, nullable=False, unique=True),
+    Column("at", Float, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("origin", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("session", Text),
+    Column("details", Text, nullable=False),
+    Index("fleet_audit_session", "session", "number"),
+    sqlite_autoincrement=True,
 )

@@ -16,6 +16,7 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, er
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.log import logger
+from claude_agent_py.fleet._database import Database, launching
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
 from claude_agent_py.wire.base import JSONObject
@@ -61,7 +62,7 @@ async def run_schedule(at: datetime, wanted: Any) -> None:
         await _fire(at, wanted)
 
 
-async def launch(worker: str, url: str, executions: Mapping[str, Execution], fire: Fire) -> None:
+async def launch(worker: str, database: Database, executions: Mapping[str, Execution], fire: Fire) -> None:
     """Start DBOS. Blocks the event loop briefly, so that DBOS uses this loop.
 
     Raises:
@@ -72,7 +73,7 @@ async def launch(worker: str, url: str, executions: Mapping[str, Execution], fir
         raise FleetError(HAS_DBOS)
     config: DBOSConfig = {
         "name": "claude-agent-py-fleet",
-        "system_database_url": url,
+        "system_database_url": database.url,
         "application_version": APPLICATION_VERSION,
         "executor_id": worker,
         # By default, DBOS pickles data, and loading a pickle can run code.
@@ -81,8 +82,9 @@ async def launch(worker: str, url: str, executions: Mapping[str, Execution], fir
         "log_level": "ERROR",
         "scheduler_polling_interval_sec": POLL_SECONDS,
     }
-    if not url.startswith("sqlite"):
+    if not database.is_sqlite:
         config["dbos_system_schema"] = DBOS_SCHEMA
+        config["db_engine_kwargs"] = {"creator": database.connect}
     DBOS(config=config)
     # DBOS returns an existing instance instead of creating a second one.
     if DBOS.executor_id != worker:
@@ -92,7 +94,8 @@ async def launch(worker: str, url: str, executions: Mapping[str, Execution], fir
     _fire = fire
     try:
         DBOS.listen_queues([queue_name(worker)])
-        DBOS.launch()
+        async with launching(database):
+            DBOS.launch()
         await register_queue(worker)
     except BaseException:
         DBOS.destroy()

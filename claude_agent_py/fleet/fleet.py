@@ -2,7 +2,7 @@
 
 import importlib.util
 import secrets
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
@@ -12,7 +12,13 @@ import anyio
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import INSTALL, FleetSettings, read_seconds
 from claude_agent_py.fleet.agents import AfterFailure, FleetAgent, check_session_id, check_timeout, prompt_as_json
-from claude_agent_py.fleet.records import FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo, SessionState
+from claude_agent_py.fleet.records import (
+    FleetAuditEntry,
+    FleetSessionInfo,
+    FleetTenantInfo,
+    FleetWorkerInfo,
+    SessionState,
+)
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
 from claude_agent_py.retrying import RetryPolicy
@@ -21,6 +27,7 @@ if TYPE_CHECKING:
     import os
 
     from claude_agent_py._journal.open_runs import Until
+    from claude_agent_py.fleet._audit import Command
     from claude_agent_py.fleet._inbox import FleetInteraction
     from claude_agent_py.fleet.session import FleetSession
     from claude_agent_py.fleet.worker import Worker
@@ -42,6 +49,7 @@ class Fleet(FleetSettings):
         max_crashes: How many workers may die while running a prompt before it fails.
         retention: Seconds after the last change at which workers delete a session that is idle, failed or cancelled,
             as `prune` does, together with its workspace. None keeps all sessions.
+        event_retention: Seconds after which workers delete events of sessions that are kept, as `prune_events` does.
         create: Whether the first call creates missing tables. If not, it raises FleetError.
 
     Raises:
@@ -157,15 +165,19 @@ class Fleet(FleetSettings):
             "timeout": check_timeout(timeout),
         }
 
-    async def unschedule(self, name: str) -> bool:
+    async def unschedule(self, name: str, *, actor: str = "") -> bool:
         """Delete a schedule from the database, and return whether it existed. Its sessions continue.
 
         A worker whose `Fleet` has the schedule creates it again at the start.
         """
         from claude_agent_py.fleet import _retention
 
+        command = self._command("unschedule", actor, schedule=name)
         self.schedules.pop(name, None)
-        return await _retention.unschedule(self.database, name)
+        existed = await _retention.unschedule(self.database, name)
+        if existed:
+            await self.database.write(command.record)
+        return existed
 
     # Sessions --------------------------------------------------------------------------------------------------------
 
@@ -179,6 +191,7 @@ class Fleet(FleetSettings):
         tenant: str = "",
         priority: int = 0,
         timeout: float | None = None,
+        actor: str = "",
     ) -> "FleetSession":
         """Start a session, or return the existing session with this id unchanged.
 
@@ -191,14 +204,16 @@ class Fleet(FleetSettings):
             tenant: The owner of the session. Tenants get equal shares of the workers unless `tenant` sets weights.
             priority: Sessions with a higher priority run first, across all tenants.
             timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.
+            actor: Who starts it, for the audit log; empty means the user of this process.
 
         Raises:
             OptionsError: The agent or version is unknown, an argument is invalid, or the id belongs to another agent.
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet import _claims, _rows
+        from claude_agent_py.fleet import _audit, _claims, _rows
         from claude_agent_py.fleet._database import lock, server_time
 
+        _audit.check_actor(actor)
         content = prompt_as_json(prompt)
         new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
         limit = check_timeout(timeout)
@@ -211,7 +226,9 @@ class Fleet(FleetSettings):
                 # Two processes may register the same agent concurrently.
                 lock(connection)
                 _claims.register_agents(connection, server_time(connection), registered)
-            return _rows.start(connection, new, content, limit)
+            info = _rows.start(connection, new, content, limit)
+            _audit.record_prompt(connection, new.id, 1, actor)
+            return info
 
         await self.database.write(begin)
         self._wake()
@@ -254,13 +271,14 @@ class Fleet(FleetSettings):
 
         return await self.database.read(_rows.list_workers)
 
-    async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0) -> None:
+    async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0, actor: str = "") -> None:
         """Set the limit and the weight of a tenant for all workers. Running sessions continue.
 
         Args:
             name: The tenant, as in `start`.
             limit: How many sessions of the tenant may run concurrently, on all workers; None means `tenant_limit`.
             weight: The tenant's share of the workers among tenants with queued sessions.
+            actor: Who sets it, for the audit log; empty means the user of this process.
 
         Raises:
             OptionsError: The limit or the weight is not positive.
@@ -270,7 +288,13 @@ class Fleet(FleetSettings):
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
-        await self.database.write(_fair_queue.set_tenant, name, limit, weight)
+
+        def change(connection: Any) -> bool:
+            _fair_queue.set_tenant(connection, name, limit, weight)
+            return True
+
+        command = self._command("tenant", actor, tenant=name, limit=limit, weight=weight)
+        await self.database.write(command.run, change)
         self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
@@ -279,7 +303,43 @@ class Fleet(FleetSettings):
 
         return await self.database.read(_fair_queue.list_tenants)
 
-    async def prune(self, older_than: float | timedelta) -> int:
+    def observe_metrics(self, meter_provider: Any = None) -> None:
+        """Export `metrics` to OpenTelemetry: each export reads the database. Do so in one process of the fleet.
+
+        Args:
+            meter_provider: A `MeterProvider`; None means the global one.
+
+        Raises:
+            OptionsError: OpenTelemetry is not installed.
+        """
+        try:
+            from claude_agent_py.fleet._telemetry import observe
+        except ModuleNotFoundError as error:
+            if error.name is None or not error.name.startswith("opentelemetry"):
+                raise
+            raise OptionsError("needs OpenTelemetry: pip install opentelemetry-api", option="meter_provider") from error
+        observe(self.metrics, meter_provider)
+
+    def audit(
+        self, *, session_id: str | None = None, actor: str | None = None, after: int = 0
+    ) -> "AsyncIterator[FleetAuditEntry]":
+        """Iterate over the commands that were given, oldest first.
+
+        An entry is written together with what it did, and never changed. It is deleted with its session.
+
+        Args:
+            session_id: Only commands to this session.
+            actor: Only commands of this actor.
+            after: Only entries with a number above this one.
+
+        Raises:
+            FleetError: The database does not answer.
+        """
+        from claude_agent_py.fleet._audit import iterate
+
+        return iterate(self.database, after, session_id, actor)
+
+    async def prune(self, older_than: float | timedelta, *, actor: str = "") -> int:
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
         This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
@@ -288,6 +348,7 @@ class Fleet(FleetSettings):
 
         Args:
             older_than: The time since the last change of a session: seconds, or a timedelta.
+            actor: Who deletes them, for the audit log; empty means the user of this process.
 
         Returns:
             How many sessions were deleted.
@@ -298,7 +359,39 @@ class Fleet(FleetSettings):
         """
         from claude_agent_py.fleet import _retention
 
-        return len(await _retention.prune(self.database, self._store, read_seconds(older_than, "older_than")))
+        seconds = read_seconds(older_than, "older_than")
+        command = self._command("prune", actor, older_than=seconds)
+        pruned = await _retention.prune(self.database, self._store, seconds)
+        await self.database.write(command.record)
+        return len(pruned)
+
+    async def prune_events(
+        self, older_than: float | timedelta, *, session_id: str | None = None, actor: str = ""
+    ) -> int:
+        """Delete old events of one session or of all, and return how many. Safe while workers run.
+
+        Those of the current prompt are kept, and so are results. Whoever reads from before the deleted events gets one
+        event `pruned` instead of them.
+
+        Args:
+            older_than: The age of the events: seconds, or a timedelta.
+            session_id: The session; None means all.
+            actor: Who deletes them, for the audit log; empty means the user of this process.
+
+        Raises:
+            OptionsError: The time is negative.
+            FleetError: The database does not answer.
+        """
+        from claude_agent_py.fleet import _retention
+
+        seconds = read_seconds(older_than, "older_than")
+        command = self._command("prune_events", actor, older_than=seconds)
+        return await _retention.prune_events(self.database, seconds, session_id, command)
+
+    def _command(self, action: str, actor: str, **details: object) -> "Command":
+        from claude_agent_py.fleet._audit import Command, check_actor
+
+        return Command(action=action, actor=check_actor(actor), details=details)
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
@@ -309,6 +402,7 @@ class Fleet(FleetSettings):
         memory: int | str | None = None,
         machine: str | None = None,
         folder: "str | os.PathLike[str] | None" = None,
+        health: str | int | None = None,
     ) -> "Worker":
         """Return a worker. `async with` runs sessions in this process, on asyncio only.
 
@@ -320,17 +414,19 @@ class Fleet(FleetSettings):
             machine: The name of this machine; set it if the host name changes.
             folder: The folder for workspaces, in which each fleet has a private one. By default, it is in the user's
                 folder for state, `~/.local/state/claude-agent-py/fleet` on Linux.
+            health: Where to serve `/healthz`, `/readyz` and `/metrics` by HTTP: a port of the loopback interface, or
+                `HOST:PORT`. With port 0, `Worker.health` has the port that was chosen.
 
         Raises:
             OptionsError: An argument is invalid, or `Fleet` has no store.
-            FleetError: On opening: the event loop is trio, the process has a DBOS already, or other users can change
-                the folder for workspaces.
+            FleetError: On opening: the event loop is trio, the process has a DBOS already, other users can change
+                the folder for workspaces, or the address for `health` is in use.
         """
         if importlib.util.find_spec("dbos") is None:
             raise OptionsError(INSTALL, option="fleet")
         from claude_agent_py.fleet.worker import Worker
 
-        worker = Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder)
+        worker = Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder, health=health)
         self._workers.add(worker)
         return worker
 
@@ -346,11 +442,22 @@ class Fleet(FleetSettings):
         while await self.database.read(_rows.count_open_sessions):  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
-    async def drain_workers(self, worker_id: str | None = None) -> int:
-        """Ask one worker or all to finish their current prompts and exit. Returns how many were asked."""
+    async def drain_workers(
+        self, worker_id: str | None = None, *, grace: float | timedelta | None = None, actor: str = ""
+    ) -> int:
+        """Ask one worker or all to finish their current prompts and exit. Returns how many were asked.
+
+        Args:
+            worker_id: The worker; None means all.
+            grace: Seconds after which what still runs is released, and goes on in other workers; None means no limit.
+                Workers hear of it within a third of their `lease`.
+            actor: Who asks, for the audit log; empty means the user of this process.
+        """
         from claude_agent_py.fleet import _rows
 
-        return await self.database.write(_rows.drain, worker_id)
+        seconds = None if grace is None else read_seconds(grace, "grace")
+        command = self._command("drain", actor, worker=worker_id, grace=seconds)
+        return await self.database.write(command.run, _rows.drain, worker_id, seconds)
 
     @cached_property
     def _workers(self) -> "set[Worker]":

@@ -92,7 +92,10 @@ class FleetSessionInfo(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetEvent(_Record):
-    """An event of a session. The numbers start at 1 and have no gaps."""
+    """An event of a session. The numbers start at 1 and have no gaps.
+
+    If old events were pruned, the first one is `pruned`, with the number of the last of them.
+    """
 
     session_id: str
     number: int
@@ -100,11 +103,34 @@ class FleetEvent(_Record):
     """The number of the current prompt; 0 before the first."""
     kind: str
     """`message`: a message of the CLI; `task`: an event of a background task; `interaction`: a question to a person, or
-    its answer; `state`: the session's new state; `run`: a prompt was sent, started or ended."""
+    its answer; `state`: the session's new state; `run`: a prompt was sent, started or ended; `pruned`: this event
+    and those before it were deleted, and `data` has the numbers of the `first` and the `last`."""
     at: float
     """In seconds since the epoch."""
     data: Mapping[str, Any]
     """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` decodes it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetAuditEntry(_Record):
+    """A command that somebody gave."""
+
+    number: int
+    """Numbers grow, and may have gaps."""
+    at: float
+    """In seconds since the epoch."""
+    actor: str
+    """Who gave the command: `actor` of the call, by default the user of the process; `schedule:<name>` for a
+    schedule."""
+    origin: str
+    """The process that gave it, and its machine."""
+    action: str
+    """`start`, `send`, `answer`, `interrupt`, `cancel`, `retry`, `prune_events`, or of the fleet: `tenant`, `drain`,
+    `prune`, `unschedule`."""
+    session_id: str | None
+    """The session; None for a command that concerns none."""
+    details: Mapping[str, Any]
+    """What else is known, such as the number of the prompt or the reason. Prompts and answers are not repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +152,8 @@ class FleetWorkerInfo(_Record):
     started_at: float
     expires_at: float
     """When it counts as dead unless it sends a heartbeat before."""
+    release_at: float | None = None
+    """When a worker that drains releases the sessions that still run."""
 
 
 @dataclass(frozen=True, kw_only=True)

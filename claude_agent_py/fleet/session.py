@@ -6,10 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import anyio
+from sqlalchemy import Connection
 
 from claude_agent_py._base.errors import FleetRunError, FleetTimeoutError
 from claude_agent_py._base.streams import Polling
-from claude_agent_py.fleet import _rows
+from claude_agent_py.fleet import _audit, _rows
 from claude_agent_py.fleet._database import Database
 from claude_agent_py.fleet._inbox import FleetInteraction, list_questions
 from claude_agent_py.fleet.agents import check_timeout, prompt_as_json
@@ -42,7 +43,12 @@ class FleetSession:
         return await self._database.read(_rows.describe_session, self.id)
 
     async def send(
-        self, prompt: str | Sequence[object], *, timeout: float | None = None, key: str | None = None
+        self,
+        prompt: str | Sequence[object],
+        *,
+        timeout: float | None = None,
+        key: str | None = None,
+        actor: str = "",
     ) -> int:
         """Add a prompt and return its number. Prompts are answered in order.
 
@@ -51,6 +57,7 @@ class FleetSession:
             timeout: Seconds within which the prompt has to be answered, including waiting; None means the `timeout` of
                 the agent.
             key: Any text. A prompt with a known key is not added again; the number of the first is returned.
+            actor: Who sends it, for the audit log; empty means the user of this process.
 
         Raises:
             FleetError: The session does not exist, or was cancelled.
@@ -59,7 +66,15 @@ class FleetSession:
         content = prompt_as_json(prompt)
         limit = check_timeout(timeout)
         # `Database.write` repeats the call if the connection breaks. The key prevents a second prompt.
-        return await self._change(_rows.send, self.id, content, limit, key or secrets.token_hex(8))
+        key = key or secrets.token_hex(8)
+        sender = _audit.check_actor(actor)
+
+        def send(connection: Connection) -> int:
+            number = _rows.send(connection, self.id, content, limit, key)
+            _audit.record_prompt(connection, self.id, number, sender)
+            return number
+
+        return await self._change(send)
 
     async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return the current outcome of a run, by default the last one, without waiting."""
@@ -106,7 +121,8 @@ class FleetSession:
         """Iterate over the events with a number above `after`, including events of earlier processes.
 
         The iteration ends when the session is idle, waits for a person, has failed or was cancelled. With `follow` it
-        never ends, and waits for new events.
+        never ends, and waits for new events. If events above `after` were pruned, the first one is `pruned`, and says
+        which.
 
         Raises:
             FleetError: The session does not exist, or the database was unavailable (`is_retryable`): continue with
@@ -153,21 +169,24 @@ class FleetSession:
         self._wake()
         return is_first
 
-    async def interrupt(self) -> bool:
+    async def interrupt(self, *, actor: str = "") -> bool:
         """Interrupt the current run, and return whether there was one. The next prompt, if any, follows."""
-        return await self._change(_rows.interrupt, self.id)
+        return await self._change(self._command("interrupt", actor).run, _rows.interrupt, self.id)
 
-    async def cancel(self, reason: str = "cancelled") -> bool:
+    async def cancel(self, reason: str = "cancelled", *, actor: str = "") -> bool:
         """Cancel the session permanently, with all its prompts. Returns False if it was cancelled before."""
-        return await self._change(_rows.cancel, self.id, reason)
+        return await self._change(self._command("cancel", actor, reason=reason).run, _rows.cancel, self.id, reason)
 
-    async def retry(self) -> int:
+    async def retry(self, *, actor: str = "") -> int:
         """Send the prompt of a failed session again, with those that failed with it, and return its number.
 
         Raises:
             FleetError: The session has not failed.
         """
-        return await self._change(_rows.retry, self.id)
+        return await self._change(self._command("retry", actor).run, _rows.retry, self.id)
+
+    def _command(self, action: str, actor: str, **details: object) -> _audit.Command:
+        return _audit.Command(action=action, actor=_audit.check_actor(actor), session=self.id, details=details)
 
     async def _change(self, work: Callable[..., T], *args: object) -> T:
         result = await self._database.write(work, *args)

@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 import anyio
+from sqlalchemy import Connection
 
 from claude_agent_py._base.errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._base.event_loop import Wakeup, in_trio, run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet import _claims, _retention, _rows
+from claude_agent_py.fleet import _audit, _claims, _retention, _rows
 from claude_agent_py.fleet._execution import Execution
 from claude_agent_py.fleet._fair_queue import Claimant, has_work
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
+from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._store import Heartbeat
 from claude_agent_py.fleet._workflows import (
@@ -54,6 +56,7 @@ class Worker:
         memory: int | str | None = None,
         machine: str | None = None,
         folder: str | os.PathLike[str] | None = None,
+        health: str | int | None = None,
     ) -> None:
         if sessions < 1:
             raise OptionsError("must be a positive number", option="sessions")
@@ -84,6 +87,8 @@ class Worker:
         self.is_open: bool = False
         """Whether it runs sessions. Internal."""
         self._is_draining = False
+        self.health: Address | None = None if health is None else parse_address(health)
+        """The address of its HTTP server for probes and metrics."""
         self._claiming = anyio.Lock()
         self._wakeup: Wakeup | None = None
         self._drained = anyio.Event()
@@ -102,6 +107,9 @@ class Worker:
         if not self._known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         async with AsyncExitStack() as stack:
+            if self.health is not None:
+                server = HealthServer(self._check_ready, self._fleet.metrics)
+                self.health = await stack.enter_async_context(server.serve(self.health))
             # The lease counts from before the call, which may take long.
             before = self._heartbeat.now()
             await self._database.write(_claims.register, self._row, self._fleet.lease, self._known)
@@ -109,7 +117,7 @@ class Worker:
             stack.push_async_callback(self._unregister)
             if any(map(needs_folder, self._known)):
                 self._folder = await run_file_work(open_folder, self._given_folder, self._database.identity)
-            await launch(self.id, self._database.url, self._executions, self._start_scheduled)
+            await launch(self.id, self._database, self._executions, self._start_scheduled)
             stack.push_async_callback(shut_down, self.id)
             await apply_schedules(self._fleet.schedules)
             self._group = await stack.enter_async_context(anyio.create_task_group())
@@ -117,6 +125,8 @@ class Worker:
         self.is_open = True
         self._group.start_soon(self._run_heartbeat)
         self._group.start_soon(self._run_claiming)
+        if self._fleet.event_retention is not None:
+            self._group.start_soon(self._run_event_pruning, self._fleet.event_retention)
         if self._fleet.retention is not None:
             self._group.start_soon(self._run_pruning, self._fleet.retention)
         return self
@@ -139,13 +149,29 @@ class Worker:
             except ClaudeAgentError as error:
                 logger.warning("worker %s could not unregister: %s", self.id, error)
 
-    async def drain(self) -> None:
-        """Claim no more sessions, and wait until the running ones have ended."""
+    async def _check_ready(self) -> str:
+        """Return why it takes no sessions, or an empty text if it does. Raises FleetError without a database."""
+        if self._is_draining:
+            return "the worker drains"
+        if not self.is_open:
+            return "the worker starts"
+        if not self._heartbeat.is_alive:
+            return "the worker could send no heartbeat"
+        await self._database.read(_rows.load_grace, self.id, patience=0.0, answer_seconds=BRIEF_SECONDS)
+        return ""
+
+    async def drain(self, grace: float | None = None) -> None:
+        """Claim no more sessions, and wait until the running ones have ended.
+
+        Those that still run after `grace` seconds are released, and go on in other workers.
+        """
         self._is_draining = True
         self.wake()
+        if grace is not None:
+            self._group.start_soon(self._release_after, grace)
         try:
             # `Fleet.workers` shows that the worker drains.
-            await self._database.write(_rows.drain, self.id, patience=5.0)
+            await self._database.write(_rows.drain, self.id, grace, patience=5.0)
         except FleetError as error:
             logger.warning("worker %s could not record that it drains: %s", self.id, error)
         await self._drained.wait()
@@ -162,7 +188,12 @@ class Worker:
     async def _start_scheduled(self, at: datetime, wanted: Mapping[str, Any]) -> None:
         name = f"{wanted['name']}@{at.strftime('%Y-%m-%dT%H:%M:%S')}"
         new = _rows.NewSession(name, wanted["agent"], None, wanted["tenant"], wanted["priority"])
-        await self._database.write(_rows.start, new, wanted["prompt"], wanted["timeout"])
+
+        def start(connection: Connection) -> None:
+            _rows.start(connection, new, wanted["prompt"], wanted["timeout"])
+            _audit.record_prompt(connection, name, 1, f"schedule:{wanted['name']}")
+
+        await self._database.write(start)
         self.wake()
 
     # Background tasks ------------------------------------------------------------------------------------------------
@@ -204,7 +235,17 @@ class Worker:
         was_alive = was_alive and self._heartbeat.is_alive
         self._heartbeat.beat(*before)
         self._is_draining = self._is_draining or bool(must_drain)
+        if must_drain:
+            grace = await self._database.read(_rows.load_grace, self.id, **self._brief)
+            if grace is not None and grace < self._fleet.lease:
+                self._group.start_soon(self._release_after, grace)
         return not was_alive
+
+    async def _release_after(self, seconds: float) -> None:
+        """Release the sessions that still run after a while."""
+        await anyio.sleep(seconds)
+        for execution in list(self._executions.values()):
+            execution.stop("released")
 
     async def _register_again(self) -> None:
         """Register this worker again after it was declared dead. Other workers may have claimed its sessions."""
@@ -237,6 +278,15 @@ class Worker:
             else:
                 for session in pruned:
                     await self._remove_workspace(session.agent, session.version, session.id, session.cli_session)
+            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+
+    async def _run_event_pruning(self, seconds: float) -> None:
+        """Delete old events, periodically, until cancelled."""
+        while True:
+            try:
+                await _retention.prune_events(self._database, seconds)
+            except FleetError as error:
+                logger.warning("worker %s could not delete old events: %s", self.id, error)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _run_claiming(self) -> None:

@@ -176,12 +176,7 @@ def fleet_in(folder: Path, model: ScriptedModel, **more: Any) -> Iterator[FleetS
 
 def new_database(postgres: PostgresServer) -> str:
     """Return the URL of a new database."""
-    import psycopg
-
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        name = f"fleet_{connection.info.backend_pid}"
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return urlsplit(postgres.url)._replace(path=f"/{name}").geturl()
+    return new_database_of(postgres.url)
 
 
 async def until(is_so: Callable[[], Any], what: str = "") -> None:
@@ -224,9 +219,13 @@ def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Return the URL of a new database."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'fleet.db'}"
+    return new_database_of(request.getfixturevalue("postgres_server"))
+
+
+def new_database_of(server: str) -> str:
+    """Return the URL of a new database of a server."""
     import psycopg
 
-    server: str = request.getfixturevalue("postgres_server")
     name = f"kept_{uuid4().hex[:8]}"
     with psycopg.connect(server, autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {name}".encode())

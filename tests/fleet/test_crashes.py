@@ -62,6 +62,7 @@ async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path) -> N
         made.start_worker()
         result = await session.result(timeout=PATIENCE)
         assert (result.text, result.prompt_uuid, result.crashes) == ("unknown", prompt, 1), made.logs()
+        assert (await fleet.metrics()).crashes == 1
         events = await events_of(session)
         assert events[: len(before)] == before
         assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"]

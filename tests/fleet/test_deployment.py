@@ -1,6 +1,7 @@
 """The deployment examples are well formed, and run a command that exists."""
 
 import configparser
+import re
 import shlex
 import shutil
 import subprocess
@@ -11,18 +12,24 @@ import pytest
 import yaml
 
 from claude_agent_py.cli.main import make_parser
+from claude_agent_py.fleet._health import ANSWER_SECONDS, parse_address
+from claude_agent_py.fleet.metrics import FIGURES, PREFIX, QUEUE_REASONS, UNITS
 from claude_agent_py.transport.memory import read_size
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
 
-def check_command(words: list[str], memory_limit: int, seconds: int) -> None:
-    """Check a command by the command line's own parser, that the sessions fit, and that a drain ends in time."""
+def check_command(words: list[str], memory_limit: int, seconds: int) -> tuple[str, int]:
+    """Check a command by the command line's own parser, that the sessions fit, and that a drain ends in time.
+
+    Returns the address of its HTTP server.
+    """
     assert Path(words[0]).name == "claude-agent-py"
     arguments = make_parser(words[1:]).parse_args(words[1:])
     assert arguments.fleet == "agents:fleet"
     assert read_size(arguments.memory, option="memory") < memory_limit
     assert 0 < arguments.grace <= seconds - 60
+    return parse_address(arguments.health)
 
 
 def test_the_systemd_unit() -> None:
@@ -33,7 +40,7 @@ def test_the_systemd_unit() -> None:
     service = unit["Service"]
     memory = read_size(service["MemoryMax"] + "iB", option="memory")
     minutes = int(service["TimeoutStopSec"].removesuffix("min"))
-    check_command(shlex.split(service["ExecStart"]), memory, minutes * 60)
+    assert check_command(shlex.split(service["ExecStart"]), memory, minutes * 60) == ("127.0.0.1", 8080)
     assert (service["KillMode"], service["Restart"], service["User"]) == ("mixed", "always", "fleet")
 
 
@@ -62,7 +69,24 @@ def test_the_kubernetes_manifests() -> None:
     pod = deployment["template"]["spec"]
     [worker] = pod["containers"]
     memory = read_size(worker["resources"]["limits"]["memory"] + "B", option="m")
-    check_command([*worker["command"], *worker["args"]], memory, pod["terminationGracePeriodSeconds"])
+    command = [*worker["command"], *worker["args"]]
+    host, port = check_command(command, memory, pod["terminationGracePeriodSeconds"])
+    assert {"name": "health", "containerPort": port} in worker["ports"]
+    assert host == "0.0.0.0"  # probes come from outside the pod
+    for probe, path in (("startup", "/readyz"), ("liveness", "/healthz"), ("readiness", "/readyz")):
+        assert worker[f"{probe}Probe"]["httpGet"] == {"path": path, "port": "health"}
+        assert worker[f"{probe}Probe"]["timeoutSeconds"] >= ANSWER_SECONDS
+    assert deployment["template"]["metadata"]["annotations"]["prometheus.io/port"] == str(port)
     assert {mount["name"] for mount in worker["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert "secretRef" in worker["envFrom"][0]
+
+
+def test_the_autoscaler_looks_at_figures_that_exist() -> None:
+    autoscaler = yaml.safe_load((DEPLOY / "fleet-autoscaler.yaml").read_text())
+    assert autoscaler["spec"]["scaleTargetRef"]["name"] == "fleet-worker"
+    known = {PREFIX + figure.name + UNITS[figure.unit] for figure in FIGURES if not figure.is_sum}
+    for trigger in autoscaler["spec"]["triggers"]:
+        query = trigger["metadata"]["query"]
+        assert set(re.findall(r"claude_agent_fleet_\w+", query)) <= known
+        assert set(re.findall(r'reason="(\w+)"', query)) <= set(QUEUE_REASONS)

@@ -120,6 +120,30 @@ def follow(url: str) -> Any:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_still_runs_after_the_grace_of_a_drain_goes_on_in_another_worker(tmp_path: Path) -> None:
+    gate = Gate()
+    with ScriptedModel(lambda request: Reply("at last", after=gate)) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        fleet.agent("worker")
+        first = made.start_worker()
+        session = await fleet.start("worker", "take your time")
+        await until(lambda: gate.reached == 1, "it runs")
+        assert await to_thread.run_sync(main, ["fleet", "drain", "--grace", "0.5", "--url", made.url]) == 0
+        [draining] = await fleet.workers()
+        assert draining.is_draining
+        assert draining.release_at is not None
+        second = made.start_worker()
+        assert await to_thread.run_sync(first.wait, PATIENCE) == 0
+        await until(lambda: gate.reached == 2, "it goes on")
+        gate.open()
+        result = await session.result(timeout=PATIENCE)
+        assert (result.text, result.crashes) == ("at last", 0), made.logs()
+        assert [worker.pid for worker in await fleet.workers()] == [second.pid]
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_path: Path) -> None:
     gate = Gate()

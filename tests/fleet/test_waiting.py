@@ -163,6 +163,8 @@ async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> N
             info = await session.info()
             assert (info.state, clis(model)) == ("queued", [])
             assert info.not_before > resets_at
+            metrics = await fleet.metrics()
+            assert (metrics.queued["rate_limit"], metrics.queued["ready"], metrics.rate_limits) == (1, 0, 1)
             outcome = await session.result(timeout=PATIENCE)
             assert (outcome.text, outcome.attempts) == ("after the reset", 0)
         assert [at for at in asked if at >= resets_at] == asked[1:]

@@ -4,18 +4,26 @@ import contextlib
 import json
 import os
 import re
+import socket
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, TypeVarTuple
+
+import anyio
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import Row
+from claude_agent_py.sessions.stores.protocol import Place, format_key
 from claude_agent_py.sessions.stores.sql import Execute, SQLStore
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
+
+T = TypeVar("T")
+Arguments = TypeVarTuple("Arguments")
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -46,10 +54,22 @@ MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
 )
 """The statements that upgrade the schema from each version to the next, starting without a schema."""
 
+TCP: Final = {
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "4",
+    "tcp_user_timeout": "30000",
+}
+"""Parameters of libpq: a connection to a dead machine breaks after half a minute instead of hours."""
+ANSWER_SECONDS: Final = 40.0
+"""How many seconds the server may take to answer a call. After that, its connection is broken off."""
 FROZEN_SECONDS: Final = 30.0
 """How many seconds a suspended process can hold a transaction before the server rolls it back."""
 MOST_IDLE: Final = 8
 """The maximum number of idle connections."""
+_used: ContextVar["list[Connection[Any]] | None"] = ContextVar("_used", default=None)
+"""The connections that the current call has used."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _NOW: Final = "extract(epoch from clock_timestamp())::float8"
 
@@ -73,12 +93,14 @@ class PostgresStore(SQLStore):
     def __init__(self, conninfo: str, *, schema: str = "claude_sessions") -> None:
         try:
             import psycopg
+            import psycopg.conninfo
         except ImportError as error:
             message = 'PostgresStore needs psycopg 3: pip install "psycopg[binary]"'
             raise OptionsError(message, option="session_store") from error
         if not _NAME.fullmatch(schema):
             raise OptionsError(f"must be a lower-case identifier, not {schema!r}", option="schema")
         self._connect: Any = psycopg.connect
+        self._parse: Any = psycopg.conninfo.conninfo_to_dict
         self._conninfo = conninfo
         self._schema = schema
         self._idle: list[Connection[Any]] = []
@@ -111,7 +133,31 @@ class PostgresStore(SQLStore):
         finally:
             self._return_connection(connection)
 
+    async def _run_in_thread(
+        self, action: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments
+    ) -> T:
+        used: list[Connection[Any]] = []
+        token = _used.set(used)
+        try:
+            with anyio.move_on_after(ANSWER_SECONDS):
+                return await super()._run_in_thread(action, place, function, *args)
+        finally:
+            _used.reset(token)
+        # The network or a pooler may have lost the idle ones, too.
+        self.close()
+        for connection in used:
+            break_off(connection)
+        message = f"{self!r} cannot {action} {format_key(place.key)}: no answer within {ANSWER_SECONDS:g} s"
+        raise StoreError(message, key=place.key, session_id=place.session or None)
+
     def _borrow(self) -> "Connection[Any]":
+        connection = self._find_idle() or self._open()
+        used = _used.get()
+        if used is not None:
+            used.append(connection)
+        return connection
+
+    def _find_idle(self) -> "Connection[Any] | None":
         with self._lock:
             # In a forked process, the connections belong to the parent.
             if self._owner != os.getpid():
@@ -121,7 +167,12 @@ class PostgresStore(SQLStore):
                 idle = self._idle.pop()
                 if not idle.closed:
                     return idle
-        connection: Connection[Any] = self._connect(self._conninfo, autocommit=True)
+        return None
+
+    def _open(self) -> "Connection[Any]":
+        settings = {**TCP, **self._parse(self._conninfo)}
+        # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
+        connection: Connection[Any] = self._connect(**settings, autocommit=True, prepare_threshold=None)
         milliseconds = str(int(FROZEN_SECONDS * 1000))
         connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
         if not self._is_ready:
@@ -189,6 +240,17 @@ class PostgresStore(SQLStore):
             return text
         value: str = json.loads(f'"{text.replace(chr(34), chr(92) + chr(34))}"')
         return value
+
+
+def break_off(connection: "Connection[Any]") -> None:
+    """Break a connection, so that a call in another thread that waits for the server fails."""
+    # A closed connection has no file descriptor.
+    with contextlib.suppress(Exception):
+        end = socket.socket(fileno=connection.fileno())
+        try:
+            end.shutdown(socket.SHUT_RDWR)
+        finally:
+            end.detach()
 
 
 def _close_connections(connections: "list[Connection[Any]]", owner: int) -> None:

@@ -1,0 +1,135 @@
+"""The HTTP server of a worker, for probes and Prometheus."""
+
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from http.client import HTTPConnection
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from anyio import to_thread
+from fleets import PATIENCE, any_url as any_url, new_database, until, until_state
+from stoppable_postgres import PostgresServer
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet import Fleet, Worker, _health
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import FakeCLI, Gate, steps
+
+pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
+
+
+@asynccontextmanager
+async def working(folder: Path, url: str, gate: Gate | None = None) -> AsyncIterator[tuple[Fleet, Worker, str]]:
+    """Run a worker, and yield it with the URL of its HTTP server."""
+    program = FakeCLI(*([] if gate is None else [steps.wait_gate(gate)]), steps.turn("ok")).install(folder / "cli")
+    async with Fleet(url, store=SQLiteStore(folder / "store.db"), poll=0.1, lease=3.0) as fleet:
+        fleet.agent("works", ClientOptions(cli_path=program, cwd=folder))
+        async with fleet.worker(health=0) as worker:
+            assert worker.health is not None
+            host, port = worker.health
+            assert host == "127.0.0.1"
+            yield fleet, worker, f"http://{host}:{port}"
+
+
+async def get(url: str, method: str = "GET") -> tuple[int, str]:
+    def request() -> tuple[int, str]:
+        address = urlsplit(url)
+        with closing(HTTPConnection(str(address.hostname), address.port, timeout=PATIENCE)) as connection:
+            connection.request(method, url.removeprefix(f"http://{address.netloc}"))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+
+    return await to_thread.run_sync(request)
+
+
+async def test_a_worker_tells_how_it_is(tmp_path: Path, any_url: str) -> None:
+    gate = Gate()
+    async with working(tmp_path, any_url, gate) as (fleet, worker, at):
+        assert await get(f"{at}/healthz") == (200, "ok\n")
+        assert await get(f"{at}/readyz") == (200, "ready\n")
+        assert await get(f"{at}/healthz", "HEAD") == (200, "")
+        session = await fleet.start("works", "hi", tenant="acme")
+        await until_state(session, "running")
+        status, metrics = await get(f"{at}/metrics?from=prometheus")
+        assert status == 200
+        assert "\nclaude_agent_fleet_running_sessions 1\n" in metrics
+        assert await get(f"{at}/metrics", "POST") == (405, "only GET and HEAD are answered\n")
+        assert await get(f"{at}/") == (404, "there are /healthz, /readyz and /metrics\n")
+        async with anyio.create_task_group() as group:
+            group.start_soon(worker.drain)
+            await until(lambda: "draining" in repr(worker), "it drains")
+            assert await get(f"{at}/readyz") == (503, "the worker drains\n")
+            assert (await get(f"{at}/healthz"))[0] == 200
+            gate.open()
+        assert (await session.result()).text == "ok"
+
+
+async def test_a_worker_is_not_ready_while_the_database_does_not_answer(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    async with working(tmp_path, new_database(postgres)) as (_, _, at):
+        assert (await get(f"{at}/readyz"))[0] == 200
+        postgres.freeze()
+        try:
+            for path in ("/readyz", "/metrics"):
+                status, told = await get(at + path)
+                assert status == 503
+                assert told in ("the database of the fleet does not answer\n", "the worker could send no heartbeat\n")
+            assert (await get(f"{at}/healthz"))[0] == 200
+        finally:
+            postgres.thaw()
+
+        async def is_ready() -> bool:
+            return (await get(f"{at}/readyz"))[0] == 200
+
+        await until(is_ready, "it is ready again")
+
+
+async def test_slow_and_wrong_clients_hold_up_nobody(
+    tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_health, "REQUEST_SECONDS", 0.5)
+    monkeypatch.setattr(_health, "MAX_CONNECTIONS", 4)
+    async with working(tmp_path, any_url) as (_, worker, at):
+        assert worker.health is not None
+        slow = [socket.create_connection(worker.health) for _ in range(20)]
+        slow[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: ")
+        assert (await get(f"{at}/healthz"))[0] == 200  # once the slow ones are sent away
+        for text, status in (
+            (b"GET /healthz HTTP/1.1\r\n" + b"X: " + b"x" * 20_000, b"431"),
+            (b"\x16\x03\x01 TLS\r\n\r\n", b"400"),
+            (b"GET /healthz\r\n\r\n", b"400"),
+            (b"GET /healthz HTTP/1.1\r\n", b"408"),
+        ):
+            assert await ask(worker.health, text) == status
+        for each in slow:
+            each.close()
+        assert await get(f"{at}/healthz") == (200, "ok\n")
+
+
+async def ask(address: tuple[str, int], text: bytes) -> bytes:
+    """Send bytes, and return the status of the answer."""
+    stream = await anyio.connect_tcp(*address)
+    async with stream:
+        await stream.send(text)
+        with anyio.fail_after(PATIENCE):
+            return (await stream.receive()).split(b" ")[1]
+
+
+async def test_an_address_that_cannot_be_served_is_told(tmp_path: Path) -> None:
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=SQLiteStore(tmp_path / "store.db")) as fleet:
+        fleet.agent("works", ClientOptions(cwd=tmp_path))
+        for wrong in ("here", "127.0.0.1:http", "::1:80", "127.0.0.1:99999", ""):
+            with pytest.raises(OptionsError, match=r"health: must be \[HOST:\]PORT"):
+                fleet.worker(health=wrong)
+        assert fleet.worker(health="[::1]:80").health == ("::1", 80)
+        assert fleet.worker(health="0.0.0.0:80").health == ("0.0.0.0", 80)
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = taken.getsockname()[1]
+            with pytest.raises(FleetError, match=f"cannot serve its health on 127.0.0.1, port {port}"):
+                async with fleet.worker(health=port):
+                    pass

@@ -1,0 +1,169 @@
+"""The figures of a fleet: from the database, as text for Prometheus, and for OpenTelemetry."""
+
+import json
+import re
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from anyio import to_thread
+from fleets import PATIENCE, any_url as any_url, new_database_of
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
+from sqlalchemy import event, insert, text, update
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.cli import main
+from claude_agent_py.fleet import Fleet, FleetMetrics, _tables
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import FakeCLI, steps
+
+pytestmark = pytest.mark.anyio
+on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+def change(fleet: Fleet, session: str, **values: Any) -> None:
+    """Change the row of a session."""
+    fleet.database.run(
+        lambda connection: connection.execute(
+            update(_tables.sessions).where(_tables.sessions.c.id == session).values(values)
+        )
+    )
+
+
+async def test_queued_sessions_are_counted_by_what_they_wait_for(any_url: str) -> None:
+    async with Fleet(any_url, tenant_limit=1) as fleet:
+        fleet.agent("known", limit=5)
+        fleet.agent("unknown")
+        empty = await fleet.metrics()
+        assert (set(empty.queued.values()), empty.workers, empty.cost_usd) == ({0}, 0, {})
+        for name, agent, tenant in (
+            ("ready", "known", "small"),
+            ("held back", "known", "full"),
+            ("runs", "known", "full"),
+            ("limited", "known", "small"),
+            ("later", "known", "small"),
+            ("nobody", "unknown", "small"),
+            ("asks", "known", "small"),
+            ("dead", "known", "small"),
+        ):
+            await fleet.start(agent, "hi", id=name, tenant=tenant)
+        now = time.time()
+        row = {"machine": "m", "pid": 1, "started_at": now, "expires_at": now + 1000}
+        able = {"worker": "w", "agent": "known", "version": "1"}
+        fleet.database.run(lambda c: c.execute(insert(_tables.workers).values(id="w", slots=3, **row)))
+        fleet.database.run(lambda c: c.execute(insert(_tables.abilities).values(able)))
+        dead = {**row, "expires_at": now - 1000}
+        fleet.database.run(lambda c: c.execute(insert(_tables.workers).values(id="dead", slots=7, **dead)))
+        change(fleet, "ready", queued_at=now - 500, not_before=now - 90)
+        change(fleet, "held back", queued_at=now - 300)
+        change(fleet, "runs", state="running")
+        change(fleet, "limited", not_before=now + 600, reason="RateLimitedError: the limit is reached")
+        change(fleet, "later", not_before=now + 600, reason="ServerError: 500")
+        change(fleet, "asks", state="waiting")
+        change(fleet, "dead", state="failed")
+        found = await fleet.metrics()
+        assert found.queued == {"ready": 1, "limit": 1, "rate_limit": 1, "retry": 1, "no_worker": 1}
+        assert found.oldest_queued_seconds["ready"] == pytest.approx(90, abs=30)
+        assert found.oldest_queued_seconds["limit"] == pytest.approx(300, abs=30)
+        assert (found.running, found.waiting, found.failed) == (1, 1, 1)
+        assert (found.workers, found.draining_workers, found.slots) == (1, 0, 3)
+        await fleet.drain_workers()
+        found = await fleet.metrics()
+        assert (found.workers, found.draining_workers, found.slots) == (0, 1, 0)
+        assert found.queued["ready"] == 0
+        assert json.loads(json.dumps(found.to_dict()))["queued"]["no_worker"] == 3
+
+
+@on_asyncio
+async def test_costs_are_added_up_and_outlive_their_sessions(tmp_path: Path, any_url: str) -> None:
+    spent = {"some-model": {"inputTokens": 1, "outputTokens": 1, "costUSD": 0.25}}
+    works = FakeCLI(steps.turn("ok", model_usage_since_last_result=spent)).install(tmp_path / "works")
+    async with Fleet(any_url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+        fleet.agent("works", ClientOptions(cli_path=works, cwd=tmp_path))
+        async with fleet.worker():
+            for tenant in ("acme", "acme", "other"):
+                await (await fleet.start("works", "hi", tenant=tenant)).result(timeout=PATIENCE)
+        await fleet.prune(0)
+        found = await fleet.metrics()
+        assert found.cost_usd == {"acme": 0.5, "other": 0.25}
+        assert found.runs == {"done": 3, "failed": 0, "interrupted": 0}
+
+
+async def test_a_command_prints_the_figures(any_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Fleet(any_url) as fleet:
+        fleet.agent("known")
+        await fleet.start("known", "hi", tenant="acme")
+    assert await run_command("metrics", "--url", any_url) == 0
+    printed = capsys.readouterr().out
+    assert 'claude_agent_fleet_queued_sessions{reason="no_worker"} 1\n' in printed
+    assert 'claude_agent_fleet_oldest_queued_seconds{reason="ready"} 0\n' in printed
+    assert "# TYPE claude_agent_fleet_crashes_total counter\nclaude_agent_fleet_crashes_total 0\n" in printed
+    for line in printed.splitlines():
+        assert re.fullmatch(r'# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z]+="(\\.|[^"\\])*"\})? [0-9.e+-]+', line), line
+    assert await run_command("metrics", "--json", "--url", any_url) == 0
+    assert json.loads(capsys.readouterr().out)["queued"]["no_worker"] == 1
+
+
+async def run_command(*arguments: str) -> int:
+    return await to_thread.run_sync(main, ["fleet", *arguments])
+
+
+async def test_opentelemetry_exports_the_figures(any_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader])
+    async with Fleet(any_url) as fleet:
+        fleet.agent("known")
+        await fleet.start("known", "hi", tenant="acme")
+        fleet.observe_metrics(provider)
+        data = reader.get_metrics_data()  # in a thread with an event loop that runs
+        assert data is not None
+        [scope] = data.resource_metrics[0].scope_metrics
+        found = {metric.name: metric for metric in scope.metrics}
+        queued = json.loads(found["claude_agent.fleet.queued_sessions"].to_json())["data"]["data_points"]
+        assert {point["attributes"]["reason"]: point["value"] for point in queued}["no_worker"] == 1
+        crashes = found["claude_agent.fleet.crashes"].data
+        assert isinstance(crashes, Sum)
+        assert crashes.is_monotonic
+    provider.shutdown()
+
+
+async def test_metrics_of_100_000_sessions_are_cheap(postgres_server: str) -> None:
+    """No query goes through the table of sessions, however many are idle."""
+    async with Fleet(new_database_of(postgres_server)) as fleet:
+        fleet.agent("known")
+        await fleet.start("known", "hi", id="first")
+        columns = ", ".join(c.name for c in _tables.sessions.columns if c.name not in ("id", "state"))
+        copy = f"INSERT INTO fleet_sessions (id, state, {columns}) SELECT 's' || n, CASE WHEN n % 20 = 0 THEN 'queued' "
+        copy += f"ELSE 'idle' END, {columns} FROM fleet_sessions, generate_series(1, 100000) AS n"
+        fleet.database.run(lambda connection: connection.execute(text(copy)))
+        vacuumed = fleet.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        with vacuumed as connection:
+            connection.execute(text("VACUUM ANALYZE fleet_sessions"))
+        seen: list[tuple[str, Any]] = []
+
+        @event.listens_for(fleet.database.engine, "before_cursor_execute")
+        def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
+            seen.append((statement, values))
+
+        began = time.perf_counter()
+        found = await fleet.metrics()
+        took = time.perf_counter() - began
+        assert found.queued["no_worker"] == 5001
+        assert took < 2
+        queries = [(statement, values) for statement, values in seen if "fleet_sessions" in statement]
+        assert len(queries) == 2
+        assert len(seen) <= 8
+        with fleet.database.engine.connect() as connection:
+            for statement, values in queries:
+                plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
+                assert "Seq Scan" not in plan, plan
+
+
+def test_text_for_prometheus_escapes_labels() -> None:
+    zero: Any = dict.fromkeys(
+        ("running", "waiting", "failed", "workers", "draining_workers", "slots", "crashes", "rate_limits"), 0
+    )
+    found = FleetMetrics(at=0.0, queued={}, oldest_queued_seconds={}, runs={}, cost_usd={'a\\b"c\nd': 1.5}, **zero)
+    assert found.to_prometheus().endswith('claude_agent_fleet_cost_usd_total{tenant="a\\\\b\\"c\\nd"} 1.5\n')
