@@ -127,7 +127,6 @@ def main(folder: Path) -> None:
         ):
             save(shows("exit code 0"), "sessions", "claude-agent-py sessions", folder)
     take_watch(folder, program)
-    take_chat(folder, program)
 
 
 REVIEWS = """
@@ -226,38 +225,6 @@ def wait_for(path: Path) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"no {path}")
         time.sleep(0.05)
-
-
-def take_chat(folder: Path, program: str) -> None:
-    """Take the picture of `chat`: an answer, two subagents at work, and an edit that waits for an approval."""
-    gate = Gate()
-    agents = {"Look at billing": Reply("It is sound.", after=gate), "Look at docs": Reply("They are fine.", after=gate)}
-    before, after = "log.info(password)\n", 'log.info("logged in")\n'
-
-    def answer(request: RecordedRequest) -> Reply | ToolCall | str:
-        file = str(model.sandbox.cwd / "auth.py")
-        told = request.last_user_text
-        if told.endswith(PROMPT):
-            return Reply([launch("billing"), launch("docs"), tool_use("Read", {"file_path": file})])
-        if told.endswith("Fix it"):
-            return tool_use("Edit", {"file_path": file, "old_string": before, "new_string": after})
-        return FOUND
-
-    with ScriptedModel(answer, agents=agents) as model:
-        (model.sandbox.cwd / "auth.py").write_text(f"def login(user, password):\n    {before}")
-        environment = model.environment(**{CLI_VARIABLE: str(find_cli())}) | {"COLORTERM": "truecolor"}
-        command = f"cd {model.sandbox.cwd} && {program} chat --permission-mode default"
-        with pane(command, environment, height=40):
-            shows("^D end")
-            tmux("send-keys", "-l", PROMPT)
-            tmux("send-keys", "Enter")
-            shows("One secret", "● Review docs")
-            tmux("send-keys", "-l", "Fix it")
-            tmux("send-keys", "Enter")
-            save(shows("y: once", '\n   +    log.info("logged in")'), "chat", "claude-agent-py chat", folder)
-            tmux("send-keys", "y")
-            shows("✓ Edit")
-            gate.open()
 
 
 if __name__ == "__main__":

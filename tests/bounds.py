@@ -6,12 +6,10 @@ A test of a bound needs it smaller than any user would set it, and a test of a g
 import pytest
 
 BOUNDS = {
-    "ARMED_AFTER": "cli._chat.question_panel.ARMED_AFTER",
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
     "CONNECTION_IDLE": "_connection.connection.DEFAULT_IDLE",
     "DECODED_BYTES": "_connection.runs.mailbox.DECODED_BYTES",
-    "DOUBLE_PRESS_SECONDS": "cli._chat.app.DOUBLE_PRESS_SECONDS",
     "DRAIN_GRACE": "_connection.shutdown.DRAIN_GRACE",
     "ENTRY_DELAY": "tasks.files.completion.ENTRY_DELAY",
     "EXIT_GRACE": "_connection.shutdown.EXIT_GRACE",

@@ -16,7 +16,7 @@ from claude_agent_py._version import __version__
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run_command", "Run one prompt: live tasks on stderr, the answer on stdout."),
     "acp": ("acp", "Serve an editor that speaks the Agent Client Protocol, with your tools, hooks and guards."),
-    "chat": ("_chat", "Chat in the terminal, with streaming answers, tasks and approvals."),
+    "chat": ("_chat", "Chat in plain lines, with streaming answers, tasks and approvals."),
     "sessions": ("sessions", "List, show, search, fork, rename, delete and export conversations."),
     "watch": ("watch", "Show a live dashboard of all sessions on this machine."),
     "record": ("record", "Run a prompt and record the exchange with the CLI."),

@@ -26,7 +26,6 @@ MARKS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The character and colour of each state of a task or session. Others are inactive."""
 SHOWN_CHARS: Final = 70
-HINT: Final = "for a screen with panes: pip install rich textual"
 
 
 def can_show_screen() -> bool:

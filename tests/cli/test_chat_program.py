@@ -1,14 +1,9 @@
-"""The program `chat`: in a real terminal (tmux), and as plain lines."""
+"""The program `chat`."""
 
 import os
-import shlex
-import shutil
 import signal
 import subprocess
 import sys
-import time
-import uuid
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +14,7 @@ from installed_cli import CLI_VARIABLE, find_cli
 from questions import asking
 
 import claude_agent_py
-from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -40,101 +35,6 @@ def chat_in_lines(model: ScriptedModel, lines: str, *arguments: str) -> subproce
     )
     command = [sys.executable, "-c", program, "chat", *arguments]
     return run_program(command, input=lines, timeout=DEADLINE, env=environment(model), cwd=model.sandbox.cwd)
-
-
-class Terminal:
-    """A pane of tmux, on a server of its own."""
-
-    def __init__(self) -> None:
-        self._server = f"chat-{uuid.uuid4().hex}"
-
-    def _tmux(self, *arguments: str) -> str:
-        command = ["tmux", "-L", self._server, *arguments]
-        return subprocess.run(command, capture_output=True, encoding="utf-8", check=True).stdout
-
-    def start(self, model: ScriptedModel, *arguments: str) -> None:
-        variables = [f"{name}={value}" for name, value in environment(model).items()]
-        program = shlex.join([*CHAT, *arguments])
-        shell = f"cd {shlex.quote(str(model.sandbox.cwd))}; {program}; echo exit code $?; sleep {DEADLINE}"
-        run = shlex.join(["env", "-i", *variables, "TERM=screen-256color", "LC_ALL=C.UTF-8", "bash", "-c", shell])
-        self._tmux("-f", "/dev/null", "new-session", "-d", "-x", "90", "-y", "30", run)
-
-    def type(self, *keys: str) -> None:
-        self._tmux("send-keys", *keys)
-
-    def paste(self, text: str) -> None:
-        self._tmux("set-buffer", text)
-        self._tmux("paste-buffer", "-p")
-
-    def resize(self, width: int, height: int) -> None:
-        self._tmux("resize-window", "-x", str(width), "-y", str(height))
-
-    def shows(self, *texts: str) -> str:
-        deadline = time.monotonic() + DEADLINE
-        while True:
-            shown = self._tmux("capture-pane", "-p")
-            if all(text in shown for text in texts):
-                return shown
-            assert time.monotonic() < deadline, f"no {texts} in\n{shown}"
-            time.sleep(0.1)
-
-    def end(self) -> None:
-        subprocess.run(["tmux", "-L", self._server, "kill-server"], capture_output=True, check=False)
-
-
-@pytest.fixture
-def terminals() -> Iterator[tuple[Terminal, Terminal]]:
-    both = Terminal(), Terminal()
-    yield both
-    for terminal in both:
-        terminal.end()
-
-
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
-def test_a_chat_in_a_terminal(terminals: tuple[Terminal, Terminal]) -> None:
-    terminal, later = terminals
-    gate = Gate()
-
-    def script(request: RecordedRequest) -> object:
-        told = request.last_user_text
-        if told.endswith("slowly"):
-            return Reply("late", after=gate)
-        if told.endswith("touch"):
-            return tool_use("Bash", {"command": "touch made"})
-        return f"You said **{told.splitlines()[-1]}**." if told else "I did."
-
-    with ScriptedModel(script) as model:  # type: ignore[arg-type]
-        terminal.start(model, "--permission-mode", "default")
-        terminal.shows("0 tokens", "^D end")
-        terminal.type("-l", "héllo 漢字")
-        terminal.type("Enter")
-        terminal.shows("» héllo 漢字", "You said héllo 漢字.", "110 tokens")
-        terminal.paste("one\ntwo\nthree")
-        terminal.shows("three")
-        assert len(model.requests) == 1  # a paste is not sent line by line
-        terminal.type("Enter")
-        terminal.shows("You said three.")
-        terminal.resize(50, 16)
-        terminal.type("touch", "Enter")
-        terminal.shows("Allow Bash?", "command: touch made", "y: once")
-        terminal.type("y")
-        terminal.shows("✓ Bash touch made", "I did.")
-        assert (model.sandbox.cwd / "made").exists()
-        terminal.resize(90, 30)
-        terminal.type("slowly", "Enter")
-        anyio.run(partial(gate.wait_reached, timeout=DEADLINE))
-        terminal.type("C-c")
-        terminal.shows("interrupted", "^D end")
-        gate.open()
-        terminal.type("C-d")
-        shown = terminal.shows("exit code 0")
-        assert f"chat --resume {model.requests[-1].session_id}" in shown
-        later.start(model, "--continue")
-        later.shows("» touch", "✓ Bash touch made", "I did.", "interrupted")
-        later.type("Up", "Enter")
-        later.shows("late")
-        later.type("C-c", "C-c")
-        later.shows("exit code 130")
 
 
 def test_a_chat_of_plain_lines_can_be_scripted() -> None:

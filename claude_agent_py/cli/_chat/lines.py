@@ -124,7 +124,6 @@ class LineChat:
                 self._send(line.strip(), group)
 
     def _send(self, prompt: str, group: Any) -> None:
-        self._conversation.prompt(prompt)
         # A script sends the next prompt when all tasks are done. A user wants to type while tasks run.
         self._run = self._client.query(prompt, until="result" if sys.stdin.isatty() else "idle")
         group.start_soon(self._finish, self._run)
@@ -137,7 +136,6 @@ class LineChat:
             # `follow` shows run errors.
             if not isinstance(error, RunError):
                 self.say(f"{type(error).__name__}: {displayable(str(error))}")
-        self._conversation.finish_prompt()
         self._run = None
         self._changed.set()
 
