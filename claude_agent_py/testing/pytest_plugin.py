@@ -3,7 +3,6 @@
 pytest imports this module in every run, so it imports nothing of the package. The fixtures do, when a test uses them.
 """
 
-import difflib
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -137,6 +136,8 @@ def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
         elif not path.exists():
             pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
         elif (expected := path.read_text(encoding="utf-8")) != text:
+            import difflib  # few runs differ
+
             lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
             pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
 

@@ -168,7 +168,7 @@ def test_a_file_that_is_replaced_between_looking_and_opening_is_not_read(
     os.mkfifo(pipe)
     facts = os.stat(regular)
     with monkeypatch.context() as patches:
-        patches.setattr(os, "stat", lambda path: facts)  # what was there a moment ago
+        patches.setattr(os, "stat", lambda path, **_: facts)  # what was there a moment ago
         with pytest.raises(OSError, match="not a regular file"):
             open_regular(str(pipe))
 

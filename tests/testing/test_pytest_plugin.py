@@ -156,6 +156,7 @@ def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
         "claude_agent_py._base",
         "claude_agent_py._base.lazy_names",
         "claude_agent_py._version",
+        "claude_agent_py.errors",
         "claude_agent_py.testing",
         "claude_agent_py.testing.pytest_plugin",
     ]
