@@ -411,7 +411,7 @@ class Client(SessionControls, Generic[Output]):
         """Iterate over the facts of the session from now on, after those that started what is open now.
 
         Facts that a slow reader has not taken stay in memory, so close the stream to stop early. It ends with the
-        session.
+        session. May be called before `connect`, to miss nothing.
 
         Args:
             after: Begin with the retained facts after the one with this number instead, without a gap.
@@ -419,7 +419,6 @@ class Client(SessionControls, Generic[Output]):
                 them and after its end; 0 keeps none. By default nothing changes; initially, none are kept.
 
         Raises:
-            ConnectionClosedError: The client is not connected.
             OptionsError: The facts after this number are not retained.
         """
         return _connection.FactStream(self.connection, after=after, retain=retain)
