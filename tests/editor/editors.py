@@ -34,7 +34,7 @@ class Editor:
     """
 
     def __init__(self, choose: str | None = "allow_once", form: Mapping[str, Any] | None = None) -> None:
-        self.process: asyncio.subprocess.Process | None = None
+        self.process: Any = None
         self.updates: list[Any] = []
         self.asked: list[tuple[Any, list[schema.PermissionOption]]] = []
         self.forms: list[Any] = []
