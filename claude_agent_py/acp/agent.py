@@ -1,15 +1,19 @@
 """`EditorAgent`: sessions with the CLI, offered to an editor over the Agent Client Protocol."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from urllib.parse import unquote
 from uuid import uuid4
 
 import acp
 from acp import RequestError, schema
+from acp.agent.connection import AgentSideConnection
+from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Client as Editor
 
 from claude_agent_py._base.errors import (
@@ -47,6 +51,9 @@ MakeOptions: TypeAlias = Callable[[str], ClientOptions]
 
 PAGE: Final = 50
 """The number of sessions in an answer to `session/list`."""
+CURSOR_CHARS: Final = 9
+CLOSE_SECONDS: Final = 1.0
+"""How long an editor that has disconnected may take to read what is left."""
 MODES: Final[Mapping[str, tuple[str, str]]] = {
     "default": ("Ask", "Ask before edits and commands"),
     "acceptEdits": ("Accept edits", "Edit files without asking"),
@@ -68,7 +75,7 @@ class EditorAgent:
     """
 
     def __init__(self, options: ClientOptions | MakeOptions | None = None) -> None:
-        self._options = options if callable(options) else lambda _: options or ClientOptions()
+        self._given = options
         self._editor: Editor | None = None
         self._capabilities = schema.ClientCapabilities()
         self._sessions: dict[str, _EditorSession] = {}
@@ -173,8 +180,8 @@ class EditorAgent:
         self, cwd: str | None = None, cursor: str | None = None, **_: Any
     ) -> schema.ListSessionsResponse:
         """Return the sessions on disk, newest first, a page at a time."""
-        options = self._options(cwd or str(Path.cwd()))
-        offset = int(cursor) if cursor is not None and cursor.isdecimal() else 0
+        options = self._make_options(cwd or str(Path.cwd()))
+        offset = _read_cursor(cursor)
         folder = options.env.get("CLAUDE_CONFIG_DIR")
         found = await run_file_work(lambda: list_sessions(cwd, PAGE + 1, offset, config_dir=folder))
         return schema.ListSessionsResponse(
@@ -202,7 +209,9 @@ class EditorAgent:
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Interrupt the turn. Its prompt ends with `cancelled`."""
-        await self._get(session_id).cancel()
+        session = self._sessions.get(session_id)
+        if session is not None:
+            await session.cancel()
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         """Change the permission mode."""
@@ -248,9 +257,8 @@ class EditorAgent:
     ) -> "_EditorSession":
         if self._editor is None:
             raise LocalProtocolError("connect the agent to an editor first, with serve() or acp.run_agent")
-        await self.close_session(name)
         try:
-            given = self._options(cwd)
+            given = self._make_options(cwd)
             tools = list(make_tools(self._editor, name, self._capabilities))
             own = {SERVER: ToolServer(SERVER, tools)} if tools else {}
             options = given.replace(
@@ -264,9 +272,19 @@ class EditorAgent:
         except (OptionsError, ValueError) as error:
             raise RequestError.invalid_params({"details": str(error)}) from error
         session = _EditorSession(name, Client(options), self._editor, self._capabilities)
+        await self.close_session(name)
         await _translated(session.open())
-        self._sessions[name] = session
+        # Another request may have opened it meanwhile. The last one counts.
+        replaced, self._sessions[name] = self._sessions.get(name), session
+        if replaced is not None:
+            await replaced.close()
         return session
+
+    def _make_options(self, cwd: str) -> ClientOptions:
+        given = self._given(cwd) if callable(self._given) else self._given or ClientOptions()
+        if not isinstance(given, ClientOptions):
+            raise OptionsError(f"the function must return ClientOptions, not {type(given).__name__}")
+        return given
 
 
 class _EditorSession:
@@ -290,8 +308,9 @@ class _EditorSession:
         self._questions: dict[str, asyncio.Task[None]] = {}
         """The questions that the editor shows, by id."""
         self._shown: set[str] = set()
-        """The uuids of the results whose turn the editor has seen whole."""
+        """The uuids of the results whose turn the editor has seen whole. Prompts that the CLI merges have one."""
         self._progress = asyncio.Condition()
+        self._reopening = asyncio.Lock()
         self._is_cancelled = False
 
     async def open(self) -> None:
@@ -354,15 +373,18 @@ class _EditorSession:
         """Send a prompt, and return when its turn has ended and the editor has seen it."""
         self._is_cancelled = False
         try:
-            if not self.client.is_open:
-                await self.client.reopen()
-                self._follow()
+            async with self._reopening:
+                if not self.client.is_open:
+                    await self.client.reopen()
+                    self._follow()
             run = self.client.query(content)
             result = await run
         except RunError as error:
             if error.result is not None:
                 await self._wait_shown(error.result)
             return schema.PromptResponse(stop_reason=self._find_reason(error))
+        except OptionsError as error:
+            raise RequestError.invalid_params({"details": str(error)}) from error
         except ClaudeAgentError as error:
             raise RequestError.internal_error({"details": str(error)}) from error
         await self._wait_shown(result)
@@ -391,7 +413,6 @@ class _EditorSession:
         uuid = result.message.uuid if result.message is not None else None
         async with self._progress:
             await self._progress.wait_for(lambda: uuid is None or uuid in self._shown or self._has_ended)
-            self._shown.discard(str(uuid))
 
     @property
     def _has_ended(self) -> bool:
@@ -431,6 +452,9 @@ class _EditorSession:
                         self._progress.notify_all()
         except ClaudeAgentError as error:
             logger.warning("the session %s has ended: %s", self.id, error)
+            with suppress(ConnectionError):
+                for update in self._updates.end():
+                    await self._send(update)
         except ConnectionError:
             logger.debug("the editor has gone")
         finally:
@@ -470,13 +494,23 @@ class _EditorSession:
 async def serve(options: ClientOptions | MakeOptions | None = None) -> None:
     """Serve an editor over stdin and stdout until it disconnects. `options` are those of `EditorAgent`.
 
-    Nothing else may write to stdout; `claude-agent-py acp` redirects it.
+    What is printed meanwhile goes to stderr. `claude-agent-py acp` also redirects what child processes print.
     """
     agent = EditorAgent(options)
+    from_editor, to_editor = await acp.stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
+    connection = AgentSideConnection(agent, to_editor, from_editor, listening=False, use_unstable_protocol=True)
     try:
-        await acp.run_agent(agent, use_unstable_protocol=True)
+        with redirect_stdout(sys.stderr):
+            await connection.listen()
     finally:
-        await asyncio.shield(agent.close())
+        await asyncio.shield(_close(connection, agent))
+
+
+async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:
+    """Close both. `acp.run_agent` would wait forever for an editor that has ended without reading everything."""
+    async with asyncio.timeout(CLOSE_SECONDS):
+        await connection.close()
+    await agent.close()
 
 
 async def _translated(call: Awaitable[object]) -> None:
@@ -526,7 +560,16 @@ def _read_resource(resource: Any) -> JSONObject:
 
 def _name_file(uri: str) -> str:
     """Return a resource as the model knows it: the path of a file, or the URI."""
-    return uri.removeprefix("file://") if uri.startswith("file:///") else uri
+    return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
+
+
+def _read_cursor(cursor: str | None) -> int:
+    """Return the number of sessions on the pages before."""
+    if not cursor:
+        return 0
+    if not cursor.isdecimal() or len(cursor) > CURSOR_CHARS:
+        raise RequestError.invalid_params({"details": f"unknown cursor {cursor!r}"})
+    return int(cursor)
 
 
 def _read_server(server: Any) -> tuple[str, Any]:

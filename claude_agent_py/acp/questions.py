@@ -67,6 +67,10 @@ class Asker:
             if question.always:
                 names["always"] = f"Always: {question.always}"
             call = {**describe(subject.tool_name, subject.raw_input), "raw_input": subject.raw_input}
+            # Indented, so that the editor shows it as it is. The title may be cut.
+            call["content"] = call["content"] or [
+                tool_content(text_block("\n".join(f"    {line}" for line in "\n".join(question.lines).splitlines())))
+            ]
         options = [schema.PermissionOption(option_id=key, name=names[key], kind=_KINDS[key]) for key in names]
         tool_call_id = subject.tool_use_id or interaction.id
         chosen = await self._choose(schema.ToolCallUpdate(tool_call_id=tool_call_id, status="pending", **call), options)

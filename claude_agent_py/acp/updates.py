@@ -36,6 +36,7 @@ from claude_agent_py._journal.facts import (
 )
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.text import TextFold
+from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.catalog import SlashCommand
@@ -124,6 +125,14 @@ class Updates:
                     yield update_user_message_text(text)
             yield from self.feed(message)
 
+    def end(self) -> Iterator[Update]:
+        """Yield the ends of the tool calls that ended with the process."""
+        for fact in self._journal.open:
+            if isinstance(fact, CallStarted):
+                yield schema.ToolCallProgress(
+                    session_update="tool_call_update", tool_call_id=fact.call.id, status="failed"
+                )
+
     def _list_thoughts(self, event: object) -> Iterator[str]:
         """Yield the thinking of the main agent, each piece once."""
         if isinstance(event, StreamEventMessage) and event.parent_tool_use_id is None:
@@ -163,7 +172,7 @@ class Updates:
             tool_call_id=fact.call.id,
             status="failed" if fact.result.is_error else "completed",
             content=None if is_shown else [tool_content(block) for block in _list_content(fact.result)],
-            raw_output=fact.structured,
+            raw_output=fact.structured if len(str(fact.structured)) <= RESULT_CHARS else None,
         )
 
     # Background tasks
@@ -172,7 +181,7 @@ class Updates:
         if not fact.is_backgrounded:
             self._foreground[fact.task] = fact
             return
-        self._tasks[fact.task] = _cut(fact.description or fact.name or fact.task)
+        self._tasks[fact.task] = one_line(fact.description or fact.name or fact.task, TITLE_CHARS)
         yield schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=_task_id(fact.task),
@@ -194,7 +203,7 @@ class Updates:
             yield schema.ToolCallProgress(
                 session_update="tool_call_update",
                 tool_call_id=_task_id(fact.task),
-                title=_cut(f"{title}: {doing}"),
+                title=one_line(f"{title}: {doing}", TITLE_CHARS),
             )
 
     def _on_task_end(self, fact: TaskEnded) -> Iterator[Update]:
@@ -208,7 +217,7 @@ class Updates:
             tool_call_id=_task_id(fact.task),
             title=title,
             status="completed" if fact.status is TaskStatus.COMPLETED else "failed",
-            content=[tool_content(text_block(_cut(text, RESULT_CHARS)))] if text else None,
+            content=[tool_content(text_block(_cut(text)))] if text else None,
         )
 
     # The to-do list
@@ -238,9 +247,9 @@ def describe(name: str, given: JSONObject) -> dict[str, Any]:
     path = path if isinstance(path, str) else None
     line = given.get("offset")
     words = [value for value in given.values() if isinstance(value, str)]
-    title = given.get("description") or (path or " ".join(words))
+    title = given.get("command") or given.get("description") or (path or " ".join(words))
     return {
-        "title": _cut(" ".join(f"{_name_tool(name)} {title}".split())),
+        "title": one_line(f"{_name_tool(name)} {title}", TITLE_CHARS),
         "kind": KINDS.get(name, "other"),
         "locations": [schema.ToolCallLocation(path=path, line=line if isinstance(line, int) else None)] if path else [],
         "content": list(_diff(name, path, given)),
@@ -277,7 +286,7 @@ def _list_content(result: ToolResultBlock) -> Iterator[ContentBlock]:
     blocks = result.content if isinstance(result.content, list) else ()
     text = "\n".join(block.text for block in blocks if isinstance(block, TextBlock)) if blocks else result.text
     if text:
-        yield text_block(_cut(text, RESULT_CHARS))
+        yield text_block(_cut(text))
     for block in blocks:
         source = block.source if isinstance(block, ImageBlock) else None
         data, kind = getattr(source, "data", None), getattr(source, "media_type", None)
@@ -289,5 +298,5 @@ def _task_id(task: str) -> str:
     return f"task:{task}"
 
 
-def _cut(text: str, limit: int = TITLE_CHARS) -> str:
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= RESULT_CHARS else f"{text[: RESULT_CHARS - 1]}…"

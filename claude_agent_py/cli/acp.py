@@ -3,7 +3,9 @@
 import argparse
 import importlib
 import os
+import signal
 import sys
+from contextlib import redirect_stdout
 from typing import Any, Final
 
 import anyio
@@ -35,8 +37,10 @@ def execute(arguments: argparse.Namespace) -> int:
         from claude_agent_py.acp import serve
     except ImportError:
         raise OptionsError(MISSING) from None
-    sys.stdout = os.fdopen(protocol, "w", encoding="utf-8")
-    anyio.run(serve, options)
+    # End as after Ctrl-C: the programs of the sessions end first.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    with redirect_stdout(os.fdopen(protocol, "w", encoding="utf-8")):
+        anyio.run(serve, options)
     return 0
 
 

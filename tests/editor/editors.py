@@ -10,6 +10,7 @@ from typing import Any, cast
 import acp
 from acp import schema
 from installed_cli import CLI_VARIABLE, find_cli
+from leftovers import processes_with
 
 import claude_agent_py
 from claude_agent_py.testing import ScriptedModel
@@ -22,14 +23,18 @@ class Editor:
     """An editor with files and forms.
 
     Attributes:
+        process: The agent's process.
         updates: What the agent has sent, in order.
         asked: The requests for permission.
         choose: Chooses an option of a request by its kind; None cancels.
         files: The open files, with changes that are not saved.
         form: The answer to forms.
+        is_asked: Set when a permission is requested.
+        answers: Set unless requests for permission wait.
     """
 
     def __init__(self, choose: str | None = "allow_once", form: Mapping[str, Any] | None = None) -> None:
+        self.process: Any = None
         self.updates: list[Any] = []
         self.asked: list[tuple[Any, list[schema.PermissionOption]]] = []
         self.forms: list[Any] = []
@@ -37,6 +42,8 @@ class Editor:
         self.files: dict[str, str] = {}
         self.form = form
         self.commands: list[str] = []
+        self.is_asked, self.answers = asyncio.Event(), asyncio.Event()
+        self.answers.set()
         self._changed = asyncio.Event()
 
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
@@ -61,6 +68,8 @@ class Editor:
         self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
     ) -> schema.RequestPermissionResponse:
         self.asked.append((tool_call, options))
+        self.is_asked.set()
+        await self.answers.wait()
         for option in options:
             if option.kind == self.choose:
                 outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
@@ -123,6 +132,12 @@ async def open_editor(
         env=environment, cwd=model.sandbox.cwd, use_unstable_protocol=True,
         transport_kwargs={"stderr": None, "limit": 2**26, "shutdown_timeout": 20.0},
     )  # fmt: skip
-    async with asyncio.timeout(DEADLINE), process as (connection, _):
+    async with asyncio.timeout(DEADLINE), process as (connection, running):
+        editor.process = running
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities)
         yield connection
+
+
+def list_clis(model: ScriptedModel) -> list[int]:
+    """Return the processes of the CLI that use a model. None where there is no `/proc`."""
+    return processes_with(f"ANTHROPIC_BASE_URL={model.environment()['ANTHROPIC_BASE_URL']}", "--output-format")

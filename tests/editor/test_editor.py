@@ -1,12 +1,15 @@
 """An editor drives the program `claude-agent-py acp` over the Agent Client Protocol, with the real CLI."""
 
 import asyncio
+import signal
+from functools import partial
 from pathlib import Path
 
 import acp
 import pytest
 from acp import schema
-from editors import FULL, Editor, open_editor
+from editors import FULL, Editor, list_clis, open_editor
+from leftovers import kill
 from questions import asking
 
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
@@ -27,6 +30,7 @@ hooks = Hooks()
 @tool
 def weather(city: str) -> str:
     "Return the weather."
+    print("nor this")
     return f"rain in {city}"
 
 @hooks.pre_tool_use("Bash")
@@ -139,7 +143,9 @@ async def test_a_background_task_is_shown_until_it_ends(tmp_path: Path) -> None:
         await editor.wait_for(lambda u: "It is built." in editor.text)
 
 
-async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(tmp_path: Path) -> None:
+async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     editor = Editor()
     calls = [tool_use("mcp__tools__weather", {"city": "Bonn"}), tool_use("Bash", {"command": "touch made"})]
     async with ScriptedModel([Reply(calls), Reply("Wet.")]) as model:
@@ -148,6 +154,7 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(tmp_
             session = await connection.new_session(cwd=str(tmp_path))
             await connection.prompt(session_id=session.session_id, prompt=text("Weather?"))
             await editor.says("Wet.")
+    assert not caplog.records  # the package logs lines that are no JSON
     assert not (tmp_path / "made").exists()
     shown = {update.tool_call_id: update for update in editor.list_updates(schema.ToolCallProgress)}
     texts = [update.content[0].content.text for update in shown.values()]
@@ -208,6 +215,8 @@ async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path)
             (connection.new_session(cwd="/nowhere/at/all"), "cwd"),
             (connection.load_session(cwd=str(tmp_path), session_id="0" * 8), "0" * 8),
             (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
+            (connection.prompt(session_id=session.session_id, prompt=[]), "must have content"),
+            (connection.list_sessions(cursor="9" * 30), "cursor"),
             (connection.prompt(session_id=session.session_id, prompt=[acp.audio_block("", "audio/wav")]), "audio"),
             (connection.authenticate(method_id="none"), "log in"),
         ):
@@ -216,3 +225,77 @@ async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path)
             assert reason in str(refused.value.data)
         reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert reply.stop_reason == "end_turn"
+
+
+async def test_a_permission_shows_the_whole_call(tmp_path: Path) -> None:
+    editor = Editor("reject_once")
+    command = "echo " + "a" * 300 + "; touch made"
+    script = [Reply([tool_use("Bash", {"command": command, "description": "List files"})]), Reply("Done.")]
+    mentioned = acp.resource_link_block("notes", f"file://{tmp_path}/my%20notes.md")
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=[mentioned, *text("Go")])
+        assert f"[notes]({tmp_path}/my notes.md)" in str(model.requests[0].body["messages"])
+    ((call, _),) = editor.asked
+    assert call.title.startswith("Bash echo")
+    assert "touch made" in call.content[0].content.text
+
+
+async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path: Path) -> None:
+    editor = Editor()
+    editor.answers.clear()
+    script = [Reply("One."), Reply([tool_use("Bash", {"command": "touch made"})]), *[Reply("On.")] * 4]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        prompt = partial(connection.prompt, session_id=session.session_id)
+        await prompt(prompt=text("Remember 7"))
+        killed = asyncio.create_task(prompt(prompt=text("Work")))
+        await editor.is_asked.wait()
+        kill(*list_clis(model))
+        with pytest.raises(acp.RequestError):
+            await killed
+        await editor.wait_for(lambda u: isinstance(u, schema.ToolCallProgress) and u.status == "failed")
+        editor.answers.set()
+        replies = await asyncio.gather(prompt(prompt=text("First")), prompt(prompt=text("Second")))
+        assert [reply.stop_reason for reply in replies] == ["end_turn", "end_turn"]
+        assert "Remember 7" in str(model.requests[-1].body["messages"])
+        assert len(list_clis(model)) == 1
+        loaded = [connection.load_session(cwd=str(tmp_path), session_id=session.session_id) for _ in range(3)]
+        await asyncio.gather(*loaded)
+        assert len(list_clis(model)) == 1
+
+
+@pytest.mark.parametrize("end", ["end of input", "SIGTERM", "SIGINT"])
+async def test_the_program_ends_with_its_editor_and_leaves_no_cli(end: str, tmp_path: Path) -> None:
+    editor = Editor()
+    editor.answers.clear()
+    shell = {"command": "sleep 600", "run_in_background": True}
+    script = [Reply([tool_use("Bash", shell)]), Reply("Started."), Reply([tool_use("Bash", {"command": "touch made"})])]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Build"))
+        waiting = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Work")))
+        await editor.is_asked.wait()
+        if end == "end of input":
+            editor.process.stdin.close()
+        else:
+            editor.process.send_signal(getattr(signal, end))
+        assert await editor.process.wait() == 0
+        assert list_clis(model) == []
+        waiting.cancel()
+
+
+async def test_an_editor_that_ends_without_reading_ends_the_program(tmp_path: Path) -> None:
+    async with ScriptedModel([Reply("w" * 3_000_000, chunk_chars=20_000)]) as model:
+        editor = Editor()
+        async with open_editor(editor, model) as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            reading = editor.process._transport.get_pipe_transport(1)
+            prompt = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Go")))
+            await editor.wait_for(lambda u: isinstance(u, schema.AgentMessageChunk))
+            reading.pause_reading()
+            reading.close()
+            editor.process.stdin.close()
+            assert await editor.process.wait() == 0
+            assert list_clis(model) == []
+            prompt.cancel()
