@@ -601,9 +601,9 @@ def _read_usage(result: RunResult) -> schema.Usage | None:
     if usage is None:
         return None
     return schema.Usage(
-        total_tokens=usage.total_tokens,
-        input_tokens=usage.input_tokens or 0,
-        output_tokens=usage.output_tokens or 0,
-        cached_read_tokens=usage.cache_read_input_tokens or 0,
-        cached_write_tokens=usage.cache_creation_input_tokens or 0,
+        total_tokens=int(usage.total_tokens),
+        input_tokens=int(usage.input_tokens or 0),
+        output_tokens=int(usage.output_tokens or 0),
+        cached_read_tokens=int(usage.cache_read_input_tokens or 0),
+        cached_write_tokens=int(usage.cache_creation_input_tokens or 0),
     )

@@ -10,6 +10,7 @@ from typing import Any, Final
 from acp import schema
 from acp.helpers import text_block, tool_content
 from acp.interfaces import Client as Editor
+from pydantic import AnyUrl
 
 from claude_agent_py.acp.updates import describe
 from claude_agent_py.cli.questions import OpenQuestion
@@ -131,7 +132,7 @@ class Asker:
             page = schema.ElicitationUrlSessionMode(
                 session_id=self._session_id,
                 elicitation_id=request.elicitation_id or secrets.token_hex(8),
-                url=request.url,
+                url=AnyUrl(request.url),
             )
             reply = await self._editor.create_elicitation(message, page)
         elif request.mode == "form" and self._forms.form is not None:
