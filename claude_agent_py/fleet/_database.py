@@ -12,13 +12,26 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import anyio
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text, update
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
@@ -130,7 +143,7 @@ class Database:
             self._check_file()
         if not self._is_ready:
             self._make_tables()
-        engine = self.engine.execution_options(fleet_write=write)
+        engine = self.engine.execution_options(fleet_write=write, fleet_database=self)
         with engine.begin() as connection:
             if is_given_up is not None and is_given_up():
                 connection.invalidate()
@@ -219,29 +232,60 @@ class Database:
             with contextlib.suppress(OSError):  # SQLite reports it
                 os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
 
+    @cached_property
+    def client(self) -> Any:
+        """The client of the engine."""
+        # Importing DBOS takes half a second.
+        from claude_agent_py.fleet._workflows import open_client
+
+        return open_client(self.engine)
+
     def _make_tables(self) -> None:
-        reader = self.engine.execution_options(fleet_write=False)
-        if not self._create and not inspect(reader).has_table(tables.meta.name):
+        found = self._load_version()
+        if found is None and not self._create:
             raise FleetError(f"there is no fleet in the database {self.engine.url.database}")
-        with self.engine.execution_options(fleet_write=True).begin() as connection:
-            lock(connection)
-            tables.metadata.create_all(connection)
-            found = connection.execute(text("SELECT version FROM fleet_meta")).scalar()
-            if found is None:
-                connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
-            elif found < tables.VERSION:
-                for version, table, column in tables.ADDED:
-                    if version > found:
-                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column} TEXT"))
-                identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
-                connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
-            elif found > tables.VERSION:
-                raise FleetError(
-                    f"the fleet's tables must have version {tables.VERSION} or older, not {found}; "
-                    "upgrade claude-agent-py"
-                )
+        if found is None or found < tables.VERSION:
+            from claude_agent_py.fleet._workflows import make_tables
+
+            make_tables(self.url)
+            with self.engine.execution_options(fleet_write=True).begin() as connection:
+                self._update_tables(connection)
+        elif found > tables.VERSION:
+            raise FleetError(
+                f"the fleet's tables must have version {tables.VERSION} or older, not {found}; upgrade claude-agent-py"
+            )
+        with self.engine.execution_options(fleet_write=False).begin() as connection:
             self.identity = connection.execute(select(tables.meta.c.identity)).scalar_one()
         self._is_ready = True
+
+    def _load_version(self) -> int | None:
+        """Return the version of the tables; None if there are none."""
+        reader = self.engine.execution_options(fleet_write=False)
+        if not inspect(reader).has_table(tables.meta.name):
+            return None
+        with reader.begin() as connection:
+            return connection.execute(select(tables.meta.c.version)).scalar()
+
+    def _update_tables(self, connection: Connection) -> None:
+        """Create the tables, or update those of an older version."""
+        lock(connection)
+        tables.metadata.create_all(connection)
+        found = connection.execute(select(tables.meta.c.version)).scalar()
+        if found is None:
+            connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
+        elif found < tables.VERSION:
+            for version, table, column in tables.ADDED:
+                if version > found:
+                    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+            connection.execute(text("DROP INDEX IF EXISTS fleet_sessions_queued"))
+            for index in tables.sessions.indexes:
+                index.create(connection, checkfirst=True)
+            # A worker of an older version has lost its sessions, and finds no queued ones.
+            freed = {"state": "queued", "worker": None, "is_orphan": 1, "epoch": tables.sessions.c.epoch + 1}
+            connection.execute(update(tables.sessions).where(tables.sessions.c.state == "running").values(freed))
+            connection.execute(delete(tables.workers))
+            identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
+            connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
 
 
 def server_time(connection: Connection) -> float:
