@@ -11,12 +11,13 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, tuple_, update
-from sqlalchemy.dialects.postgresql import insert as insert_new
 
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._database import server_time
 from claude_agent_py.fleet._line import (
     ANYWHERE,
+    DELAYED,
+    IN_LINE,
     RELEASED,
     WAITS,
     add_events,
@@ -90,14 +91,20 @@ def register(
 
 
 def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
-    """Store agents by name and version. Processes that do not register them read their settings from the table."""
+    """Store agents by name and version. Processes that do not register them read their settings from the table.
+
+    Raises IntegrityError if another process has stored one just now.
+    """
+    stored = {(row["name"], row["version"]): row for row in connection.execute(select(agents)).mappings()}
     for agent in known:
+        row = stored.get((agent.name, agent.version))
         settings = {"timeout": agent.timeout, "after_failure": agent.after_failure}
-        new = insert_new(agents).values(name=agent.name, version=agent.version, registered_at=now, **settings)
-        is_changed = or_(*(agents.c[name].is_distinct_from(value) for name, value in settings.items()))
-        connection.execute(
-            new.on_conflict_do_update(index_elements=["name", "version"], set_=settings, where=is_changed)
-        )
+        if row is None:
+            new = {"name": agent.name, "version": agent.version, "registered_at": now, **settings}
+            connection.execute(insert(agents).values(new))
+        elif any(row[name] != value for name, value in settings.items()):
+            change = update(agents).where(agents.c.name == agent.name, agents.c.version == agent.version)
+            connection.execute(change.values(settings))
 
 
 def extend_lease(connection: Connection, worker: str, lease: float, memory_used: int) -> bool | None:
@@ -218,7 +225,7 @@ def _fail_run(connection: Connection, session: RowMapping, number: int, now: flo
 def find_work(connection: Connection, machine: str, known: Collection[tuple[str, str]]) -> list[Work]:
     """Return the queues of these agents that have sessions for a machine, those with urgent and old sessions first."""
     now = server_time(connection)
-    is_ready = and_(sessions.c.state == "queued", sessions.c.line != WAITS, sessions.c.not_before <= now)
+    is_ready = and_(sessions.c.state == "queued", sessions.c.line.in_((IN_LINE, DELAYED)), sessions.c.not_before <= now)
     is_mine = or_(sessions.c.place.in_((ANYWHERE, machine)), _may_leave(now))
     names = (sessions.c.agent, sessions.c.version, sessions.c.place)
     query = select(*names).where(is_ready, is_mine, tuple_(*names[:2]).in_(list(known))).group_by(*names)
@@ -230,7 +237,7 @@ def move_here(connection: Connection, work: Work) -> None:
     """Let all machines run the sessions in line that wait for one for long, or for one without a worker."""
     now = server_time(connection)
     alike = (sessions.c.agent == work.agent, sessions.c.version == work.version, sessions.c.place == work.place)
-    query = select(sessions).where(sessions.c.state == "queued", sessions.c.line != WAITS, *alike)
+    query = select(sessions).where(sessions.c.state == "queued", sessions.c.line.in_((IN_LINE, DELAYED)), *alike)
     query = query.where(sessions.c.not_before <= now, _may_leave(now)).order_by(sessions.c.id)
     for row in connection.execute(query.with_for_update(skip_locked=True)).mappings().all():
         move_anywhere(connection, row)

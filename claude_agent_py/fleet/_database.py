@@ -36,6 +36,7 @@ from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DBAPIError,
+    IntegrityError,
     InterfaceError,
     OperationalError,
     SQLAlchemyError,
@@ -153,7 +154,11 @@ class Database:
     def run_once(self, work: Callable[..., T], *args: object, write: bool = True) -> T:
         """Run a transaction like `run`, but raise FleetError if the database fails."""
         try:
-            return self.run(work, *args, write=write)
+            try:
+                return self.run(work, *args, write=write)
+            except OperationalError:
+                # The server has restarted: the connections of before are gone.
+                return self.run(work, *args, write=write)
         except SQLAlchemyError as error:
             raise build_away_error(error) from error
 
@@ -196,7 +201,8 @@ class Database:
                 # SQLite raises a plain DatabaseError if the file is damaged or not a database.
                 if is_wrong or type(error) is DatabaseError:
                     raise FleetError(f"the database of the fleet cannot be read: {_driver_error(error)}") from error
-                if not _is_transient(error):
+                # Another process has inserted the same row just now: now it is found.
+                if not _is_transient(error) and not (isinstance(error, IntegrityError) and tries == 0):
                     raise
                 if time.monotonic() > deadline:
                     raise build_away_error(error) from error
@@ -320,9 +326,7 @@ def build_away_error(error: SQLAlchemyError) -> FleetError:
 
 def _create_engine(url: str, create: bool, on_connection: Callable[[Any], object]) -> Engine:
     if not url.startswith("sqlite"):
-        engine = create_engine(
-            url, pool_pre_ping=True, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10}
-        )
+        engine = create_engine(url, pool_recycle=300, pool_timeout=10, connect_args={"connect_timeout": 10})
 
         @event.listens_for(engine, "connect")
         def prepare_postgres(connection: Any, record: object) -> None:

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, insert, select, update
-from sqlalchemy.dialects.postgresql import insert as insert_new
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._database import server_time
@@ -71,21 +70,17 @@ def start(connection: Connection, new: NewSession, prompt: object, timeout: floa
 
     Raises:
         OptionsError: No process has registered the agent, or the session belongs to another agent.
+        IntegrityError: Another process has created it just now.
     """
-    now = server_time(connection)
     agent = connection.scalar(select(sessions.c.agent).where(sessions.c.id == new.id))
     if agent is None:
+        now = server_time(connection)
         version = _find_version(connection, new.agent, new.version, now)
         times = {"queued_at": now, "created_at": now, "updated_at": now}
         row = {**new._asdict(), **times, "version": version, "state": "idle", "cli_session": str(uuid4())}
-        created = insert_new(sessions).values(row).on_conflict_do_nothing().returning(sessions)
-        session = connection.execute(created).mappings().one_or_none()
-        if session is not None:
-            _add_run(connection, session, now, prompt, timeout, None)
-            return
-        # Another process has created it just now.
-        agent = connection.scalar(select(sessions.c.agent).where(sessions.c.id == new.id))
-    if agent != new.agent:
+        created = connection.execute(insert(sessions).values(row).returning(sessions))
+        _add_run(connection, created.mappings().one(), now, prompt, timeout, None)
+    elif agent != new.agent:
         raise OptionsError(f"the session {new.id!r} belongs to the agent {agent!r}", option="id")
 
 

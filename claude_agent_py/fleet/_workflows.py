@@ -120,6 +120,8 @@ async def launch(worker: str, url: str, handlers: Handlers) -> None:
     }
     if not url.startswith("sqlite"):
         config["dbos_system_schema"] = DBOS_SCHEMA
+        # A ping before each transaction would be a transaction too. DBOS retries if a connection is broken.
+        config["db_engine_kwargs"] = {"pool_pre_ping": False}
     DBOS(config=config)
     # DBOS returns an existing instance instead of creating a second one.
     if DBOS.executor_id != worker:
