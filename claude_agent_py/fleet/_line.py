@@ -143,26 +143,27 @@ def admit_waiting(connection: Connection, condition: ColumnElement[bool]) -> Non
         sessions.c.state == "queued", sessions.c.line == WAITS
     )
     for row in connection.execute(waiting.where(condition).distinct().order_by(*CLASS)).mappings().all():
-        share = load_share(connection, row["tenant"])
-        for _ in range(share.limit or 1):
-            if not _has_turn(connection, {**row, "id": ""}, share):
-                break
-            _admit_next(connection, *(sessions.c[name] == row[name] for name in CLASS))
+        alike = [sessions.c[name] == row[name] for name in CLASS]
+        while _has_turn(connection, {**row, "id": ""}) and _admit_next(connection, *alike):
+            pass
 
 
-def _admit_next(connection: Connection, *conditions: ColumnElement[bool]) -> None:
+def _admit_next(connection: Connection, *conditions: ColumnElement[bool]) -> bool:
+    """Let the most urgent of the oldest waiting sessions enter the line, and return whether there is one."""
     waiting = select(sessions).where(sessions.c.state == "queued", sessions.c.line == WAITS, *conditions)
     query = waiting.order_by(sessions.c.priority.desc(), sessions.c.queued_at).limit(1).with_for_update()
     row = connection.execute(query).mappings().one_or_none()
-    if row is not None:
-        new = {**row, "step": row["step"] + 1}
-        change_session(connection, row["id"], line=IN_LINE, step=new["step"], reason=None)
-        _enqueue(connection, new, 0.0)
+    if row is None:
+        return False
+    new = {**row, "step": row["step"] + 1}
+    change_session(connection, row["id"], line=IN_LINE, step=new["step"], reason=None)
+    _enqueue(connection, new, 0.0)
+    return True
 
 
-def _has_turn(connection: Connection, row: Mapping[str, Any], share: Share | None = None) -> bool:
+def _has_turn(connection: Connection, row: Mapping[str, Any]) -> bool:
     """Return whether the line of a session has a free place."""
-    most = max(1, round((share or load_share(connection, row["tenant"])).weight))
+    most = max(1, round(load_share(connection, row["tenant"]).weight))
     alike = (sessions.c[name] == row[name] for name in CLASS)
     query = select(sessions.c.id).where(sessions.c.state == "queued", sessions.c.line == IN_LINE, *alike)
     query = query.where(sessions.c.id != row["id"]).limit(most)

@@ -6,12 +6,12 @@ from typing import Final, NamedTuple, TypeVar
 
 from anyio import to_thread
 from dbos import DBOSClient
-from sqlalchemy import Connection, delete, insert, or_, select
+from sqlalchemy import Connection, and_, delete, insert, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
-from claude_agent_py.fleet._line import workflow_id
+from claude_agent_py.fleet._line import WAITS, workflow_id
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
     DBOS_WORKFLOWS,
@@ -147,7 +147,8 @@ async def _run_in_thread(work: Callable[..., T], *arguments: object) -> T:
 
 def _load_needed_workflows(connection: Connection) -> tuple[float, frozenset[str]]:
     """Return the time, and the workflows of queued and running sessions. No other workflow is ever read again."""
-    query = select(sessions.c.cli_session, sessions.c.step).where(sessions.c.state.in_(("queued", "running")))
+    is_in_line = and_(sessions.c.state == "queued", sessions.c.line != WAITS)
+    query = select(sessions.c.cli_session, sessions.c.step).where(or_(sessions.c.state == "running", is_in_line))
     return server_time(connection), frozenset(workflow_id(name, step) for name, step in connection.execute(query))
 
 

@@ -139,10 +139,9 @@ async def launch(worker: str, url: str, handlers: Handlers) -> None:
 
 
 async def shut_down() -> None:
-    """Stop DBOS. Finishes even if it is cancelled."""
+    """Stop DBOS."""
     global _handlers
-    with anyio.CancelScope(shield=True):
-        await to_thread.run_sync(DBOS.destroy)
+    await to_thread.run_sync(DBOS.destroy)
     # Until then, a schedule may fire.
     _handlers = None
 
@@ -183,16 +182,14 @@ def dequeue(queue: Queue, place: str, room: int, taken: set[str]) -> None:
 def return_untaken(worker: str, taken: Collection[str]) -> None:
     """Put workflows back that the engine counts as taken by this worker, but that do not run. Blocks."""
     system = _get_dbos_instance()._sys_db
-    pending = DBOS.list_workflows(
-        executor_id=worker, status="PENDING", name=DBOS_WORKFLOWS[0], load_input=False, load_output=False
-    )
+    pending = DBOS.list_workflows(executor_id=worker, status="PENDING", load_input=False, load_output=False)
     for workflow in pending:
         if workflow.workflow_id not in taken:
             system.reenqueue_for_recovery(workflow.workflow_id, [worker], workflow.queue_name or "")
 
 
 def recover(dead: Sequence[str]) -> None:
-    """Put the workflows of dead workers back into their queues. Blocks."""
+    """Put the workflows of dead workers back into their queues. Blocks, for minutes if the database does not answer."""
     DBOS._recover_pending_workflows(list(dead))
 
 

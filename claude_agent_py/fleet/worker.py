@@ -83,6 +83,7 @@ class Worker:
         """The ids of the workflows that run in this process."""
         self._queues: dict[tuple[str, str], Queue] = {}
         """The engine's queues, by agent and version."""
+        self._taking = anyio.Lock()
         self._has_untaken = False
         """Whether the engine may count workflows as taken that do not run."""
         self._heartbeat = Heartbeat(fleet.lease)
@@ -115,7 +116,7 @@ class Worker:
                 self._folder = await run_file_work(open_folder, self._given_folder, self._database.identity)
             handlers = _workflows.Handlers(self._run_step, self._start_scheduled)
             await _workflows.launch(self.id, self._database.url, handlers)
-            stack.push_async_callback(_workflows.shut_down)
+            stack.push_async_callback(self._shut_down)
             for agent in self._known:
                 queue = await _workflows.register_queue(agent.name, agent.version, agent.limit)
                 self._queues[agent.name, agent.version] = queue
@@ -136,8 +137,10 @@ class Worker:
             for execution in list(self._executions.values()):
                 execution.stop("released")
             with anyio.move_on_after(LAST_SECONDS):
-                while self._taken:  # noqa: ASYNC110 - the engine ends its tasks
-                    await anyio.sleep(0.01)
+                # What the engine starts from now on is released at once.
+                async with self._taking:
+                    while self._taken:  # noqa: ASYNC110 - the engine ends its tasks
+                        await anyio.sleep(0.01)
         self._group.cancel_scope.cancel()
         await self._exit_stack.aclose()
 
@@ -145,7 +148,22 @@ class Worker:
         settings = (self._row, self._fleet.lease, self._known, self._fleet.tenant_limit)
         await self._database.write(_claims.register, *settings, **limits)
 
+    async def _shut_down(self) -> None:
+        """Stop the engine. Finishes even if it is cancelled."""
+        with anyio.CancelScope(shield=True):
+            self._has_untaken = True
+            try:
+                with anyio.move_on_after(LAST_SECONDS):
+                    await to_thread.run_sync(_workflows.return_untaken, self.id, (), abandon_on_cancel=True)
+                    self._has_untaken = False
+            except Exception as error:  # of DBOS
+                logger.warning("worker %s could not return its workflows: %s", self.id, error)
+            await _workflows.shut_down()
+
     async def _unregister(self) -> None:
+        # Otherwise others find this worker dead, and recover its workflows.
+        if self._has_untaken:
+            return
         with anyio.CancelScope(shield=True):
             try:
                 await self._database.write(_claims.unregister, self.id, patience=5.0)
@@ -227,8 +245,11 @@ class Worker:
 
     async def _remove_dead_workers(self) -> None:
         dead = await self._database.write(_claims.free_dead, self._fleet.max_crashes, **self._brief)
-        if dead:
-            logger.warning("workers are dead, and their sessions are queued again: %s", ", ".join(dead))
+        if not dead:
+            return
+        logger.warning("workers are dead, and their sessions are queued again: %s", ", ".join(dead))
+        # If that takes long, the next heartbeat repeats it.
+        with anyio.move_on_after(BRIEF_SECONDS):
             await to_thread.run_sync(_workflows.recover, dead, abandon_on_cancel=True)
             await self._database.write(_claims.delete_dead, dead, **self._brief)
 
@@ -252,7 +273,8 @@ class Worker:
             self._wakeup = Wakeup()
             try:
                 await self._apply_wanted()
-                await self._take_sessions()
+                async with self._taking:
+                    await self._take_sessions()
             except FleetError as error:
                 logger.warning("worker %s could not look for sessions: %s", self.id, error)
             except Exception:
