@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import anyio
 import psycopg
+import sqlalchemy.orm  # noqa: F401 - DBOS imports it, and `inspect` fails in other threads meanwhile
 from sqlalchemy import (
     Connection,
     Engine,
@@ -278,7 +279,7 @@ class Database:
             connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
         elif found < tables.VERSION:
             for _, table, column in tables.ADDED:
-                # Tables of version 4 were made in two ways.
+                # Not all tables of version 4 have its columns.
                 if column.split()[0] not in {each["name"] for each in inspect(connection).get_columns(table)}:
                     connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
             connection.execute(text("DROP INDEX IF EXISTS fleet_sessions_queued"))

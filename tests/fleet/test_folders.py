@@ -148,7 +148,7 @@ async def test_a_folder_that_others_can_change_is_refused(tmp_path: Path, cli: P
         assert (await workspace_of(fleet, "pr-19")).is_relative_to(tmp_path / "given")
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_a_database_of_an_older_version_is_brought_up_to_date(
     any_url: str, tmp_path: Path, cli: Path, version: int
 ) -> None:
