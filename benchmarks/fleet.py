@@ -24,7 +24,7 @@ from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from benchmarks.statements import Statements
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, FleetAgent, _fair_queue
+from claude_agent_py.fleet import Fleet, _claims
 from claude_agent_py.fleet._database import normal_url
 from claude_agent_py.fleet._tables import events, interactions, runs, sessions
 from claude_agent_py.sessions import MemoryStore
@@ -85,12 +85,10 @@ async def measure_idle(fleet: Fleet, url: str) -> list[float]:
 
 
 async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
-    known = [FleetAgent(name="one")]
-    claimant = _fair_queue.Claimant("nobody", "nowhere", None)
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.read(_fair_queue.has_work, claimant, known)
+        await fleet.database.read(_claims.find_work, "nowhere", list(fleet.agents))
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()

@@ -1,23 +1,42 @@
-"""Database operations of workers: leases, claims, events, outcomes, and adopting the sessions of dead workers.
+"""Database operations of workers: leases, beginning and settling sessions, events, and the sessions of dead workers.
 
 Every write to a session names the epoch of its claim. A worker that was wrongly declared dead has an older epoch: its
 write raises `LostError` and changes nothing.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, delete, insert, or_, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, tuple_, update
 
 from claude_agent_py.fleet import _rows, _totals
-from claude_agent_py.fleet._database import lock, server_time
-from claude_agent_py.fleet._fair_queue import Claimant, choose_sessions, delete_old_turns
-from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
+from claude_agent_py.fleet._database import server_time
+from claude_agent_py.fleet._line import (
+    ANYWHERE,
+    DELAYED,
+    IN_LINE,
+    RELEASED,
+    WAITS,
+    add_events,
+    admit_waiting,
+    change_session,
+    count_running,
+    leave_line,
+    leave_worker,
+    load_share,
+    move_anywhere,
+    queue_session,
+    set_state,
+)
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, meta, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.wire.base import JSONObject
 
+AFFINITY_SECONDS: Final = 5.0
+"""Seconds that a session waits for the machine with its workspace before another machine may run it."""
 OVERDUE: Final = "the prompt was not answered in time"
 RESULT_EVENTS: Final = 50
 """Among how many of a run's last messages its result is looked for."""
@@ -38,17 +57,27 @@ class Claim(NamedTuple):
     def id(self) -> str:
         return str(self.session["id"])
 
-    @property
-    def workflow_id(self) -> str:
-        return f"{self.session['cli_session']}:{self.session['step']}"
+
+class Work(NamedTuple):
+    """A queue of the engine that has sessions for a worker."""
+
+    agent: str
+    version: str
+    place: str
+    """The machine that they wait for, or `*`."""
 
 
 # Workers --------------------------------------------------------------------------------------------------------------
 
 
-def register(connection: Connection, row: Mapping[str, object], lease: float, known: Sequence[FleetAgent]) -> None:
+def register(
+    connection: Connection,
+    row: Mapping[str, object],
+    lease: float,
+    known: Sequence[FleetAgent],
+    tenant_limit: int | None,
+) -> None:
     """Insert a worker and its agents."""
-    lock(connection)
     now = server_time(connection)
     times = {"started_at": now, "expires_at": now + lease}
     # The rows exist if an earlier call committed but its connection broke.
@@ -57,10 +86,15 @@ def register(connection: Connection, row: Mapping[str, object], lease: float, kn
     for agent in known:
         connection.execute(insert(abilities).values(worker=row["id"], agent=agent.name, version=agent.version))
     register_agents(connection, now, known)
+    connection.execute(update(meta).values(tenant_limit=tenant_limit))
+    admit_waiting(connection, sessions.c.agent.in_([agent.name for agent in known]))
 
 
 def register_agents(connection: Connection, now: float, known: Sequence[FleetAgent]) -> None:
-    """Store agents by name and version. Processes that do not register them read their settings from the table."""
+    """Store agents by name and version. Processes that do not register them read their settings from the table.
+
+    Raises IntegrityError if another process has stored one just now.
+    """
     stored = {(row["name"], row["version"]): row for row in connection.execute(select(agents)).mappings()}
     for agent in known:
         row = stored.get((agent.name, agent.version))
@@ -111,44 +145,46 @@ def forget_machine(connection: Connection, session: str) -> None:
 # Dead workers ---------------------------------------------------------------------------------------------------------
 
 
-def reap(connection: Connection, max_crashes: int) -> list[str]:
-    """Free the sessions of dead workers, fail overdue runs, and return the ids of the dead workers."""
-    lock(connection)
+def free_dead(connection: Connection, max_crashes: int) -> list[str]:
+    """Queue the sessions of dead workers, fail overdue runs, and return the ids of the dead workers."""
     now = server_time(connection)
     dead = list(connection.execute(select(workers.c.id).where(workers.c.expires_at < now)).scalars())
-    lost = select(sessions.c.id).where(
+    is_lost = (
         sessions.c.state == "running",
         or_(sessions.c.worker.in_(dead), sessions.c.worker.not_in(select(workers.c.id))),
     )
-    crashed = [
-        _free_session(connection, session, now, max_crashes) for session in list(connection.execute(lost).scalars())
-    ]
-    if dead:
-        _delete_workers(connection, dead)
+    lost = select(sessions).where(*is_lost).order_by(sessions.c.id).with_for_update(skip_locked=True)
+    rows = connection.execute(lost).mappings().all()
+    crashed = [row["tenant"] for row in rows if _free_session(connection, row, now, max_crashes)]
     _fail_overdue(connection, now)
-    delete_old_turns(connection)
-    _totals.add_crashes(connection, [tenant for tenant in crashed if tenant is not None])
+    _totals.add_crashes(connection, crashed)
     return dead
 
 
-def _free_session(connection: Connection, session: str, now: float, max_crashes: int) -> str | None:
-    """Free a session of a dead worker. Return its tenant if a run had a crash."""
-    row = _rows.lock_session(connection, session)
+def delete_dead(connection: Connection, dead: Sequence[str]) -> None:
+    """Delete dead workers once their workflows are back in the queues."""
+    expired = select(workers.c.id).where(workers.c.id.in_(dead), workers.c.expires_at < server_time(connection))
+    _delete_workers(connection, connection.execute(expired).scalars().all())
+
+
+def _free_session(connection: Connection, row: RowMapping, now: float, max_crashes: int) -> bool:
+    """Free a session of a dead worker. Return whether a run had a crash."""
+    session = row["id"]
     run = _rows.find_current_run(connection, session)
     if row["wanted"] == "cancel":
-        _rows.cancel_session(connection, session, now, row["reason"] or "cancelled")
-        return None
-    if run is None:
-        _rows.queue_next_run(connection, session, 0, now)
-        return None
-    _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
-    if run["crashes"] >= max_crashes:
-        reason = f"{run['crashes'] + 1} workers died while running it"
-        _fail_run(connection, row, run["number"], now, {"error": "WorkerDied", "reason": reason})
+        _rows.cancel_session(connection, row, now, row["reason"] or "cancelled")
+    elif run is None:
+        _rows.queue_next_run(connection, row, 0, now)
     else:
-        _rows.withdraw_questions(connection, session, now)
-        _rows.set_state(connection, session, run["number"], now, "queued", worker=None, is_orphan=1, not_before=0.0)
-    return str(row["tenant"])
+        _rows.change_run(connection, session, run["number"], crashes=run["crashes"] + 1)
+        if run["crashes"] + 1 >= max_crashes:
+            reason = f"{run['crashes'] + 1} workers died while running it"
+            _fail_run(connection, row, run["number"], now, {"error": "WorkerDied", "reason": reason})
+        else:
+            _rows.withdraw_questions(connection, session, now)
+            queue_session(connection, row, run["number"], now, is_orphan=1)
+    leave_worker(connection, row["tenant"])
+    return run is not None and row["wanted"] != "cancel"
 
 
 def _fail_overdue(connection: Connection, now: float) -> None:
@@ -156,7 +192,7 @@ def _fail_overdue(connection: Connection, now: float) -> None:
     nobody_watches = or_(sessions.c.state.in_(("queued", "waiting")), runs.c.state == "queued")
     late = select(runs.c.session, runs.c.number).join(sessions, sessions.c.id == runs.c.session)
     late = late.where(runs.c.state.in_(_rows.OPEN), runs.c.deadline < now, nobody_watches)
-    for session, number in connection.execute(late.order_by(runs.c.number)).all():
+    for session, number in connection.execute(late.order_by(runs.c.session, runs.c.number)).all():
         row = _rows.lock_session(connection, session)
         # It was cancelled in between, or failed with an earlier prompt.
         if _rows.is_open(connection, session, number):
@@ -181,35 +217,79 @@ def _fail_run(connection: Connection, session: RowMapping, number: int, now: flo
         return
     _rows.withdraw_questions(connection, name, now)
     if _rows.find_current_run(connection, name) is not None:
-        _rows.queue_next_run(connection, name, number, now)
+        queue_session(connection, session, number, now)
     else:
-        _rows.set_state(connection, name, number, now, "failed", reason=reason, **_rows.RELEASED)
+        _rows.end_session(connection, session, number, now, "failed", reason)
 
 
-# Claiming -------------------------------------------------------------------------------------------------------------
+# Taking sessions ------------------------------------------------------------------------------------------------------
 
 
-def claim_sessions(connection: Connection, claimant: Claimant, known: Sequence[FleetAgent], count: int) -> list[Claim]:
-    """Claim up to `count` queued sessions. One worker at a time claims, so that limits and shares are exact."""
-    lock(connection)
+def find_work(connection: Connection, machine: str, known: Collection[tuple[str, str]]) -> list[Work]:
+    """Return the queues of these agents that have sessions for a machine, those with urgent and old sessions first."""
     now = server_time(connection)
-    chosen = choose_sessions(connection, claimant, known, count, now)
-    return [_claim_session(connection, session, claimant, now) for session in chosen]
+    is_ready = and_(sessions.c.state == "queued", sessions.c.line.in_((IN_LINE, DELAYED)), sessions.c.not_before <= now)
+    is_mine = or_(sessions.c.place.in_((ANYWHERE, machine)), _may_leave(now))
+    names = (sessions.c.agent, sessions.c.version, sessions.c.place)
+    query = select(*names).where(is_ready, is_mine, tuple_(*names[:2]).in_(list(known))).group_by(*names)
+    query = query.order_by(func.max(sessions.c.priority).desc(), func.min(sessions.c.queued_at))
+    return [Work(agent, version, place) for agent, version, place in connection.execute(query)]
 
 
-def _claim_session(connection: Connection, row: RowMapping, claimant: Claimant, now: float) -> Claim:
-    run = _rows.find_current_run(connection, row["id"])
-    assert run is not None  # noqa: S101 - a queued session has a run
-    epoch = row["epoch"] + 1
-    changes = {"worker": claimant.worker, "machine": claimant.machine, "epoch": epoch, "is_orphan": 0, "reason": None}
-    _rows.set_state(connection, row["id"], run["number"], now, "running", **changes)
+def move_here(connection: Connection, work: Work) -> None:
+    """Let all machines run the sessions in line that wait for one for long, or for one without a worker."""
+    now = server_time(connection)
+    alike = (sessions.c.agent == work.agent, sessions.c.version == work.version, sessions.c.place == work.place)
+    query = select(sessions).where(sessions.c.state == "queued", sessions.c.line.in_((IN_LINE, DELAYED)), *alike)
+    query = query.where(sessions.c.not_before <= now, _may_leave(now)).order_by(sessions.c.id)
+    for row in connection.execute(query.with_for_update(skip_locked=True)).mappings().all():
+        move_anywhere(connection, row)
+
+
+def _may_leave(now: float) -> ColumnElement[bool]:
+    has_waited = sessions.c.queued_at < now - AFFINITY_SECONDS
+    return or_(has_waited, sessions.c.place.not_in(select(workers.c.machine)))
+
+
+def begin(
+    connection: Connection,
+    session: str,
+    step: int,
+    worker: str,
+    machine: str,
+    known: Mapping[tuple[str, str], FleetAgent],
+) -> Claim | None:
+    """Begin a queued session, and return it with its prompt; None if the workflow has nothing to do any more."""
+    row = (
+        connection.execute(select(sessions).where(sessions.c.id == session).with_for_update()).mappings().one_or_none()
+    )
+    # The session may have been deleted, and its id used again.
+    if row is None or row["step"] != step:
+        return None
+    run = _rows.find_current_run(connection, session)
+    if run is not None and (row["state"], row["worker"]) == ("running", worker):
+        # An earlier attempt committed, but its connection broke.
+        return Claim(dict(row), dict(run), row["epoch"])
+    if run is None or row["state"] != "queued":
+        return None
+    share = load_share(connection, row["tenant"])
+    room = inf if share.limit is None else share.limit - count_running(connection, row["tenant"])
+    leave_line(connection, row, is_full=room <= 1)
+    if room < 1:
+        reason = f"the tenant {row['tenant']!r} has reached its limit of {share.limit} running sessions"
+        change_session(connection, session, line=WAITS, reason=reason)
+        return None
+    now = server_time(connection)
+    workspace = known[row["agent"], row["version"]].workspace
+    home = None if workspace is None or workspace.is_shared else machine
+    changes = {"worker": worker, "machine": home, "epoch": row["epoch"] + 1, "line": WAITS, "reason": None}
+    started = [("run", now, {"run": run["number"], "state": "running", "worker": worker})]
+    first = [] if run["claims"] else started
+    set_state(connection, session, run["number"], now, "running", first=first, **changes)
     started_at = now if run["started_at"] is None else run["started_at"]
     claims = run["claims"] + 1
-    _rows.change_run(connection, row["id"], run["number"], state="running", claims=claims, started_at=started_at)
-    if not run["claims"]:
-        data = {"run": run["number"], "state": "running", "worker": claimant.worker}
-        _rows.add_events(connection, row["id"], run["number"], [("run", now, data)])
-    return Claim({**row, "worker": claimant.worker}, dict(run), epoch)
+    _rows.change_run(connection, session, run["number"], state="running", claims=claims, started_at=started_at)
+    return Claim({**row, **changes}, dict(run), row["epoch"] + 1)
 
 
 # Running sessions -----------------------------------------------------------------------------------------------------
@@ -226,7 +306,7 @@ def check_claim(connection: Connection, claim: Claim) -> RowMapping:
 def note_workspace(connection: Connection, claim: Claim, path: str) -> None:
     """Store the path of the workspace. Raises LostError."""
     check_claim(connection, claim)
-    _rows.change_session(connection, claim.id, workspace=path)
+    change_session(connection, claim.id, workspace=path)
 
 
 def write_events(
@@ -237,7 +317,7 @@ def write_events(
     # An earlier attempt committed the batch, but its connection broke.
     if row["last_batch"] == batch:
         return
-    _rows.add_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
+    add_events(connection, claim.id, claim.run["number"], new, last_batch=batch)
 
 
 def open_question(connection: Connection, claim: Claim, row: Mapping[str, Any]) -> str | None:
@@ -258,7 +338,7 @@ def open_question(connection: Connection, claim: Claim, row: Mapping[str, Any]) 
     new = {**row, "session": claim.id, "run": run, "state": "pending", "created_at": now}
     connection.execute(insert(interactions).values(new))
     data = {"id": row["id"], "state": "pending", "kind": row["kind"], "request": json.loads(row["request"])}
-    _rows.add_events(connection, claim.id, run, [("interaction", now, data)])
+    add_events(connection, claim.id, run, [("interaction", now, data)])
     return None
 
 
@@ -299,35 +379,22 @@ def renew_uuid(connection: Connection, claim: Claim) -> str:
     return uuid
 
 
-def requeue(connection: Connection, claimed: Mapping[str, int], worker: str) -> None:
-    """Queue sessions again that a worker claimed but does not run."""
-    now = server_time(connection)
-    for session, epoch in claimed.items():
-        row = _rows.lock_session(connection, session)
-        if (row["worker"], row["epoch"], row["state"]) != (worker, epoch, "running"):
-            continue
-        if row["wanted"] == "cancel":
-            _rows.cancel_session(connection, session, now, row["reason"] or "cancelled")
-        else:
-            _rows.set_state(connection, session, 0, now, "queued", worker=None, step=row["step"] + 1)
-
-
 # Outcomes -------------------------------------------------------------------------------------------------------------
 
 
 def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> None:
-    """Store the outcome of a claim. Raises LostError."""
+    """Store the outcome of a claim, and queue the session if it goes on. Raises LostError."""
     row = check_claim(connection, claim)
     now = server_time(connection)
     kind = outcome["kind"]
     number = claim.run["number"]
     result = outcome.get("result") or {}
     if row["wanted"] == "cancel" or kind == "cancelled":
-        _rows.cancel_session(connection, claim.id, now, row["reason"] or "cancelled")
+        _rows.cancel_session(connection, row, now, row["reason"] or "cancelled")
     elif kind in ("done", "interrupted"):
         state = "done" if kind == "done" else "cancelled"
         _rows.end_run(connection, claim.id, number, now, state, result)
-        _rows.queue_next_run(connection, claim.id, number, now)
+        _rows.queue_next_run(connection, row, number, now)
     elif kind == "failed":
         _fail_run(connection, row, number, now, result)
     elif kind == "later":
@@ -336,14 +403,14 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
         if outcome["has_turn_ended"]:
             changes["uuid"] = str(uuid4())
         _rows.change_run(connection, claim.id, number, **changes)
-        later = {"queued_at": now, "not_before": now + outcome["pause"], "reason": outcome["reason"]}
-        _rows.set_state(connection, claim.id, number, now, "queued", **later, **_rows.RELEASED)
+        queue_session(connection, row, number, now, delay=outcome["pause"], reason=outcome["reason"])
+    elif kind == "waiting" and _rows.count_pending_questions(connection, claim.id) > 0:
+        set_state(connection, claim.id, number, now, "waiting", **RELEASED)
     else:
-        # The session waits for a person, or its worker ends. An answer may have arrived meanwhile: then queue it.
-        is_waiting = kind == "waiting" and _rows.count_pending_questions(connection, claim.id) > 0
-        state = "waiting" if is_waiting else "queued"
-        _rows.set_state(connection, claim.id, number, now, state, queued_at=now, **_rows.RELEASED)
+        # Its worker ends, or an answer arrived before the session could wait for it.
+        queue_session(connection, row, number, now)
     # The worker did not hear of it before its process ended.
     if row["wanted"] == "interrupt" and kind in ("later", "waiting", "released"):
         _rows.interrupt(connection, claim.id)
+    leave_worker(connection, row["tenant"])
     _totals.add_outcome(connection, row["tenant"], outcome)

@@ -10,19 +10,34 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import AsyncIterator, Callable
-from functools import partial
+from collections.abc import Callable, Iterator
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import anyio
 import psycopg
-from sqlalchemy import Connection, Engine, create_engine, event, func, insert, inspect, make_url, select, text, update
+import sqlalchemy.orm  # noqa: F401 - DBOS imports it, and `inspect` fails in other threads meanwhile
+from sqlalchemy import (
+    Connection,
+    Engine,
+    create_engine,
+    delete,
+    event,
+    func,
+    insert,
+    inspect,
+    make_url,
+    select,
+    text,
+    update,
+)
 from sqlalchemy.exc import (
     ArgumentError,
     DatabaseError,
     DBAPIError,
+    IntegrityError,
     InterfaceError,
     OperationalError,
     SQLAlchemyError,
@@ -127,7 +142,7 @@ class Database:
             self._check_file()
         if not self._is_ready:
             self._make_tables()
-        engine = self.engine.execution_options(fleet_write=write)
+        engine = self.engine.execution_options(fleet_write=write, fleet_database=self)
         with engine.begin() as connection:
             if is_given_up is not None and is_given_up():
                 connection.invalidate()
@@ -137,7 +152,11 @@ class Database:
     def run_once(self, work: Callable[..., T], *args: object, write: bool = True) -> T:
         """Run a transaction like `run`, but raise FleetError if the database fails."""
         try:
-            return self.run(work, *args, write=write)
+            try:
+                return self.run(work, *args, write=write)
+            except OperationalError:
+                # The server has restarted: the connections of before are gone.
+                return self.run(work, *args, write=write)
         except SQLAlchemyError as error:
             raise build_away_error(error) from error
 
@@ -180,7 +199,8 @@ class Database:
                 # SQLite raises a plain DatabaseError if the file is damaged or not a database.
                 if is_wrong or type(error) is DatabaseError:
                     raise FleetError(f"the database of the fleet cannot be read: {_driver_error(error)}") from error
-                if not _is_transient(error):
+                # Another process has inserted the same row just now: now it is found.
+                if not _is_transient(error) and not (isinstance(error, IntegrityError) and tries == 0):
                     raise
                 if time.monotonic() > deadline:
                     raise build_away_error(error) from error
@@ -216,29 +236,61 @@ class Database:
             with contextlib.suppress(OSError):  # SQLite reports it
                 os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
 
+    @cached_property
+    def client(self) -> Any:
+        """The client of the engine."""
+        # Importing DBOS takes half a second.
+        from claude_agent_py.fleet._workflows import open_client
+
+        return open_client(self.engine)
+
     def _make_tables(self) -> None:
-        reader = self.engine.execution_options(fleet_write=False)
-        if not self._create and not inspect(reader).has_table(tables.meta.name):
+        found = self._load_version()
+        if found is None and not self._create:
             raise FleetError(f"there is no fleet in the database {self.engine.url.database}")
-        with self.engine.execution_options(fleet_write=True).begin() as connection:
-            lock(connection)
-            tables.metadata.create_all(connection)
-            found = connection.execute(text("SELECT version FROM fleet_meta")).scalar()
-            if found is None:
-                connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
-            elif found < tables.VERSION:
-                for version, table, column in tables.ADDED:
-                    if version > found:
-                        connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
-                identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
-                connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
-            elif found > tables.VERSION:
-                raise FleetError(
-                    f"the fleet's tables must have version {tables.VERSION} or older, not {found}; "
-                    "upgrade claude-agent-py"
-                )
+        if found is None or found < tables.VERSION:
+            from claude_agent_py.fleet._workflows import make_tables
+
+            make_tables(self)
+            with self.engine.execution_options(fleet_write=True).begin() as connection:
+                self._update_tables(connection)
+        elif found > tables.VERSION:
+            raise FleetError(
+                f"the fleet's tables must have version {tables.VERSION} or older, not {found}; upgrade claude-agent-py"
+            )
+        with self.engine.execution_options(fleet_write=False).begin() as connection:
             self.identity = connection.execute(select(tables.meta.c.identity)).scalar_one()
         self._is_ready = True
+
+    def _load_version(self) -> int | None:
+        """Return the version of the tables; None if there are none."""
+        reader = self.engine.execution_options(fleet_write=False)
+        if not inspect(reader).has_table(tables.meta.name):
+            return None
+        with reader.begin() as connection:
+            return connection.execute(select(tables.meta.c.version)).scalar()
+
+    def _update_tables(self, connection: Connection) -> None:
+        """Create the tables, or update those of an older version."""
+        lock(connection)
+        tables.metadata.create_all(connection)
+        found = connection.execute(select(tables.meta.c.version)).scalar()
+        if found is None:
+            connection.execute(insert(tables.meta).values(version=tables.VERSION, identity=uuid4().hex))
+        elif found < tables.VERSION:
+            for _, table, column in tables.ADDED:
+                # Not all tables of version 4 have its columns.
+                if column.split()[0] not in {each["name"] for each in inspect(connection).get_columns(table)}:
+                    connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
+            connection.execute(text("DROP INDEX IF EXISTS fleet_sessions_queued"))
+            for index in tables.sessions.indexes:
+                index.create(connection, checkfirst=True)
+            # A worker of an older version has lost its sessions, and finds no queued ones.
+            freed = {"state": "queued", "worker": None, "is_orphan": 1, "epoch": tables.sessions.c.epoch + 1}
+            connection.execute(update(tables.sessions).where(tables.sessions.c.state == "running").values(freed))
+            connection.execute(delete(tables.workers))
+            identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
+            connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
 
 
 def server_time(connection: Connection) -> float:
@@ -255,21 +307,18 @@ def lock(connection: Connection) -> None:
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
 
-@contextlib.asynccontextmanager
-async def launching(database: Database) -> AsyncIterator[None]:
-    """Start DBOS in this context: one process at a time creates its tables.
+@contextlib.contextmanager
+def launching(database: Database) -> Iterator[None]:
+    """Create the tables of DBOS in PostgreSQL in this context: one process at a time does. Blocks.
 
     The lock of DBOS is one of the session, which excludes nobody behind a pooler in transaction mode.
     """
-    if database.is_sqlite:
-        yield
-        return
     with database.engine.connect() as connection:
         try:
             # To wait in the statement would be a deadlock: DBOS creates indexes, which waits for other statements.
             while not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({LAUNCH_LOCK})")):
                 connection.rollback()
-                await anyio.sleep(PAUSES[0])
+                time.sleep(PAUSES[0])
             yield
         finally:
             # The server may have closed it, if DBOS took long.
@@ -303,7 +352,7 @@ def _connect(url: str, on_connection: Callable[[Any], object]) -> "psycopg.Conne
 
 def _create_engine(url: str, create: bool, connect: Callable[[], Any]) -> Engine:
     if not url.startswith("sqlite"):
-        engine = create_engine(url, creator=connect, pool_pre_ping=True, pool_recycle=300, pool_timeout=10)
+        engine = create_engine(url, creator=connect, pool_recycle=300, pool_timeout=10)
 
         @event.listens_for(engine, "connect")
         def prepare_postgres(connection: Any, record: object) -> None:

@@ -196,10 +196,8 @@ class Execution:
         """Whether the outcome is in the database."""
         self.was_cancelled: bool = False
         """Whether the session was cancelled."""
-        self.begun: anyio.Event = anyio.Event()
-        """Set when the workflow starts in this process."""
         self.finished: anyio.Event = anyio.Event()
-        """Set when the workflow has ended in this process."""
+        """Set when it has ended in this process."""
 
     # Control ---------------------------------------------------------------------------------------------------------
 
@@ -222,9 +220,6 @@ class Execution:
             if self._client is not None and why != "cancelled":
                 _kill(self._client)
         self._scope.cancel()
-        if not self.begun.is_set():
-            # The workflow will not start in this process, so it will not set the event.
-            self.finished.set()
 
     async def interrupt(self) -> None:
         """Interrupt the run."""

@@ -4,18 +4,18 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, case, func, select
+from sqlalchemy import Connection, case, func, select, true
 
 from claude_agent_py.fleet._database import server_time
 from claude_agent_py.fleet._rows import find_abilities
-from claude_agent_py.fleet._tables import sessions, tenants, totals, workers
+from claude_agent_py.fleet._tables import meta, sessions, tenants, totals, workers
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 
 RATE_LIMIT = "RateLimitedError"
 """How the reason of a session begins that waits for the reset of a rate limit."""
 
 
-def load_metrics(connection: Connection, agent_limits: Mapping[str, int], tenant_limit: int | None) -> FleetMetrics:
+def load_metrics(connection: Connection, agent_limits: Mapping[str, int]) -> FleetMetrics:
     """Return the metrics of the fleet."""
     now = server_time(connection)
     counted = select(sessions.c.state, sessions.c.agent, sessions.c.tenant, func.count())
@@ -27,10 +27,12 @@ def load_metrics(connection: Connection, agent_limits: Mapping[str, int], tenant
         if state == "running":
             running["agent", agent] += number
             running["tenant", tenant] += number
-    limits = {row.name: row.session_limit for row in connection.execute(select(tenants))}
+    given = select(meta.c.tenant_limit, tenants.c.name, tenants.c.session_limit)
+    found = connection.execute(given.select_from(meta.outerjoin(tenants, true()))).all()
+    limits = {row.name: row.session_limit for row in found}
 
     def is_full(agent: str, tenant: str) -> bool:
-        limit = limits.get(tenant) or tenant_limit
+        limit = limits.get(tenant) or found[0].tenant_limit
         if limit is not None and running["tenant", tenant] >= limit:
             return True
         return agent in agent_limits and running["agent", agent] >= agent_limits[agent]

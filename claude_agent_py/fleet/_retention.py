@@ -1,25 +1,23 @@
 """Delete old sessions with all their rows, old workflows of DBOS, and schedules."""
 
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple, TypeVar
 
 from anyio import to_thread
-from dbos import DBOSClient, DBOSPortableJSONSerializer
-from sqlalchemy import Connection, delete, insert, inspect, or_, select
+from dbos import DBOSClient
+from sqlalchemy import Connection, and_, delete, insert, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet import _rows
 from claude_agent_py.fleet._audit import Command
 from claude_agent_py.fleet._database import Database, build_away_error, server_time
+from claude_agent_py.fleet._line import WAITS, workflow_id
 from claude_agent_py.fleet._store import store_key
 from claude_agent_py.fleet._tables import (
-    DBOS_SCHEMA,
     DBOS_WORKFLOWS,
     archives,
     audit,
@@ -175,10 +173,8 @@ def prune_workflows(database: Database, seconds: float) -> None:
     """Delete old workflows of DBOS that no session needs. Blocks."""
     now, needed = database.run(_load_needed_workflows, write=False)
     before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
-    with _open_dbos(database) as client:
-        if client is not None:
-            for batch in _iter_old_workflows(client, before, needed):
-                client.delete_workflows(batch)
+    for batch in _iter_old_workflows(database.client, before, needed):
+        database.client.delete_workflows(batch)
 
 
 async def unschedule(database: Database, name: str) -> bool:
@@ -189,11 +185,10 @@ async def unschedule(database: Database, name: str) -> bool:
 
 
 def _unschedule(database: Database, name: str) -> bool:
-    with _open_dbos(database) as client:
-        if client is None or client.get_schedule(name) is None:
-            return False
-        client.delete_schedule(name)
-        return True
+    if database.client.get_schedule(name) is None:
+        return False
+    database.client.delete_schedule(name)
+    return True
 
 
 async def _run_in_thread(work: Callable[..., T], *arguments: object) -> T:
@@ -204,32 +199,11 @@ async def _run_in_thread(work: Callable[..., T], *arguments: object) -> T:
         raise build_away_error(error) from error
 
 
-@contextmanager
-def _open_dbos(database: Database) -> Iterator[DBOSClient | None]:
-    """Open the tables of DBOS. Yields None before the first worker creates them."""
-    schema = None if database.is_sqlite else DBOS_SCHEMA
-    if not inspect(database.engine).has_table("workflow_status", schema=schema):
-        yield None
-        return
-    client = DBOSClient(
-        system_database_engine=database.engine,
-        dbos_system_schema=schema,
-        serializer=DBOSPortableJSONSerializer(),
-        lazy=True,
-        retry_connection_errors=False,
-    )
-    try:
-        yield client
-    finally:
-        client.destroy()
-
-
 def _load_needed_workflows(connection: Connection) -> tuple[float, frozenset[str]]:
-    """Return the time, and the workflows of running or orphaned sessions. No other workflow is ever read again."""
-    query = select(sessions.c.cli_session, sessions.c.step).where(
-        or_(sessions.c.state == "running", sessions.c.is_orphan == 1)
-    )
-    return server_time(connection), frozenset(f"{name}:{step}" for name, step in connection.execute(query))
+    """Return the time, and the workflows of queued and running sessions. No other workflow is ever read again."""
+    is_in_line = and_(sessions.c.state == "queued", sessions.c.line != WAITS)
+    query = select(sessions.c.cli_session, sessions.c.step).where(or_(sessions.c.state == "running", is_in_line))
+    return server_time(connection), frozenset(workflow_id(name, step) for name, step in connection.execute(query))
 
 
 def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[str]) -> Iterator[list[str]]:
@@ -243,13 +217,9 @@ def _iter_old_workflows(client: DBOSClient, before: datetime, needed: frozenset[
             load_input=False,
             load_output=False,
         )
-        old = [workflow.workflow_id for workflow in found if not _is_needed(workflow.workflow_id, needed)]
+        old = [workflow.workflow_id for workflow in found if workflow.workflow_id not in needed]
         kept += len(found) - len(old)
         if old:
             yield old
         if len(found) < BATCH:
             return
-
-
-def _is_needed(workflow: str, needed: frozenset[str]) -> bool:
-    return workflow in needed or re.sub(r":\d+$", "", workflow) in needed

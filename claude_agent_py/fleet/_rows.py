@@ -1,23 +1,23 @@
 """Database operations of processes other than workers: start, send, answer, cancel, query. Each is one transaction."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
-from sqlalchemy import Connection, RowMapping, Select, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, insert, select, update
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._database import lock, server_time
-from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, workers
-from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetWorkerInfo
+from claude_agent_py.fleet._database import server_time
+from claude_agent_py.fleet._line import RELEASED, add_events, change_session, leave_line, queue_session, set_state
+from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, tenants, workers
+from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that has not ended."""
 EARLIER_FAILED: Final = "EarlierPromptFailed"
 """The error of a prompt that failed because one before it did."""
-RELEASED: Mapping[str, Any] = {"worker": None, "wanted": None, "is_orphan": 0, "step": sessions.c.step + 1}
-"""The changes to a session's row when its worker releases it."""
 
 
 class NewSession(NamedTuple):
@@ -30,37 +30,7 @@ class NewSession(NamedTuple):
     priority: int
 
 
-# Events ---------------------------------------------------------------------------------------------------------------
-
-
-def add_events(
-    connection: Connection,
-    session: str,
-    run: int,
-    new: Sequence[tuple[str, float, Mapping[str, object]]],
-    **changes: object,
-) -> None:
-    """Append events, each with its kind and time, and change the session's row in the same statement."""
-    change = update(sessions).where(sessions.c.id == session).values(events=sessions.c.events + len(new), **changes)
-    last = connection.execute(change.returning(sessions.c.events)).scalar_one()
-    first = last - len(new) + 1
-    rows = [
-        {"session": session, "number": first + i, "run": run, "kind": kind, "at": at, "data": json.dumps(data)}
-        for i, (kind, at, data) in enumerate(new)
-    ]
-    connection.execute(insert(events), rows)
-
-
-def set_state(connection: Connection, session: str, run: int, at: float, state: str, **changes: Any) -> None:
-    """Change the state of a session, and add an event."""
-    data = {"state": state}
-    if changes.get("reason"):
-        data["reason"] = changes["reason"]
-    add_events(connection, session, run, [("state", at, data)], state=state, updated_at=at, **changes)
-
-
-def change_session(connection: Connection, session: str, **values: object) -> None:
-    connection.execute(update(sessions).where(sessions.c.id == session).values(values))
+# Changes of prompts --------------------------------------------------------------------------------------------------
 
 
 def change_run(connection: Connection, session: str, number: int, **values: object) -> None:
@@ -95,43 +65,44 @@ def _load_session(connection: Connection, session: str, query: Select[object]) -
     return row
 
 
-def start(connection: Connection, new: NewSession, prompt: object, timeout: float | None) -> FleetSessionInfo:
+def start(connection: Connection, new: NewSession, prompt: object, timeout: float | None) -> None:
     """Create a session with its first prompt, unless it exists.
 
     Raises:
         OptionsError: No process has registered the agent, or the session belongs to another agent.
+        IntegrityError: Another process has created it just now.
     """
-    lock(connection)
-    now = server_time(connection)
-    found = connection.execute(select(sessions).where(sessions.c.id == new.id)).mappings().one_or_none()
-    if found is None:
-        new = new._replace(version=_find_version(connection, new.agent, new.version))
+    agent = connection.scalar(select(sessions.c.agent).where(sessions.c.id == new.id))
+    if agent is None:
+        now = server_time(connection)
+        version = _find_version(connection, new.agent, new.version, now)
         times = {"queued_at": now, "created_at": now, "updated_at": now}
-        connection.execute(insert(sessions).values(**new._asdict(), **times, state="idle", cli_session=str(uuid4())))
-        _add_run(connection, lock_session(connection, new.id), now, prompt, timeout, None)
-    elif found["agent"] != new.agent:
-        raise OptionsError(f"the session {new.id!r} belongs to the agent {found['agent']!r}", option="id")
-    return load_info(connection, new.id)
+        row = {**new._asdict(), **times, "version": version, "state": "idle", "cli_session": str(uuid4())}
+        created = connection.execute(insert(sessions).values(row).returning(sessions))
+        _add_run(connection, created.mappings().one(), now, prompt, timeout, None)
+    elif agent != new.agent:
+        raise OptionsError(f"the session {new.id!r} belongs to the agent {agent!r}", option="id")
 
 
-def _find_version(connection: Connection, agent: str, wanted: str | None) -> str:
+def _find_version(connection: Connection, agent: str, wanted: str | None, now: float) -> str:
     """Return the requested version, or the last registered one, preferring those that a worker runs.
 
     Raises:
         OptionsError: No process has registered it.
     """
-    query = select(agents.c.version).where(agents.c.name == agent).order_by(agents.c.registered_at.desc())
+    is_able = (abilities.c.agent == agents.c.name, abilities.c.version == agents.c.version)
+    able = select(workers.c.id).join(abilities, abilities.c.worker == workers.c.id).where(*is_able, *_is_live(now))
+    query = select(agents.c.version).where(agents.c.name == agent)
+    query = query.order_by(exists(able).desc(), agents.c.registered_at.desc()).limit(1)
     if wanted is not None:
         query = query.where(agents.c.version == wanted)
-    known: Sequence[str] = connection.execute(query).scalars().all()
-    run_now = find_abilities(connection)
-    version = next((version for version in known if (agent, version) in run_now), next(iter(known), None))
+    version = connection.scalar(query)
     if version is None:
         message = f"no worker has registered an agent {agent!r}"
         if wanted is not None:
             message += f" of version {wanted!r}"
         raise OptionsError(message, option="agent")
-    return version
+    return str(version)
 
 
 def send(connection: Connection, session: str, prompt: object, timeout: float | None, key: str | None) -> int:
@@ -154,8 +125,12 @@ def send(connection: Connection, session: str, prompt: object, timeout: float | 
 def find_abilities(connection: Connection) -> frozenset[tuple[str, str]]:
     """Return the agents that a live worker takes sessions of, by name and version."""
     query = select(abilities.c.agent, abilities.c.version).join(workers, workers.c.id == abilities.c.worker)
-    is_able = (workers.c.expires_at > server_time(connection), workers.c.is_draining == 0)
-    return frozenset((agent, version) for agent, version in connection.execute(query.where(*is_able).distinct()))
+    live = query.where(*_is_live(server_time(connection))).distinct()
+    return frozenset((agent, version) for agent, version in connection.execute(live))
+
+
+def _is_live(now: float) -> tuple[ColumnElement[bool], ...]:
+    return workers.c.expires_at > now, workers.c.is_draining == 0
 
 
 def _add_run(
@@ -177,10 +152,11 @@ def _add_run(
         "created_at": now,
     }
     connection.execute(insert(runs).values(row))
-    data = {"run": number, "state": "queued"}
-    add_events(connection, session["id"], number, [("run", now, data)], runs=number, updated_at=now)
+    sent = [("run", now, {"run": number, "state": "queued"})]
     if session["state"] in ("idle", "failed"):
-        set_state(connection, session["id"], number, now, "queued", queued_at=now, not_before=0.0, reason=None)
+        queue_session(connection, session, number, now, first=sent, runs=number)
+    else:
+        add_events(connection, session["id"], number, sent, runs=number, updated_at=now)
     return number
 
 
@@ -211,14 +187,23 @@ def interrupt(connection: Connection, session: str) -> bool:
     withdraw_questions(connection, session, now)
     result = {"error": "InterruptedRunError", "reason": "interrupted while no process ran"}
     end_run(connection, session, run["number"], now, "cancelled", result)
-    queue_next_run(connection, session, run["number"], now)
+    queue_next_run(connection, row, run["number"], now)
     return True
 
 
-def queue_next_run(connection: Connection, session: str, run: int, now: float) -> None:
-    """Queue a session for its next run, or make it idle if there is none."""
-    state = "idle" if find_current_run(connection, session) is None else "queued"
-    set_state(connection, session, run, now, state, queued_at=now, not_before=0.0, reason=None, **RELEASED)
+def queue_next_run(connection: Connection, row: RowMapping, run: int, now: float) -> None:
+    """Queue a locked session for its next run, or make it idle if there is none."""
+    if find_current_run(connection, row["id"]) is not None:
+        queue_session(connection, row, run, now)
+    else:
+        end_session(connection, row, run, now, "idle", None)
+
+
+def end_session(connection: Connection, row: RowMapping, run: int, now: float, state: str, reason: str | None) -> None:
+    """Change the state of a locked session that has no open run."""
+    if row["state"] == "queued":
+        leave_line(connection, row)
+    set_state(connection, row["id"], run, now, state, reason=reason, **RELEASED)
 
 
 def cancel(connection: Connection, session: str, reason: str) -> bool:
@@ -230,16 +215,16 @@ def cancel(connection: Connection, session: str, reason: str) -> bool:
     if row["state"] == "running":
         change_session(connection, session, wanted="cancel", reason=reason)
         return True
-    cancel_session(connection, session, now, reason)
+    cancel_session(connection, row, now, reason)
     return True
 
 
-def cancel_session(connection: Connection, session: str, now: float, reason: str) -> None:
-    """End all open runs of a session, and mark it cancelled."""
-    withdraw_questions(connection, session, now)
-    while (run := find_current_run(connection, session)) is not None:
-        end_run(connection, session, run["number"], now, "cancelled", {"error": "", "reason": reason})
-    set_state(connection, session, 0, now, "cancelled", reason=reason, **RELEASED)
+def cancel_session(connection: Connection, row: RowMapping, now: float, reason: str) -> None:
+    """End all open runs of a locked session, and mark it cancelled."""
+    withdraw_questions(connection, row["id"], now)
+    while (run := find_current_run(connection, row["id"])) is not None:
+        end_run(connection, row["id"], run["number"], now, "cancelled", {"error": "", "reason": reason})
+    end_session(connection, row, 0, now, "cancelled", reason)
 
 
 def withdraw_questions(connection: Connection, session: str, at: float) -> None:
@@ -269,7 +254,7 @@ def retry(connection: Connection, session: str) -> int:
         change_run(connection, session, number, deadline=deadline, **fresh)
         if json.loads(run["result"])["error"] != EARLIER_FAILED:
             break
-    set_state(connection, session, number, now, "queued", queued_at=now, not_before=0.0, reason=None)
+    queue_session(connection, row, number, now)
     return number
 
 
@@ -290,7 +275,7 @@ def answer(connection: Connection, interaction: str, reply: str, by: str, origin
     data = {"id": interaction, "state": "answered", "kind": question["kind"], "by": by}
     add_events(connection, session["id"], question["run"], [("interaction", now, data)])
     if session["state"] == "waiting" and not count_pending_questions(connection, session["id"]):
-        set_state(connection, session["id"], question["run"], now, "queued", queued_at=now, not_before=0.0)
+        queue_session(connection, session, question["run"], now)
     return True
 
 
@@ -409,6 +394,22 @@ def list_workers(connection: Connection) -> list[FleetWorkerInfo]:
         FleetWorkerInfo(**{**row, "is_draining": bool(row["is_draining"])})
         for row in connection.execute(query).mappings()
     ]
+
+
+def list_tenants(connection: Connection) -> list[FleetTenantInfo]:
+    """Return the tenants that have sessions or settings, sorted by name."""
+    counts: dict[str, Counter[str]] = {}
+    query = select(sessions.c.tenant, sessions.c.state, func.count()).group_by(sessions.c.tenant, sessions.c.state)
+    for name, state, number in connection.execute(query):
+        counts.setdefault(name, Counter())[state] += number
+    rows = {row["name"]: row for row in connection.execute(select(tenants)).mappings()}
+    infos = []
+    for name in sorted(counts.keys() | rows.keys()):
+        settings = {}
+        if name in rows:
+            settings = {"limit": rows[name]["session_limit"], "weight": rows[name]["weight"]}
+        infos.append(FleetTenantInfo(name=name, sessions=dict(counts.get(name, {})), **settings))
+    return infos
 
 
 def drain(connection: Connection, worker: str | None, grace: float | None) -> int:

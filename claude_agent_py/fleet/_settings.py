@@ -73,7 +73,7 @@ class FleetSettings:
 
         limits = {agent.name: agent.limit for agent in self.agents.values() if agent.limit is not None}
         times = {"patience": METRICS_SECONDS, "answer_seconds": METRICS_SECONDS}
-        return await self.database.read(load_metrics, limits, self.tenant_limit, **times)
+        return await self.database.read(load_metrics, limits, **times)
 
 
 def read_seconds(time: float | timedelta, option: str) -> float:

@@ -7,18 +7,24 @@ from typing import Final
 
 from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-VERSION: Final = 4
+VERSION: Final = 5
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
 """The schema of DBOS's tables in PostgreSQL."""
 DBOS_WORKFLOWS: Final = ("claude-agent-py-fleet.step", "claude-agent-py-fleet.scheduled")
 """The names of the fleet's workflows in DBOS."""
+APPLICATION_VERSION: Final = "claude-agent-py-fleet-2"
+"""Pinned: DBOS would derive it from the source, and workers of two releases could not run each other's workflows.
+Change it when the arguments of the workflows change."""
 
 ADDED: Final = (
     (2, "fleet_meta", "identity TEXT"),
     (2, "fleet_sessions", "workspace TEXT"),
     (3, "fleet_agents", "after_failure TEXT"),
-    (4, "fleet_workers", "release_at FLOAT"),
+    (4, "fleet_meta", "tenant_limit INTEGER"),
+    (4, "fleet_sessions", "line INTEGER NOT NULL DEFAULT 0"),
+    (4, "fleet_sessions", "place TEXT NOT NULL DEFAULT '*'"),
+    (5, "fleet_workers", "release_at FLOAT"),
 )
 """The columns that tables of an older version lack, and the version that brought them."""
 
@@ -30,6 +36,8 @@ meta: Final = Table(
     Column("version", Integer, nullable=False),
     # Identifies the fleet: a machine keeps the workspaces of each fleet apart.
     Column("identity", Text),
+    # The limit of tenants without one of their own, as the last worker set it.
+    Column("tenant_limit", Integer),
 )
 
 sessions: Final = Table(
@@ -46,9 +54,13 @@ sessions: Final = Table(
     Column("worker", Text),
     # Grows with every claim, so that a worker with an older epoch can write nothing.
     Column("epoch", Integer, nullable=False, default=0),
-    # The workflow of the current claim is `<cli_session>:<step>`: the id may be used again, its workflows may not.
+    # The current workflow is `<cli_session>:<step>`; the engine may still have earlier ones, which do nothing.
     Column("step", Integer, nullable=False, default=0),
-    # The worker died, and the next one resumes its workflow.
+    # Whether a queued session has a workflow; see `_line`.
+    Column("line", Integer, nullable=False, default=0),
+    # The machine that may run it, or `*`.
+    Column("place", Text, nullable=False, default="*"),
+    # Its last worker died.
     Column("is_orphan", Integer, nullable=False, default=0),
     Column("queued_at", Float, nullable=False),
     Column("not_before", Float, nullable=False, default=0.0),
@@ -64,7 +76,8 @@ sessions: Final = Table(
     Column("reason", Text),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
-    Index("fleet_sessions_queued", "state", "agent", "version", "tenant", text("priority DESC"), "queued_at"),
+    Index("fleet_sessions_turns", "state", "tenant", "line", text("priority DESC"), "queued_at"),
+    Index("fleet_sessions_work", "state", "line", "not_before"),
     Index("fleet_sessions_worker", "worker"),
 )
 
@@ -164,8 +177,6 @@ tenants: Final = Table(
     Column("name", Text, primary_key=True),
     Column("session_limit", Integer),
     Column("weight", Float, nullable=False),
-    # The virtual time of the last turn; see `_fair_queue`.
-    Column("began", Float),
 )
 
 leftovers: Final = Table(

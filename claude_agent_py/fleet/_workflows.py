@@ -1,78 +1,116 @@
-"""The DBOS workflows that execute runs: each is a workflow `<conversation>:<step>` with two steps, `run` and `settle`.
+"""The engine: DBOS, with a queue for each agent and version, and a workflow for each time that a session is to run.
 
-DBOS records the result of the first step before the second starts. If a worker dies in between, another one resumes the
-workflow, and DBOS skips the finished step. DBOS also fires the schedules, each time once in the fleet.
+The workflow `<conversation>:<step>` calls the worker, which begins the session, runs its prompt and settles it. If the
+step is not the session's current one, it does nothing, so a workflow that the engine runs again does no harm. DBOS also
+fires the schedules, each time once in the fleet.
 
 DBOS allows one instance in a process, so a process can only have one worker, and none if the program uses DBOS itself.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
 
 import anyio
 from anyio import to_thread
-from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID, error as dbos_errors
+from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, Queue, error as dbos_errors
+from dbos._core import execute_dequeued_workflow
+from dbos._dbos import _get_dbos_instance
+from sqlalchemy import Engine
+from sqlalchemy.exc import DBAPIError
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._database import Database, launching
-from claude_agent_py.fleet._execution import Execution
-from claude_agent_py.fleet._tables import DBOS_SCHEMA, DBOS_WORKFLOWS
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.fleet._line import queue_name
+from claude_agent_py.fleet._tables import APPLICATION_VERSION, DBOS_SCHEMA, DBOS_WORKFLOWS
 
-APPLICATION_VERSION: Final = "claude-agent-py-fleet-1"
-"""Pinned: DBOS would derive it from the source, and workers of two releases could not resume each other's workflows.
-Change it when the steps of the workflow change."""
+NAME: Final = "claude-agent-py-fleet"
 POLL_SECONDS: Final = 1.0
-START_SECONDS: Final = 30.0
-"""Seconds within which a started or resumed workflow has to begin."""
+UNLIMITED: Final = 1_000_000
+CONTENDED: Final = ("40001", "40P01", "55P03")
+"""Errors of PostgreSQL if another worker takes from the same queue at this moment."""
 HAS_DBOS: Final = (
     "this process has a DBOS already, of another fleet worker or of your program, and DBOS allows one: "
     "start the worker in a separate process"
 )
 
-Fire = Callable[[datetime, Mapping[str, Any]], Awaitable[None]]
 
-_executions: Mapping[str, Execution] = {}
-"""The executions of the worker in this process, by session id."""
-_fire: Fire | None = None
-"""Starts a scheduled session; None if no worker is running."""
+class Handlers(NamedTuple):
+    """What the worker of this process does for the workflows."""
 
-
-@DBOS.workflow(name=DBOS_WORKFLOWS[0])
-async def run_step(session: str, step: int) -> JSONObject:
-    """Run the current prompt of a session that this worker has claimed."""
-    execution = _executions.get(session)
-    if execution is None or execution.claim.session["step"] != step or execution.finished.is_set():
-        return {"kind": "stray"}
-    execution.begun.set()
-    try:
-        outcome = await DBOS.run_step_async({"name": "run"}, execution.perform)
-        await DBOS.run_step_async({"name": "settle"}, execution.settle, outcome)
-    finally:
-        execution.finished.set()
-    return {"kind": outcome["kind"], "run": execution.claim.run["number"]}
+    run: Callable[[str, int], Awaitable[None]]
+    """Run the current prompt of a session, if the step is its current one."""
+    fire: Callable[[datetime, Mapping[str, Any]], Awaitable[None]]
+    """Start a scheduled session."""
 
 
-@DBOS.workflow(name=DBOS_WORKFLOWS[1])
+_handlers: Handlers | None = None
+"""None if no worker is running."""
+
+
+@DBOS.workflow(name=DBOS_WORKFLOWS[0], max_recovery_attempts=None)
+async def run_step(session: str, step: int) -> None:
+    """Run the current prompt of a session."""
+    await _require_handlers().run(session, step)
+
+
+@DBOS.workflow(name=DBOS_WORKFLOWS[1], max_recovery_attempts=None)
 async def run_schedule(at: datetime, wanted: Any) -> None:
     """Start a scheduled session."""
-    if _fire is not None:
-        await _fire(at, wanted)
+    await _require_handlers().fire(at, wanted)
 
 
-async def launch(worker: str, database: Database, executions: Mapping[str, Execution], fire: Fire) -> None:
+def _require_handlers() -> Handlers:
+    """Raises CancelledError if the worker has ended: then DBOS records nothing, so another worker runs the workflow."""
+    if _handlers is None:
+        raise anyio.get_cancelled_exc_class()
+    return _handlers
+
+
+# From any process -----------------------------------------------------------------------------------------------------
+
+
+def open_client(engine: Engine) -> DBOSClient:
+    """Return a client of the engine on the fleet's connections. It does not connect yet."""
+    return DBOSClient(
+        system_database_engine=engine,
+        dbos_system_schema=None if engine.dialect.name == "sqlite" else DBOS_SCHEMA,
+        application_name=NAME,
+        serializer=DBOSPortableJSONSerializer(),
+        lazy=True,
+        retry_connection_errors=False,
+    )
+
+
+def make_tables(database: Database) -> None:
+    """Create or update the engine's tables. Blocks."""
+    if database.is_sqlite:
+        # The engine begins the transactions of its migrations itself, on connections of its own.
+        client = DBOSClient(system_database_url=database.url, lazy=True)
+        try:
+            client._sys_db.run_migrations()
+        finally:
+            client.destroy()
+    else:
+        with launching(database):
+            database.client._sys_db.run_migrations()
+
+
+# In workers -----------------------------------------------------------------------------------------------------------
+
+
+async def launch(worker: str, database: Database, handlers: Handlers) -> None:
     """Start DBOS. Blocks the event loop briefly, so that DBOS uses this loop.
 
     Raises:
         FleetError: This process has a DBOS already.
     """
-    global _executions, _fire
-    if _fire is not None:
+    global _handlers
+    if _handlers is not None:
         raise FleetError(HAS_DBOS)
     config: DBOSConfig = {
-        "name": "claude-agent-py-fleet",
+        "name": NAME,
         "system_database_url": database.url,
         "application_version": APPLICATION_VERSION,
         "executor_id": worker,
@@ -84,74 +122,79 @@ async def launch(worker: str, database: Database, executions: Mapping[str, Execu
     }
     if not database.is_sqlite:
         config["dbos_system_schema"] = DBOS_SCHEMA
-        config["db_engine_kwargs"] = {"creator": database.connect}
+        # A ping before each transaction would be a transaction too. DBOS retries if a connection is broken.
+        config["db_engine_kwargs"] = {"creator": database.connect, "pool_pre_ping": False}
     DBOS(config=config)
     # DBOS returns an existing instance instead of creating a second one.
     if DBOS.executor_id != worker:
         raise FleetError(HAS_DBOS)
-    _executions = executions
     # A schedule may fire as soon as DBOS is launched.
-    _fire = fire
+    _handlers = handlers
     try:
-        DBOS.listen_queues([queue_name(worker)])
-        async with launching(database):
-            DBOS.launch()
-        await register_queue(worker)
+        # The worker takes from the queues itself, because only it knows how much room it has.
+        DBOS.listen_queues([])
+        # Otherwise DBOS would do so, but two at a time behind a pooler.
+        await to_thread.run_sync(make_tables, database)
+        DBOS.launch()
     except BaseException:
         DBOS.destroy()
-        _executions, _fire = {}, None
+        _handlers = None
         raise
 
 
-async def register_queue(worker: str) -> None:
-    """Create the queue of a worker, unless it exists."""
-    await DBOS.register_queue_async(queue_name(worker), polling_interval_sec=POLL_SECONDS)
-
-
-async def shut_down(worker: str) -> None:
-    """Stop DBOS. Finishes even if it is cancelled."""
-    global _executions, _fire
-    _executions = {}
-    with anyio.CancelScope(shield=True):
-        await delete_queue(worker)
-        await to_thread.run_sync(DBOS.destroy)
+async def shut_down() -> None:
+    """Stop DBOS."""
+    global _handlers
+    await to_thread.run_sync(DBOS.destroy)
     # Until then, a schedule may fire.
-    _fire = None
+    _handlers = None
 
 
-def queue_name(worker: str) -> str:
-    """Return the name of the queue on which a worker resumes workflows."""
-    return f"fleet-{worker}"
+async def register_queue(agent: str, version: str, limit: int | None) -> Queue:
+    """Create or change the queue of an agent and version."""
+    return await DBOS.register_queue_async(
+        queue_name(agent, version), global_concurrency=limit, on_conflict="always_update"
+    )
 
 
-async def execute(execution: Execution, worker: str) -> None:
-    """Run the workflow of an execution, or resume it if a dead worker started it. Returns when it has ended here."""
-    claim = execution.claim
-    name = claim.workflow_id
-    if claim.session["is_orphan"]:
-        status = await DBOS.get_workflow_status_async(name)
-        if status is not None and status.status not in ("SUCCESS", "ERROR"):
-            # A worker that declared this one dead has deleted its queue.
-            await register_queue(worker)
-            await DBOS.resume_workflow_async(name, queue_name=queue_name(worker))
-            await _wait_finished(execution)
+def dequeue(queue: Queue, place: str, room: int, taken: set[str]) -> None:
+    """Take up to `room` workflows from a queue and start them. Adds their ids to `taken` first. Blocks.
+
+    Raises:
+        SQLAlchemyError: The database failed. The engine may count workflows as taken that do not run.
+    """
+    engine, owner = _get_dbos_instance(), str(uuid4())
+    queue._worker_concurrency = UNLIMITED
+    try:
+        found, _ = engine._sys_db.start_queued_workflows(
+            queue, DBOS.executor_id, APPLICATION_VERSION, place, UNLIMITED - room, owner_xid=owner
+        )
+    except DBAPIError as error:
+        if getattr(error.orig, "sqlstate", None) in CONTENDED:
             return
-        if status is not None:
-            name = f"{name}:{claim.epoch}"
-    with SetWorkflowID(name):
-        handle = await DBOS.start_workflow_async(run_step, claim.id, claim.session["step"])
-    await _wait_finished(execution)
-    if execution.is_settled:
-        await handle.get_result()
+        raise
+    for status in engine._sys_db.get_workflow_statuses(found):
+        name = status["workflow_uuid"]
+        taken.add(name)
+        try:
+            execute_dequeued_workflow(engine, status, owner)
+        except BaseException:
+            taken.discard(name)
+            raise
 
 
-async def _wait_finished(execution: Execution) -> None:
-    """Wait until the workflow has ended in this process. Raises FleetError if it does not start."""
-    with anyio.move_on_after(START_SECONDS):
-        await execution.finished.wait()
-    if not execution.begun.is_set() and not execution.finished.is_set():
-        raise FleetError("its workflow did not start", session_id=execution.claim.id)
-    await execution.finished.wait()
+def return_untaken(worker: str, taken: Collection[str]) -> None:
+    """Put workflows back that the engine counts as taken by this worker, but that do not run. Blocks."""
+    system = _get_dbos_instance()._sys_db
+    pending = DBOS.list_workflows(executor_id=worker, status="PENDING", load_input=False, load_output=False)
+    for workflow in pending:
+        if workflow.workflow_id not in taken:
+            system.reenqueue_for_recovery(workflow.workflow_id, [worker], workflow.queue_name or "")
+
+
+def recover(dead: Sequence[str]) -> None:
+    """Put the workflows of dead workers back into their queues. Blocks, for minutes if the database does not answer."""
+    DBOS._recover_pending_workflows(list(dead))
 
 
 async def apply_schedules(wanted: Mapping[str, Mapping[str, object]]) -> None:
@@ -178,21 +221,3 @@ async def apply_schedules(wanted: Mapping[str, Mapping[str, object]]) -> None:
         await to_thread.run_sync(make, schedules)
     except dbos_errors.DBOSException as error:
         raise OptionsError(str(error).removeprefix("DBOS Error: "), option="schedule") from error
-
-
-async def resume_schedules(live: Collection[str]) -> None:
-    """Resume the starts by schedules whose worker died before it had stored the session. A start may be repeated."""
-    found = await DBOS.list_workflows_async(
-        name=DBOS_WORKFLOWS[1], status="PENDING", load_input=False, load_output=False
-    )
-    for workflow in found:
-        if workflow.executor_id not in live:
-            await DBOS.resume_workflow_async(workflow.workflow_id)
-
-
-async def delete_queue(worker: str) -> None:
-    """Delete the queue of a worker that exits or is dead."""
-    try:
-        await DBOS.delete_queue_async(queue_name(worker))
-    except Exception:
-        logger.debug("deleting the queue of worker %s failed", worker, exc_info=True)

@@ -31,7 +31,6 @@ class FleetAgent:
     timeout: float | None = None
     after_failure: AfterFailure = "run"
     limit: int | None = None
-    weight: float = 1.0
     retry: RetryPolicy = field(default_factory=RetryPolicy)
 
     def __post_init__(self) -> None:
@@ -42,7 +41,7 @@ class FleetAgent:
             raise OptionsError("must not be empty", option="version" if self.name else "name")
         if self.until not in ("result", "idle"):
             raise OptionsError(f"must be 'result' or 'idle', not {self.until!r}", option="until")
-        for option, value in (("weight", self.weight), ("limit", self.limit), ("timeout", self.timeout)):
+        for option, value in (("limit", self.limit), ("timeout", self.timeout)):
             if value is not None and value <= 0:
                 raise OptionsError("must be more than 0", option=option)
         if self.after_failure not in ("run", "fail"):

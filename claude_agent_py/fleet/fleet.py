@@ -83,7 +83,6 @@ class Fleet(FleetSettings):
         timeout: float | None = None,
         after_failure: AfterFailure = "run",
         limit: int | None = None,
-        weight: float = 1.0,
         retry: RetryPolicy | None = None,
     ) -> FleetAgent:
         """Register an agent. Every worker that runs it must do so before starting.
@@ -101,7 +100,6 @@ class Fleet(FleetSettings):
             after_failure: What happens to the prompts that wait behind one that fails for good: `run`, as if they had
                 been sent after it, or `fail`, with its reason.
             limit: How many sessions of the agent may run concurrently, on all workers.
-            weight: The agent's share of the workers among agents with queued sessions.
             retry: When to retry after an error. A rate limit with a known reset time is always waited for.
 
         Raises:
@@ -120,7 +118,6 @@ class Fleet(FleetSettings):
             timeout=timeout,
             after_failure=after_failure,
             limit=limit,
-            weight=weight,
             retry=retry or RetryPolicy(),
         )
         if (name, version) in self.agents:
@@ -211,7 +208,7 @@ class Fleet(FleetSettings):
             FleetError: The database does not answer.
         """
         from claude_agent_py.fleet import _audit, _claims, _rows
-        from claude_agent_py.fleet._database import lock, server_time
+        from claude_agent_py.fleet._database import server_time
 
         _audit.check_actor(actor)
         content = prompt_as_json(prompt)
@@ -221,14 +218,11 @@ class Fleet(FleetSettings):
             known for known in self.agents.values() if known.name == agent and version in (None, known.version)
         ]
 
-        def begin(connection: Any) -> FleetSessionInfo:
+        def begin(connection: Any) -> None:
             if registered:
-                # Two processes may register the same agent concurrently.
-                lock(connection)
                 _claims.register_agents(connection, server_time(connection), registered)
-            info = _rows.start(connection, new, content, limit)
+            _rows.start(connection, new, content, limit)
             _audit.record_prompt(connection, new.id, 1, actor)
-            return info
 
         await self.database.write(begin)
         self._wake()
@@ -283,14 +277,14 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: The limit or the weight is not positive.
         """
-        from claude_agent_py.fleet import _fair_queue
+        from claude_agent_py.fleet import _line
 
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
 
         def change(connection: Any) -> bool:
-            _fair_queue.set_tenant(connection, name, limit, weight)
+            _line.set_tenant(connection, name, limit, weight)
             return True
 
         command = self._command("tenant", actor, tenant=name, limit=limit, weight=weight)
@@ -299,9 +293,9 @@ class Fleet(FleetSettings):
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
         """Return the tenants that have sessions or settings, sorted by name."""
-        from claude_agent_py.fleet import _fair_queue
+        from claude_agent_py.fleet import _rows
 
-        return await self.database.read(_fair_queue.list_tenants)
+        return await self.database.read(_rows.list_tenants)
 
     def observe_metrics(self, meter_provider: Any = None) -> None:
         """Export `metrics` to OpenTelemetry: each export reads the database. Do so in one process of the fleet.

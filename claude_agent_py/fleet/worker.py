@@ -1,43 +1,42 @@
 """`Worker`: runs sessions of a fleet on this machine, and adopts sessions of dead workers."""
 
+import asyncio
 import os
 import platform
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import anyio
+from anyio import to_thread
+from dbos import DBOS, Queue
 from sqlalchemy import Connection
 
 from claude_agent_py._base.errors import ClaudeAgentError, FleetError, OptionsError
 from claude_agent_py._base.event_loop import Wakeup, in_trio, run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet import _audit, _claims, _retention, _rows
+from claude_agent_py.fleet import _audit, _claims, _retention, _rows, _workflows
 from claude_agent_py.fleet._execution import Execution
-from claude_agent_py.fleet._fair_queue import Claimant, has_work
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
 from claude_agent_py.fleet._health import Address, HealthServer, parse_address
+from claude_agent_py.fleet._line import ANYWHERE
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._store import Heartbeat
-from claude_agent_py.fleet._workflows import (
-    apply_schedules,
-    delete_queue,
-    execute,
-    launch,
-    resume_schedules,
-    shut_down,
-)
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.transport.memory import can_measure, read_size, tree_memory
+
+T = TypeVar("T")
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call of the database is retried; the next period repeats it anyway."""
 SESSION_BYTES: Final = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
+LAST_SECONDS: Final = 20.0
+"""Seconds that a worker that ends waits for the engine to record what has ended."""
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of old sessions, if `retention` is set."""
 
@@ -83,13 +82,21 @@ class Worker:
         self._folder = Path()
         """The folder for the workspaces of this fleet."""
         self._executions: dict[str, Execution] = {}
+        self._taken: set[str] = set()
+        """The ids of the workflows that run in this process."""
+        self._queues: dict[tuple[str, str], Queue] = {}
+        """The engine's queues, by agent and version."""
+        self._taking = anyio.Lock()
+        self._has_untaken = False
+        """Whether the engine may count workflows as taken that do not run."""
         self._heartbeat = Heartbeat(fleet.lease)
         self.is_open: bool = False
         """Whether it runs sessions. Internal."""
         self._is_draining = False
+        self._is_releasing = False
+        """Whether sessions that begin now are released at once."""
         self.health: Address | None = None if health is None else parse_address(health)
         """The address of its HTTP server for probes and metrics."""
-        self._claiming = anyio.Lock()
         self._wakeup: Wakeup | None = None
         self._drained = anyio.Event()
         """Set when the worker drains and no session runs any more."""
@@ -112,19 +119,23 @@ class Worker:
                 self.health = await stack.enter_async_context(server.serve(self.health))
             # The lease counts from before the call, which may take long.
             before = self._heartbeat.now()
-            await self._database.write(_claims.register, self._row, self._fleet.lease, self._known)
+            await self._register()
             self._heartbeat.beat(*before)
             stack.push_async_callback(self._unregister)
             if any(map(needs_folder, self._known)):
                 self._folder = await run_file_work(open_folder, self._given_folder, self._database.identity)
-            await launch(self.id, self._database, self._executions, self._start_scheduled)
-            stack.push_async_callback(shut_down, self.id)
-            await apply_schedules(self._fleet.schedules)
+            handlers = _workflows.Handlers(self._run_step, self._start_scheduled)
+            await _workflows.launch(self.id, self._database, handlers)
+            stack.push_async_callback(self._shut_down)
+            for agent in self._known:
+                queue = await _workflows.register_queue(agent.name, agent.version, agent.limit)
+                self._queues[agent.name, agent.version] = queue
+            await _workflows.apply_schedules(self._fleet.schedules)
             self._group = await stack.enter_async_context(anyio.create_task_group())
             self._exit_stack = stack.pop_all()
         self.is_open = True
         self._group.start_soon(self._run_heartbeat)
-        self._group.start_soon(self._run_claiming)
+        self._group.start_soon(self._run_looking)
         if self._fleet.event_retention is not None:
             self._group.start_soon(self._run_event_pruning, self._fleet.event_retention)
         if self._fleet.retention is not None:
@@ -137,12 +148,34 @@ class Worker:
         with anyio.CancelScope(shield=True):
             for execution in list(self._executions.values()):
                 execution.stop("released")
-            for execution in list(self._executions.values()):
-                await execution.finished.wait()
+            with anyio.move_on_after(LAST_SECONDS):
+                # What the engine starts from now on is released at once.
+                async with self._taking:
+                    while self._taken:  # noqa: ASYNC110 - the engine ends its tasks
+                        await anyio.sleep(0.01)
         self._group.cancel_scope.cancel()
         await self._exit_stack.aclose()
 
+    async def _register(self, **limits: float) -> None:
+        settings = (self._row, self._fleet.lease, self._known, self._fleet.tenant_limit)
+        await self._database.write(_claims.register, *settings, **limits)
+
+    async def _shut_down(self) -> None:
+        """Stop the engine. Finishes even if it is cancelled."""
+        with anyio.CancelScope(shield=True):
+            self._has_untaken = True
+            try:
+                with anyio.move_on_after(LAST_SECONDS):
+                    await to_thread.run_sync(_workflows.return_untaken, self.id, (), abandon_on_cancel=True)
+                    self._has_untaken = False
+            except Exception as error:  # of DBOS
+                logger.warning("worker %s could not return its workflows: %s", self.id, error)
+            await _workflows.shut_down()
+
     async def _unregister(self) -> None:
+        # Otherwise others find this worker dead, and recover its workflows.
+        if self._has_untaken:
+            return
         with anyio.CancelScope(shield=True):
             try:
                 await self._database.write(_claims.unregister, self.id, patience=5.0)
@@ -157,11 +190,12 @@ class Worker:
             return "the worker starts"
         if not self._heartbeat.is_alive:
             return "the worker could send no heartbeat"
-        await self._database.read(_rows.load_grace, self.id, patience=0.0, answer_seconds=BRIEF_SECONDS)
+        # The first attempt may use a connection from before the server restarted.
+        await self._database.read(_rows.load_grace, self.id, patience=1.0, answer_seconds=BRIEF_SECONDS)
         return ""
 
     async def drain(self, grace: float | None = None) -> None:
-        """Claim no more sessions, and wait until the running ones have ended.
+        """Take no more sessions, and wait until the running ones have ended.
 
         Those that still run after `grace` seconds are released, and go on in other workers.
         """
@@ -212,7 +246,6 @@ class Worker:
                     reaps_at = time.monotonic() + lease
                 elif time.monotonic() >= reaps_at:
                     await self._remove_dead_workers()
-                    await self._requeue_strays()
                     await self._remove_cancelled()
             except FleetError as error:
                 logger.warning("worker %s could not send a heartbeat: %s", self.id, error)
@@ -244,6 +277,7 @@ class Worker:
     async def _release_after(self, seconds: float) -> None:
         """Release the sessions that still run after a while."""
         await anyio.sleep(seconds)
+        self._is_releasing = True
         for execution in list(self._executions.values()):
             execution.stop("released")
 
@@ -252,19 +286,17 @@ class Worker:
         logger.warning("worker %s was declared dead", self.id)
         for execution in list(self._executions.values()):
             execution.stop("lost")
-        await self._database.write(_claims.register, self._row, self._fleet.lease, self._known, **self._brief)
+        await self._register(**self._brief)
 
     async def _remove_dead_workers(self) -> None:
-        for dead in await self._database.write(_claims.reap, self._fleet.max_crashes, **self._brief):
-            logger.warning("worker %s is dead; its sessions are queued again", dead)
-            await delete_queue(dead)
-        try:
-            live = await self._database.read(_rows.list_workers, **self._brief)
-            # DBOS retries for minutes, in which this worker would send no heartbeat.
-            with anyio.move_on_after(BRIEF_SECONDS):
-                await resume_schedules([worker.id for worker in live])
-        except Exception as error:  # of DBOS too, if the start was deleted in between
-            logger.warning("worker %s could not look for schedules that a dead one has fired: %s", self.id, error)
+        dead = await self._database.write(_claims.free_dead, self._fleet.max_crashes, **self._brief)
+        if not dead:
+            return
+        logger.warning("workers are dead, and their sessions are queued again: %s", ", ".join(dead))
+        # If that takes long, the next heartbeat repeats it.
+        with anyio.move_on_after(BRIEF_SECONDS):
+            await to_thread.run_sync(_workflows.recover, dead, abandon_on_cancel=True)
+            await self._database.write(_claims.delete_dead, dead, **self._brief)
 
     async def _run_pruning(self, seconds: float) -> None:
         """Delete old sessions and their workspaces on this machine, periodically, until cancelled."""
@@ -289,18 +321,19 @@ class Worker:
                 logger.warning("worker %s could not delete old events: %s", self.id, error)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
-    async def _run_claiming(self) -> None:
-        """Claim sessions, and cancel or interrupt running ones on request, until cancelled."""
+    async def _run_looking(self) -> None:
+        """Take sessions, and cancel or interrupt running ones on request, until cancelled."""
         while True:
             self._wakeup = Wakeup()
             try:
                 await self._apply_wanted()
-                await self._claim_sessions()
+                async with self._taking:
+                    await self._take_sessions()
             except FleetError as error:
-                logger.warning("worker %s could not claim sessions: %s", self.id, error)
+                logger.warning("worker %s could not look for sessions: %s", self.id, error)
             except Exception:
-                logger.exception("worker %s could not claim sessions", self.id)
-            if self._is_draining and not self._executions:
+                logger.exception("worker %s could not take sessions", self.id)
+            if self._is_draining and not self._taken:
                 self._drained.set()
             with anyio.move_on_after(self._fleet.poll):
                 await self._wakeup.wait()
@@ -322,43 +355,74 @@ class Worker:
             elif action == "interrupt":
                 await execution.interrupt()
 
-    async def _claim_sessions(self) -> None:
-        count = self._count_free_slots()
-        if count <= 0 or self._is_draining or not self._heartbeat.is_alive:
+    async def _take_sessions(self) -> None:
+        """Let the engine start workflows, as many as this worker has room for."""
+        if self._count_free_slots() <= 0 or self._is_draining or not self._heartbeat.is_alive:
             return
-        claimant = Claimant(self.id, self.machine, self._fleet.tenant_limit)
-        if not await self._database.read(has_work, claimant, self._known):
-            return
-        async with self._claiming:
-            for claim in await self._database.write(_claims.claim_sessions, claimant, self._known, count):
-                await self._start_execution(claim)
-
-    async def _requeue_strays(self) -> None:
-        """Queue sessions again that this worker claimed but does not run: their outcome could not be stored."""
-        async with self._claiming:
-            wanted = await self._database.read(_claims.load_wanted, self.id, **self._brief)
-            strays = {session: epoch for session, (epoch, _) in wanted.items() if session not in self._executions}
-            if strays:
-                await self._database.write(_claims.requeue, strays, self.id, **self._brief)
+        if self._has_untaken:
+            await to_thread.run_sync(_workflows.return_untaken, self.id, self._taken)
+            self._has_untaken = False
+        for work in await self._database.read(_claims.find_work, self.machine, list(self._queues)):
+            place = work.place
+            if place not in (ANYWHERE, self.machine):
+                await self._database.write(_claims.move_here, work)
+                place = ANYWHERE
+            room = self._count_free_slots()
+            if room > 0:
+                self._has_untaken = True
+                queue = self._queues[work.agent, work.version]
+                await to_thread.run_sync(_workflows.dequeue, queue, place, room, self._taken)
+                self._has_untaken = False
 
     def _count_free_slots(self) -> int:
         """Return how many more sessions this worker can run."""
-        free = self._slots - len(self._executions)
+        free = self._slots - len(self._taken)
         if self._memory is None:
             return free
-        expected = len(self._executions) * SESSION_BYTES
+        expected = len(self._taken) * SESSION_BYTES
         used = max(self._memory_used, expected) if can_measure() else expected
         return min(free, int((self._memory - used) // SESSION_BYTES))
 
-    async def _start_execution(self, claim: _claims.Claim) -> None:
+    async def _run_step(self, session: str, step: int) -> None:
+        """Run the current prompt of a session. Called by its workflow.
+
+        Raises CancelledError if another worker has the session, or this one ends. Then the engine records nothing.
+        """
+        task, workflow = asyncio.current_task(), str(DBOS.workflow_id)
+        assert task is not None  # noqa: S101 - the caller is one
+
+        def leave(task: object) -> None:
+            self._taken.discard(workflow)
+            self.wake()
+
+        task.add_done_callback(leave)
+        claim = await self._insist(lambda: self._begin(session, step))
+        self.wake()
+        if claim is not None:
+            await self._execute(claim)
+
+    async def _begin(self, session: str, step: int) -> _claims.Claim | None:
+        return await self._database.write(_claims.begin, session, step, self.id, self.machine, self._fleet.agents)
+
+    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
+        """Repeat a call until the database answers. Raises CancelledError if the worker ends before."""
+        while True:
+            try:
+                return await call()
+            except FleetError as error:
+                logger.warning("worker %s tries again: %s", self.id, error)
+                if not self.is_open:
+                    raise anyio.get_cancelled_exc_class() from None
+            await anyio.sleep(1.0)
+
+    async def _execute(self, claim: _claims.Claim) -> None:
         earlier = self._executions.get(claim.id)
-        # This worker lost the session, and has claimed it again.
+        # This worker lost the session, and has taken it again.
         if earlier is not None:
             earlier.stop("lost")
             await earlier.finished.wait()
-        agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
-        execution = Execution(
-            agent,
+        execution = self._executions[claim.id] = Execution(
+            self._fleet.agents[claim.session["agent"], claim.session["version"]],
             claim,
             database=self._database,
             store=self._store,
@@ -366,29 +430,18 @@ class Worker:
             folder=self._get_folder(claim.id, claim.session["cli_session"]),
             poll=self._fleet.poll,
         )
-        self._executions[claim.id] = execution
-        self._group.start_soon(self._execute, execution)
-
-    async def _execute(self, execution: Execution) -> None:
+        if self._is_releasing or not self.is_open:
+            execution.stop("released")
         try:
-            await execute(execution, self.id)
-        except FleetError as error:
-            logger.warning("session %s is returned to the fleet: %s", execution.claim.id, error)
-        except Exception:
-            logger.exception("the workflow of session %s failed", execution.claim.id)
+            outcome = await execution.perform()
+            await self._insist(lambda: execution.settle(outcome))
         finally:
             execution.finished.set()
-            if not execution.is_settled and not execution.is_lost:
-                with anyio.CancelScope(shield=True):
-                    await self._requeue(execution)
-            if self._executions.get(execution.claim.id) is execution:
-                del self._executions[execution.claim.id]
-            if execution.was_cancelled:
-                session = execution.claim.session
-                await self._remove_workspace(
-                    session["agent"], session["version"], session["id"], session["cli_session"]
-                )
-            self.wake()
+            if self._executions.get(claim.id) is execution:
+                del self._executions[claim.id]
+        if execution.was_cancelled:
+            session = claim.session
+            await self._remove_workspace(session["agent"], session["version"], session["id"], session["cli_session"])
 
     async def _remove_cancelled(self) -> None:
         """Remove the workspaces on this machine of sessions that were cancelled while they did not run."""
@@ -409,10 +462,3 @@ class Worker:
             await run_file_work(self._get_folder(session, cli_session).free, found.workspace, session)
         except Exception as error:  # also RecursionError, if an agent nests a thousand folders
             logger.warning("the workspace of session %s could not be removed: %r", session, error)
-
-    async def _requeue(self, execution: Execution) -> None:
-        try:
-            claimed = {execution.claim.id: execution.claim.epoch}
-            await self._database.write(_claims.requeue, claimed, self.id)
-        except FleetError as error:
-            logger.warning("session %s could not be returned to the fleet: %s", execution.claim.id, error)

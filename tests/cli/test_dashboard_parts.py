@@ -321,7 +321,7 @@ def test_a_fleet_that_goes_away_keeps_its_rows_and_comes_back(tmp_path: Path) ->
 
 
 def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> None:
-    from claude_agent_py.fleet import Fleet, _rows
+    from claude_agent_py.fleet import Fleet, _line
 
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
     fleet = Fleet(url)
@@ -334,9 +334,9 @@ def test_the_tasks_of_a_fleet_are_those_that_its_events_tell(tmp_path: Path) -> 
     def tell(*told: dict[str, Any], state: str | None = None) -> None:
         def write(connection: Any) -> None:
             if state is not None:
-                _rows.set_state(connection, "job", 1, time.time(), state)
+                _line.set_state(connection, "job", 1, time.time(), state)
             found = [("task", time.time(), one) for one in told] or [("message", time.time(), {})]
-            _rows.add_events(connection, "job", 1, found)
+            _line.add_events(connection, "job", 1, found)
 
         fleet.database.run(write)
 

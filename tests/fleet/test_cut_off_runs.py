@@ -9,11 +9,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import LEASE, PATIENCE, any_url as any_url, clis, events_of, fleet_in, given_options, until, until_state
+from fleets import (
+    LEASE,
+    PATIENCE,
+    FleetSetUp,
+    any_url as any_url,
+    clis,
+    events_of,
+    fleet_in,
+    given_options,
+    until,
+    until_state,
+)
 
 from claude_agent_py import Allow, ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, _rows
 from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
@@ -89,6 +100,18 @@ def build(ran: Path) -> Callable[[Any], Any]:
     return answer
 
 
+async def until_it_runs(made: FleetSetUp, session: FleetSession, ran: Path) -> None:
+    """Wait until the command runs, and the store knows of it."""
+    await until(ran.exists, "the command runs")
+    key: SessionKey = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
+
+    async def is_stored() -> bool:
+        with closing(made.store()) as conversations:
+            return "sleep 300" in json.dumps(await conversations.load(key))
+
+    await until(is_stored, "its call is stored")
+
+
 async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, any_url: str) -> None:
     ran = tmp_path / "ran"
     with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=any_url) as made:
@@ -96,7 +119,7 @@ async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, an
         made.start_worker()
         fleet.agent("worker")
         session = await fleet.start("worker", "build it", id="one")
-        await until(ran.exists, "the command runs")
+        await until_it_runs(made, session, ran)
         for pid in clis(model):
             os.kill(pid, signal.SIGKILL)
         outcome = await session.result(timeout=PATIENCE)
@@ -113,7 +136,7 @@ async def test_a_command_runs_once_when_the_store_is_away_after_its_worker_was_k
         async with made.fleet() as outside:
             outside.agent("worker")
             session = await outside.start("worker", "build it", id="one")
-            await until(ran.exists, "the command runs")
+            await until_it_runs(made, session, ran)
         worker.kill()
         worker.wait()
         store = Unreachable(made.store_at)

@@ -208,7 +208,7 @@ async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
         await session.send("second", timeout=0.1)
 
         async def is_reaped() -> bool:
-            await fleet.database.write(_claims.reap, 5)
+            await fleet.database.write(_claims.free_dead, 5)
             return (await session.info()).state == "failed"
 
         await until(is_reaped, "it is overdue")

@@ -6,14 +6,15 @@ from typing import Any
 
 import anyio
 import pytest
-from dbos import DBOS
+from dbos._sys_db import SystemDatabase
 from fleets import PATIENCE, FleetSetUp, any_url as any_url, clis, events_of, fleet_in, until, until_state
 from questions import RecordingContext
+from sqlalchemy.exc import OperationalError
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetAgent, FleetSession, _claims, _fair_queue, _inbox, _rows, _workflows
+from claude_agent_py.fleet import Fleet, FleetSession, _claims, _inbox
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
@@ -67,57 +68,39 @@ async def orphan_in(made: FleetSetUp, fleet: Fleet) -> FleetSession:
     return session
 
 
-async def test_a_workflow_that_does_not_begin_gives_its_session_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    resume, resumed = DBOS.resume_workflow_async, list[str]()
-
-    async def resume_elsewhere(name: str, *, queue_name: str) -> Any:
-        resumed.append(name)
-        return await resume(name, queue_name=f"{queue_name}, to which nobody listens")
-
-    monkeypatch.setattr(DBOS, "resume_workflow_async", resume_elsewhere)
-    monkeypatch.setattr(_workflows, "START_SECONDS", 0.5)
+async def test_a_dead_worker_is_adopted_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
         session = await orphan_in(made, fleet)
         async with fleet.worker(folder=tmp_path / "ws"):
             assert (await session.result(timeout=PATIENCE)).text == "ok"
-        assert resumed == [f"{(await session.info()).cli_session_id}:0"]
-        assert "session one is returned to the fleet: its workflow did not start" in caplog.text
+        assert "workers are dead, and their sessions are queued again" in caplog.text
         ends = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
         assert ends == ["queued", "running", "done"]
 
 
-async def test_a_worker_that_was_taken_for_dead_adopts_the_sessions_of_others(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_what_the_engine_counts_as_taken_but_does_not_run_is_put_back(
+    tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
-        fleet = made.fleet()
-        session = await orphan_in(made, fleet)
-        async with fleet.worker(folder=tmp_path / "ws") as worker:
-            await _workflows.delete_queue(worker.id)  # as another worker does that takes it for dead
-            assert (await session.result(timeout=PATIENCE)).text == "ok"
-        assert "is returned" not in caplog.text
+    """The database took the sessions out of the queue, but its answer was lost."""
+    lost: list[Any] = []
+    statuses = SystemDatabase.get_workflow_statuses
 
+    def lose(system: SystemDatabase, found: list[str]) -> Any:
+        if found and not lost:
+            lost.extend(found)
+            raise OperationalError("the answer is lost", {}, Exception())
+        return statuses(system, found)
 
-async def test_a_session_that_a_worker_has_without_knowing_is_freed(tmp_path: Path) -> None:
+    monkeypatch.setattr(SystemDatabase, "get_workflow_statuses", lose)
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
-        fleet.agent("worker", ClientOptions(cli_path=program))
-        async with fleet.worker(machine="here", folder=tmp_path / "ws") as worker:
-            database, claimant = fleet.database, _fair_queue.Claimant(worker.id, "here", None)
-
-            def start_and_claim(connection: Any) -> list[_claims.Claim]:
-                """Claim a session for the worker, which does not hear of it: the answer of the database was lost."""
-                new = _rows.NewSession("one", "worker", "1", "", 0)
-                _rows.start(connection, new, "task", None)
-                return _claims.claim_sessions(connection, claimant, [FleetAgent(name="worker")], 1)
-
-            assert len(await database.write(start_and_claim)) == 1
-            session = fleet.session("one")
-            assert (await session.result(timeout=PATIENCE)).text == "ok"
-            assert (await session.outcome()).crashes == 0
+    async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+        fleet.agent("worker", ClientOptions(cli_path=program, cwd=tmp_path))
+        async with fleet.worker():
+            session = await fleet.start("worker", "task")
+            outcome = await session.result(timeout=PATIENCE)
+            assert (outcome.text, outcome.crashes) == ("ok", 0)
+    assert len(lost) == 1
 
 
 async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> None:
@@ -127,9 +110,8 @@ async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> N
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "task")
-        claimant = _fair_queue.Claimant("worker", "here", None)
-        known = [FleetAgent(name="worker")]
-        [claim] = await fleet.database.write(_claims.claim_sessions, claimant, known, 1)
+        claim = await fleet.database.write(_claims.begin, session.id, 1, "worker", "here", fleet.agents)
+        assert claim is not None
         inbox = _inbox.FleetInbox(
             database=fleet.database,
             claim=claim,

@@ -148,18 +148,30 @@ async def test_a_folder_that_others_can_change_is_refused(tmp_path: Path, cli: P
         assert (await workspace_of(fleet, "pr-19")).is_relative_to(tmp_path / "given")
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_a_database_of_an_older_version_is_brought_up_to_date(
     any_url: str, tmp_path: Path, cli: Path, version: int
 ) -> None:
     async with Fleet(any_url) as fleet:
-        await fleet.list()
+        fleet.agent("one", version="old")
+        for name in ("queued", "running"):
+            await fleet.start("one", "hi", id=name)
         identity = fleet.database.identity
         with fleet.database.engine.begin() as connection:
-            connection.execute(text(f"UPDATE fleet_meta SET version = {version}"))
+            running = "UPDATE fleet_sessions SET state = 'running', worker = 'old' WHERE id = 'running'"
+            for statement in (f"UPDATE fleet_meta SET version = {version}", running):
+                connection.execute(text(statement))
+            for index in _tables.sessions.indexes:
+                connection.execute(text(f"DROP INDEX {index.name}"))
             for added_in, table, column in _tables.ADDED:
                 if added_in > version:
-                    connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column}"))
+                    connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}"))
     async with at_work(any_url, cli, tmp_path / "ws") as fleet:
         assert (await workspace_of(fleet, "pr-17")).exists()
-        assert (fleet.database.identity == identity) is (version == 2)
+        assert (fleet.database.identity == identity) is (version >= 2)
+    fleet = Fleet(any_url, store=MemoryStore(), poll=0.1)
+    async with fleet:
+        fleet.agent("one", ClientOptions(cli_path=cli, cwd=tmp_path), version="old")
+        async with fleet.worker():
+            for name in ("queued", "running"):
+                assert (await fleet.session(name).result(timeout=PATIENCE)).crashes == 0

@@ -1,21 +1,21 @@
 """Which sessions a worker takes: limits, priorities, weights, memory, versions; schedules. With a stand-in CLI."""
 
 import gc
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from fleets import PATIENCE, any_url as any_url, until
+from fleets import PATIENCE, any_url as any_url, new_database, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, FleetAgent, _claims, _fair_queue, _tables
+from claude_agent_py.fleet import Copy, Directory, Fleet, _claims
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -28,11 +28,11 @@ def on_asyncio(test: Any) -> Any:
 class Held:
     """A fleet whose processes answer when the gate opens."""
 
-    def __init__(self, folder: Path, **more: Any) -> None:
+    def __init__(self, folder: Path, *, url: str | None = None, **more: Any) -> None:
         self.gate = Gate()
         program = FakeCLI(steps.wait_gate(self.gate), steps.turn("ok")).install(folder / "cli")
         self.options = ClientOptions(cli_path=program, cwd=folder)
-        self.fleet = Fleet(f"sqlite:///{folder / 'fleet.db'}", store=MemoryStore(), poll=0.1, **more)
+        self.fleet = Fleet(url or f"sqlite:///{folder / 'fleet.db'}", store=MemoryStore(), poll=0.1, **more)
 
     async def running(self, count: int) -> list[Any]:
         """Wait until so many run, and return them; that no more do shows the next look for work."""
@@ -85,10 +85,10 @@ async def test_priorities_and_the_limits_of_an_agent(hold: Hold) -> None:
 
 
 @on_asyncio
-async def test_the_limit_of_a_tenant_and_the_weights_of_agents(hold: Hold) -> None:
-    held = hold(agent=None, tenant_limit=4)
-    held.fleet.agent("heavy", held.options, weight=3)
-    held.fleet.agent("light", held.options)
+async def test_the_limit_of_a_tenant(hold: Hold, any_url: str) -> None:
+    held = hold(agent=None, tenant_limit=4, url=any_url)
+    for agent in ("heavy", "light"):
+        held.fleet.agent(agent, held.options)
     for i in range(6):
         await held.fleet.start("heavy", "hi", tenant="a", id=f"h{i}")
         await held.fleet.start("light", "hi", tenant="a", id=f"l{i}")
@@ -96,7 +96,8 @@ async def test_the_limit_of_a_tenant_and_the_weights_of_agents(hold: Hold) -> No
     async with held.fleet.worker(sessions=10):
         running = await held.running(5)
         assert Counter(info.tenant for info in running) == {"a": 4, "b": 1}
-        assert Counter(info.agent for info in running if info.tenant == "a") == {"heavy": 3, "light": 1}
+        reasons = {info.reason for info in await held.fleet.list(state="queued")}
+        assert "the tenant 'a' has reached its limit of 4 running sessions" in reasons
         await held.finish()
 
 
@@ -110,7 +111,7 @@ async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(hold: 
     async with held.fleet.worker(sessions=5):
         running = await held.running(5)
         assert urgent.id in {info.id for info in running}
-        assert Counter(info.tenant for info in running) == {"many": 3, "few": 2}
+        assert Counter(info.tenant for info in running)["few"] >= 2
         for info in await held.fleet.list(state="queued"):
             await held.fleet.session(info.id).cancel()
         held.gate.open()
@@ -118,8 +119,11 @@ async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(hold: 
 
 
 @on_asyncio
-async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hold) -> None:
-    held = hold(is_open=True)
+async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(
+    hold: Hold, request: pytest.FixtureRequest
+) -> None:
+    # The engine knows the age of workflows in milliseconds, on SQLite in seconds.
+    held = hold(is_open=True, url=new_database(request.getfixturevalue("postgres")))
     await held.fleet.tenant("many", weight=3)
     for tenant, count in (("many", 8), ("few", 3)):
         for _ in range(count):
@@ -130,7 +134,7 @@ async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hol
     for info in await held.fleet.list():
         begun[info.tenant].append((await held.fleet.session(info.id).outcome()).started_at or 0.0)
     order = [tenant for _, tenant in sorted((at, tenant) for tenant, times in begun.items() for at in times)]
-    assert order == ["many", "few", *["many"] * 3, "few", *["many"] * 3, "few", "many"]
+    assert order == [*["many"] * 3, "few", *["many"] * 3, "few", *["many"] * 2, "few"]
 
 
 @on_asyncio
@@ -165,20 +169,42 @@ async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
 async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_fair_queue, "AFFINITY_SECONDS", 1000.0)
+    monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 1000.0)
     held = hold(is_open=True, agent=None)
     held.fleet.agent("own", held.options, workspace=Copy())
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
     own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
+    async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
+        await held.fleet.drain()
+        assert [(await session.info()).machine for session in (own, shared)] == ["b", None]
     database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database.write(_claims.register, other, 1000.0, [])
-    there = _tables.sessions.update().values(machine="b")
-    database.run(lambda connection: connection.execute(there))
-    async with held.fleet.worker(machine="a", folder=tmp_path / "ws"):
+    await database.write(_claims.register, other, 1000.0, list(held.fleet.agents.values()), None)
+    for session in (own, shared):
+        await session.send("hi")
+    async with held.fleet.worker(machine="a", folder=tmp_path / "a"):
         assert (await shared.result(timeout=PATIENCE)).text == "ok"
         assert (await own.info()).state == "queued"
         await database.write(_claims.unregister, "other")
         assert (await own.result(timeout=PATIENCE)).text == "ok"
+        assert (await own.info()).machine == "a"
+
+
+@on_asyncio
+async def test_a_session_waits_only_for_some_time_for_its_machine(
+    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 0.5)
+    held = hold(is_open=True, agent={"workspace": Copy()})
+    sessions = [await held.fleet.start("one", "hi") for _ in range(3)]
+    async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
+        await held.fleet.drain()
+    busy = {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
+    await held.fleet.database.write(_claims.register, busy, 1000.0, list(held.fleet.agents.values()), None)
+    for session in sessions:
+        await session.send("hi")
+    async with held.fleet.worker(machine="a", folder=tmp_path / "a"):
+        for session in sessions:
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
 
 
 @on_asyncio
@@ -200,32 +226,51 @@ async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_remove
         assert (await kept.info()).machine is not None
 
 
-def test_limits_hold_when_many_workers_take_sessions_at_once(any_url: str) -> None:
-    first = Fleet(any_url)
+LIMITED = """
+import sys, anyio
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+url, program, folder = sys.argv[1:]
+fleet = Fleet(url, store=MemoryStore(), poll=0.05, tenant_limit=3)
+fleet.agent("one", ClientOptions(cli_path=program, cwd=folder), limit=4)
+fleet.agent("two", ClientOptions(cli_path=program, cwd=folder))
+async def main():
+    async with fleet.worker(sessions=8):
+        await fleet.drain_forever()
+anyio.run(main)
+"""
+
+
+@on_asyncio
+async def test_limits_hold_when_many_workers_take_sessions_at_once(hold: Hold, tmp_path: Path, any_url: str) -> None:
+    held = hold(agent=None, url=any_url)
     for agent in ("one", "two"):
-        first.agent(agent)
+        held.fleet.agent(agent)
+    await held.fleet.tenant("c", limit=1)
+    for i in range(45):
+        await held.fleet.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
+    command = [sys.executable, "-c", LIMITED, any_url, str(held.options.cli_path), str(tmp_path)]
+    most: Counter[str] = Counter()
 
-    async def begin() -> None:
-        await first.tenant("c", limit=1)
-        for i in range(45):
-            await first.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
+    async def look() -> bool:
+        running = await held.fleet.list(state="running")
+        for kind in ("tenant", "agent"):
+            for name, count in Counter(getattr(info, kind) for info in running).items():
+                most[name] = max(most[name], count)
+        return not await held.fleet.list(state="queued") and not running
 
-    anyio.run(begin)
-    known = [FleetAgent(name="one", limit=4), FleetAgent(name="two")]
-
-    def take(number: int) -> list[str]:
-        database, claimant = Fleet(any_url).database, _fair_queue.Claimant(f"w{number}", "here", 3)
-        found = [c.id for _ in range(3) for c in database.run(_claims.claim_sessions, claimant, known, 2)]
-        database.close()
-        return found
-
-    with ThreadPoolExecutor(8) as threads:
-        taken = [session for found in threads.map(take, range(8)) for session in found]
-    running = anyio.run(partial(first.list, state="running"))
-    assert sorted(taken) == sorted(info.id for info in running)
-    assert Counter(info.tenant for info in running) == {"a": 3, "b": 3, "c": 1}
-    assert Counter(info.agent for info in running)["one"] <= 4
-    first.close()
+    processes = [subprocess.Popen(command) for _ in range(4)]
+    try:
+        await held.running(7)
+        held.gate.open()
+        await until(look, "all have run")
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert (most["a"], most["b"], most["c"]) == (3, 3, 1)
+    assert most["one"] <= 4
 
 
 @on_asyncio

@@ -1,5 +1,6 @@
 """A fleet behind PgBouncer in transaction mode: each transaction may run on another connection to the server."""
 
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -8,6 +9,7 @@ from fleets import PATIENCE, built, fleet_in, new_database, until_state
 from poolers import behind, pooler_port as pooler_port
 from stoppable_postgres import PostgresServer
 
+from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import PostgresStore, SessionKey
 from claude_agent_py.testing import ScriptedModel
 
@@ -40,6 +42,19 @@ async def test_sessions_of_two_workers_run_through_pgbouncer(tmp_path: Path, url
         await fleet.drain_workers()
         assert [process.wait(60) for process in made.processes] == [0, 0], made.logs()
         assert "Traceback" not in made.logs()
+
+
+async def test_several_make_the_tables_at_the_same_time(url: str) -> None:
+    fleets = [Fleet(url) for _ in range(4)]
+    for fleet in fleets:
+        fleet.agent("one")
+    async with anyio.create_task_group() as group:
+        for number, fleet in enumerate(fleets):
+            group.start_soon(partial(fleet.start, "one", "hi", id=f"s{number}"))
+    assert {info.id for info in await fleets[0].list()} == {"s0", "s1", "s2", "s3"}
+    assert len({fleet.database.identity for fleet in fleets}) == 1
+    for fleet in fleets:
+        fleet.close()
 
 
 async def test_a_store_works_through_pgbouncer(url: str) -> None:

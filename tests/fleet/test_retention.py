@@ -56,16 +56,17 @@ async def test_ended_sessions_are_deleted_while_a_worker_runs(
         cancelled = await other.start("quick", "hi", id="cancelled", version="of no worker")
         await cancelled.cancel()
         runs = await fleet.start("slow", "hi", id="runs")
-        workflow = f"{(await runs.info()).cli_session_id}:0"
+        workflow = f"{(await runs.info()).cli_session_id}:1"
         await until(lambda: workflow in names("workflow_status", "workflow_uuid"), "it runs")
         assert await fleet.prune(timedelta(hours=1)) == 0
-        assert len(names("workflow_status", "workflow_uuid")) == 7
+        assert len(names("workflow_status", "workflow_uuid")) == 8
         async with Fleet(any_url) as outside:
             assert await outside.prune(0) == 6
         left = {"waits", "queued", "runs"}
         assert {info.id for info in await fleet.list()} == left
         assert names("fleet_events", "session") == names("fleet_runs", "session") == left
-        assert names("workflow_status", "workflow_uuid") == {workflow}
+        queued = f"{(await fleet.session('queued').info()).cli_session_id}:1"
+        assert names("workflow_status", "workflow_uuid") == {workflow, queued}
         with pytest.raises(FleetError, match="has no session 'done-1'"):
             await fleet.session("done-1").info()
         gate.open()
