@@ -62,8 +62,10 @@ ANSWER_SECONDS: Final = 30.0
 """Seconds that a PostgreSQL server may take to answer a call. After that, the connections are broken off."""
 BUSY_SECONDS: Final = 5
 """Seconds that one attempt waits for a lock of SQLite."""
-FROZEN_SECONDS: Final = 30
-"""Seconds after which the server rolls back the transaction of a suspended process."""
+FROZEN_SECONDS: Final = 15
+"""Seconds after which the server rolls back the transaction of a suspended process or a lost connection."""
+LOCK_SECONDS: Final = 10
+"""Seconds that the server waits for a lock. A call that was broken off would hold the lock that it gets later."""
 WRONG_URL: Final = (" does not exist", "authentication failed")
 """Error texts of PostgreSQL for a wrong database, user or password. Retrying does not help."""
 LOCK: Final = 7_236_110
@@ -109,8 +111,9 @@ class Database:
         self.is_sqlite: Final = self.url.startswith("sqlite")
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         """Open connections to PostgreSQL, for `_break_connections`."""
+        self._connections_lock = threading.Lock()
         self._create = create
-        self.connect: Final = partial(_connect, self.url, self._connections.add)
+        self.connect: Final = partial(_connect, self.url, self._connections, self._connections_lock)
         """Opens a connection to PostgreSQL, also for DBOS. A call that gets no answer breaks it off."""
         self.engine: Final = _create_engine(self.url, create, self.connect)
         self._is_ready = False
@@ -125,7 +128,9 @@ class Database:
 
     def _break_connections(self) -> None:
         """Break off calls that wait for the server: an error is raised in their threads."""
-        for connection in list(self._connections):
+        with self._connections_lock:
+            connections = list(self._connections)
+        for connection in connections:
             break_off(connection)
 
     def run(
@@ -341,12 +346,13 @@ def build_away_error(error: SQLAlchemyError) -> FleetError:
     return failure
 
 
-def _connect(url: str, on_connection: Callable[[Any], object]) -> "psycopg.Connection[Any]":
+def _connect(url: str, opened: weakref.WeakSet[Any], lock: threading.Lock) -> "psycopg.Connection[Any]":
     parsed = make_url(url)
     arguments, settings = parsed.get_dialect()().create_connect_args(parsed)
     # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
     connection = psycopg.connect(*arguments, **settings, prepare_threshold=None)
-    on_connection(connection)
+    with lock:
+        opened.add(connection)
     return connection
 
 
@@ -357,6 +363,7 @@ def _create_engine(url: str, create: bool, connect: Callable[[], Any]) -> Engine
         @event.listens_for(engine, "connect")
         def prepare_postgres(connection: Any, record: object) -> None:
             connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
+            connection.execute(f"SET lock_timeout = {LOCK_SECONDS * 1000}")
             # Without a commit, the first rollback would undo the setting.
             connection.commit()
 
