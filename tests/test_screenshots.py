@@ -22,7 +22,6 @@ def test_the_pictures_in_the_docs_are_those_that_the_script_takes(tmp_path: Path
     assert done.returncode == 0, done.stderr
     assert {path.name for path in tmp_path.iterdir()} == {path.name for path in (ROOT / "docs/images").glob("*.svg")}
     for shown in (
-        "│ Allow Edit?",
         "● Review auth [general-purpose] running",
         "✓ Run the tests",
         "└ ● Review auth (general-purpose)",

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -70,8 +70,6 @@ WRONG_URL: Final = (" does not exist", "authentication failed")
 """Error texts of PostgreSQL for a wrong database, user or password. Retrying does not help."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL for creating tables and counting limits."""
-LAUNCH_LOCK: Final = 7_236_111
-"""The advisory lock of PostgreSQL for starting DBOS."""
 
 _DRIVERS: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
 
@@ -245,7 +243,7 @@ class Database:
     def client(self) -> Any:
         """The client of the engine."""
         # Importing DBOS takes half a second.
-        from claude_agent_py.fleet._workflows import open_client
+        from claude_agent_py.fleet._engine import open_client
 
         return open_client(self.engine)
 
@@ -254,9 +252,9 @@ class Database:
         if found is None and not self._create:
             raise FleetError(f"there is no fleet in the database {self.engine.url.database}")
         if found is None or found < tables.VERSION:
-            from claude_agent_py.fleet._workflows import make_tables
+            from claude_agent_py.fleet._engine import make_tables
 
-            make_tables(self)
+            make_tables(self.url, self.engine, self.client)
             with self.engine.execution_options(fleet_write=True).begin() as connection:
                 self._update_tables(connection)
         elif found > tables.VERSION:
@@ -310,24 +308,6 @@ def lock(connection: Connection) -> None:
     """Hold the fleet's lock until the end of the transaction. SQLite allows only one writer anyway."""
     if connection.dialect.name != "sqlite":
         connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
-
-
-@contextlib.contextmanager
-def launching(database: Database) -> Iterator[None]:
-    """Create the tables of DBOS in PostgreSQL in this context: one process at a time does. Blocks.
-
-    The lock of DBOS is one of the session, which excludes nobody behind a pooler in transaction mode.
-    """
-    with database.engine.connect() as connection:
-        try:
-            # To wait in the statement would be a deadlock: DBOS creates indexes, which waits for other statements.
-            while not connection.scalar(text(f"SELECT pg_try_advisory_xact_lock({LAUNCH_LOCK})")):
-                connection.rollback()
-                time.sleep(PAUSES[0])
-            yield
-        finally:
-            # The server may have closed it, if DBOS took long.
-            connection.invalidate()
 
 
 def _is_transient(error: DBAPIError | NoConnectionError) -> bool:

@@ -14,18 +14,18 @@ from uuid import uuid4
 
 import anyio
 from anyio import to_thread
-from dbos import DBOS, DBOSClient, DBOSConfig, DBOSPortableJSONSerializer, Queue, error as dbos_errors
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, Queue, error as dbos_errors
 from dbos._core import execute_dequeued_workflow
 from dbos._dbos import _get_dbos_instance
-from sqlalchemy import Engine
+from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._database import Database, launching
+from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._engine import NAME, make_tables
 from claude_agent_py.fleet._line import queue_name
 from claude_agent_py.fleet._tables import APPLICATION_VERSION, DBOS_SCHEMA, DBOS_WORKFLOWS
 
-NAME: Final = "claude-agent-py-fleet"
 POLL_SECONDS: Final = 1.0
 UNLIMITED: Final = 1_000_000
 CONTENDED: Final = ("40001", "40P01", "55P03")
@@ -68,35 +68,6 @@ def _require_handlers() -> Handlers:
     return _handlers
 
 
-# From any process -----------------------------------------------------------------------------------------------------
-
-
-def open_client(engine: Engine) -> DBOSClient:
-    """Return a client of the engine on the fleet's connections. It does not connect yet."""
-    return DBOSClient(
-        system_database_engine=engine,
-        dbos_system_schema=None if engine.dialect.name == "sqlite" else DBOS_SCHEMA,
-        application_name=NAME,
-        serializer=DBOSPortableJSONSerializer(),
-        lazy=True,
-        retry_connection_errors=False,
-    )
-
-
-def make_tables(database: Database) -> None:
-    """Create or update the engine's tables. Blocks."""
-    if database.is_sqlite:
-        # The engine begins the transactions of its migrations itself, on connections of its own.
-        client = DBOSClient(system_database_url=database.url, lazy=True)
-        try:
-            client._sys_db.run_migrations()
-        finally:
-            client.destroy()
-    else:
-        with launching(database):
-            database.client._sys_db.run_migrations()
-
-
 # In workers -----------------------------------------------------------------------------------------------------------
 
 
@@ -134,12 +105,19 @@ async def launch(worker: str, database: Database, handlers: Handlers) -> None:
         # The worker takes from the queues itself, because only it knows how much room it has.
         DBOS.listen_queues([])
         # Otherwise DBOS would do so, but two at a time behind a pooler.
-        await to_thread.run_sync(make_tables, database)
+        await to_thread.run_sync(make_tables, database.url, database.engine, database.client)
         DBOS.launch()
+        if database.is_sqlite:
+            event.listen(_get_dbos_instance()._sys_db.engine, "begin", _begin_writing)
     except BaseException:
         DBOS.destroy()
         _handlers = None
         raise
+
+
+def _begin_writing(connection: Connection) -> None:
+    """Begin a transaction of DBOS on SQLite before it reads: two workers would take too many from the same queue."""
+    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 async def shut_down() -> None:
