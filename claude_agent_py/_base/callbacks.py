@@ -7,6 +7,7 @@ the program's own cancellation and KeyboardInterrupt.
 import functools
 import inspect
 import math
+import re
 import time
 from collections.abc import Awaitable, Callable
 from types import BuiltinMethodType, MethodType
@@ -288,10 +289,81 @@ def callback_name(function: Callable[..., object]) -> str:
 
 def takes_arguments(function: Callable[..., object], count: int) -> bool:
     """Return whether a function accepts `count` positional arguments; True if its signature is unknown."""
+    signature = _read_signature(function)
+    if signature is None:
+        return True
     try:
-        inspect.signature(function).bind(*range(count))
+        signature.bind(*range(count))
     except TypeError:
         return False
-    except ValueError:  # some functions written in C have no signature
-        return True
     return True
+
+
+def check_two_arguments(function: Callable[..., object], expected: str, *, port: str) -> None:
+    """Raise ValueError if a function cannot be a handler of two arguments.
+
+    Accepting two arguments is not enough: a callback `(tool_name, tool_input, context=None)` of the official SDK does,
+    compares our request with a tool's name, and allows what it would have denied.
+
+    Args:
+        function: The handler.
+        expected: The arguments, for the error.
+        port: How to change a callback of the official SDK, for the error.
+    """
+    signature = _read_signature(function)
+    if signature is None:
+        return
+    positional = [each for each in signature.parameters.values() if each.kind in _POSITIONAL]
+    problem = _find_official_parameter(positional)
+    if problem is None and len(positional) > 2:
+        problem = f"{positional[2].name!r} would never get a value (make it keyword-only if it has a default)"
+    if problem is not None:
+        raise ValueError(f"{callback_name(function)} must take two arguments: {expected}, but {problem}. {port}")
+    if not takes_arguments(function, 2):
+        raise ValueError(f"{callback_name(function)} must take two arguments: {expected}")
+
+
+PORT_PERMISSIONS: Final = (
+    "To port a callback (tool_name, tool_input, context) of the official SDK, take (request, context) and read "
+    "request.tool_name and request.raw_input"
+)
+"""How to port a permission callback."""
+
+
+def _find_official_parameter(positional: list[inspect.Parameter]) -> str | None:
+    """Return a text about the first parameter that expects a value of the official SDK."""
+    for position, parameter in enumerate(positional[:2]):
+        bare = parameter.name.replace("_", "").lower()
+        if bare in _OFFICIAL_NAMES or (position == 1 and bare in _OFFICIAL_SECOND_NAMES):
+            return f"{parameter.name!r} is a parameter of the official SDK's callbacks"
+        annotation = _annotation_text(parameter)
+        if _ANNOTATED_AS_OFFICIAL.match(annotation):
+            return f"{parameter.name!r} is annotated as {annotation}, which it never gets"
+    return None
+
+
+_POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+_OFFICIAL_NAMES: Final = frozenset({"toolname", "toolinput", "tooluseid"})
+_OFFICIAL_SECOND_NAMES: Final = frozenset({"input", "inputdata"})
+_ANNOTATED_AS_OFFICIAL: Final = re.compile(r"(typing\.)?(Optional\[)?(str|dict|Dict|Mapping)\b")
+
+
+def _annotation_text(parameter: inspect.Parameter) -> str:
+    annotation = parameter.annotation
+    if annotation is parameter.empty:
+        return ""
+    return annotation.__name__ if isinstance(annotation, type) and annotation in (str, dict) else str(annotation)
+
+
+def _read_signature(function: Callable[..., object]) -> inspect.Signature | None:
+    """Return the signature of a callable itself, not of a function that it wraps; None if it is unknown.
+
+    A wrapper that passes on any arguments has the signature of the function that it wraps.
+    """
+    try:
+        signature = inspect.signature(function, follow_wrapped=False)
+        passes_on = any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
+        return inspect.signature(function) if passes_on else signature
+    except (TypeError, ValueError):  # some functions written in C have no signature
+        return None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
-from claude_agent_py._base.callbacks import Callback, callback_name, takes_arguments
+from claude_agent_py._base.callbacks import Callback, callback_name, check_two_arguments, takes_arguments
 from claude_agent_py._base.checks import check_seconds
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
@@ -34,6 +34,10 @@ _INSTEAD = {
     "matcher": "; the pattern comes first: HookMatcher('Bash', handler)",
     "hooks": "; handlers come second: HookMatcher('Bash', [handler, ...])",
 }
+_PORT = (
+    "A callback (input_data, tool_use_id, context) of the official SDK works unchanged as "
+    "{'matcher': 'Bash', 'hooks': [callback]}; a handler takes (input, context) and reads context.tool_use_id"
+)
 _OFFICIAL_KEYS = frozenset({"matcher", "hooks", "timeout", "on_failure", "onFailure"})
 
 
@@ -153,11 +157,10 @@ def _refuse(pattern: str | None, problem: str | None) -> None:
 def _check_handler(handler: object) -> "HookHandler":
     if not callable(handler):
         raise OptionsError(f"a hook handler must be a function, not {type(handler).__name__}", option=OPTION)
-    if not takes_arguments(handler, 2):
-        raise OptionsError(
-            f"the hook handler {callback_name(handler)} must take two arguments: the input and the context",
-            option=OPTION,
-        )
+    try:
+        check_two_arguments(handler, "the input and the context", port=_PORT)
+    except ValueError as error:
+        raise OptionsError(f"the hook handler {error}", option=OPTION) from None
     if _is_policy(handler):
         name = callback_name(handler)
         raise OptionsError(f"{name} is a permission policy, not a hook handler; use guard({name})", option=OPTION)

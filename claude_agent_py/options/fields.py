@@ -85,7 +85,7 @@ def is_any_given(*values: object) -> bool:
     return any(value is not None and value is not False for value in values)
 
 
-_handler = _reads(read.function_of("request", "context"))
+_handler = _reads(read.permission_handler)
 AnyPath: TypeAlias = Annotated[str | Path | None, _reads(read.path)]
 Text: TypeAlias = Annotated[str, _needs(read.text)]
 Names: TypeAlias = Annotated[Sequence[str], _needs(read.names)]

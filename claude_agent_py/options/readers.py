@@ -12,7 +12,14 @@ from uuid import UUID
 
 from claude_agent_py import agents as agents_room, hooks as hooks_room, permissions, tools  # load on first use
 from claude_agent_py._base.bounded_reading import read_json
-from claude_agent_py._base.callbacks import GENERATOR, callback_name, is_generator_callable, takes_arguments
+from claude_agent_py._base.callbacks import (
+    GENERATOR,
+    PORT_PERMISSIONS,
+    callback_name,
+    check_two_arguments,
+    is_generator_callable,
+    takes_arguments,
+)
 from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.observe.telemetry import Telemetry
@@ -107,20 +114,29 @@ def paths(value: object) -> list[Path]:
     return [path(item) for item in items(value)]
 
 
-def function_of(*arguments: str) -> Reader:
-    """Return a reader that refuses a value that cannot be called with these arguments."""
-    expected = f"{'one argument' if len(arguments) == 1 else 'two arguments'}: ({', '.join(arguments)})"
+def function_of(argument: str) -> Reader:
+    """Return a reader that refuses a value that cannot be called with this argument."""
 
     def read(value: object) -> object:
         if not callable(value):
             raise ValueError(f"must be a function, not {type(value).__name__}")
-        if not takes_arguments(value, len(arguments)):
-            raise ValueError(f"{callback_name(value)} must take {expected}")
+        if not takes_arguments(value, 1):
+            raise ValueError(f"{callback_name(value)} must take one argument: ({argument})")
         if is_generator_callable(value):
             raise ValueError(GENERATOR)
         return value
 
     return read
+
+
+def permission_handler(value: object) -> object:
+    """Read a handler of requests for permission, questions, plans, elicitations and dialogs."""
+    if not callable(value):
+        raise ValueError(f"must be a function, not {type(value).__name__}")
+    if is_generator_callable(value):
+        raise ValueError(GENERATOR)
+    check_two_arguments(value, "(request, context)", port=PORT_PERMISSIONS)
+    return value
 
 
 def flag_or_text(value: object) -> bool | str:

@@ -6,12 +6,10 @@
 from msgspec.structs import asdict
 
 from claude_agent_py import hooks
-from claude_agent_py._base.callbacks import Callback, takes_arguments
-from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, build_reply, describe
-from claude_agent_py.permissions.policies import Policy
+from claude_agent_py.permissions.policies import Policy, wrap_policy
 from claude_agent_py.permissions.prompts import check_input
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.wire.control.asks import CanUseToolRequest
@@ -41,11 +39,7 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     Raises:
         OptionsError: The policy is not a function of two arguments.
     """
-    if not callable(policy):
-        raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="hooks")
-    callback = Callback(policy)
-    if not takes_arguments(policy, 2):
-        raise OptionsError(f"{callback.name} must take two arguments: the request and the context", option="hooks")
+    callback = wrap_policy(policy, option="hooks")
 
     async def guarded(input: hooks.PreToolUseInput, context: HookContext) -> "hooks.PreToolUseOutput | None":  # noqa: A002
         request = _request(input, context)

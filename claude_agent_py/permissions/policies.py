@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.callbacks import PORT_PERMISSIONS, Callback, check_two_arguments
 from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.prompts import EXIT_PLAN_MODE
@@ -106,7 +106,7 @@ def allow_unless_ask_rule(request: PermissionRequest) -> Opinion:
 
 def ask(handler: Callable[[PermissionRequest, PermissionContext], object]) -> Policy:
     """Ask a person with `handler`. The task has the status `awaiting_user` until the answer."""
-    callback = _wrap_policy(handler)
+    callback = wrap_policy(handler)
 
     async def policy(request: PermissionRequest, context: PermissionContext) -> Opinion:
         with context.awaiting_user():
@@ -126,7 +126,7 @@ def first_of(*policies: Policy) -> Policy:
     """
     if not policies:
         raise OptionsError("first_of needs at least one policy", option="can_use_tool")
-    callbacks = [_wrap_policy(policy) for policy in policies]
+    callbacks = [wrap_policy(policy) for policy in policies]
 
     async def composed(request: PermissionRequest, context: PermissionContext) -> Opinion:
         for callback in callbacks:
@@ -141,9 +141,14 @@ def first_of(*policies: Policy) -> Policy:
     return composed
 
 
-def _wrap_policy(policy: object) -> Callback:
+def wrap_policy(policy: object, *, option: str = "can_use_tool") -> Callback:
+    """Return a policy as a `Callback`. Raises OptionsError if it is not a function of a request and a context."""
     if not callable(policy):
-        raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option="can_use_tool")
+        raise OptionsError(f"a policy must be a function, not {type(policy).__name__}", option=option)
+    try:
+        check_two_arguments(policy, "the request and the context", port=PORT_PERMISSIONS)
+    except ValueError as error:
+        raise OptionsError(str(error), option=option) from None
     return Callback(policy)
 
 

@@ -21,6 +21,7 @@ from claude_agent_py._base.callbacks import (
     is_generator_callable,
     log_failure,
     make_handler_error,
+    takes_arguments,
 )
 from claude_agent_py._base.configuration import suggest
 from claude_agent_py._base.errors import OptionsError, ToolError, ToolTimeoutError
@@ -216,6 +217,8 @@ class Tool(Generic[P, R]):
     ) -> "Tool[[JSONObject], Any]":
         """Create a tool from a JSON Schema. The handler gets the arguments as one dict, without validation."""
         _check_call(handler, (), settings)
+        if not is_generator_callable(handler) and not takes_arguments(handler, 1):
+            raise OptionsError("the handler must be a function of one argument, a dict", option=f"tool {name!r}")
         parameters = AnyParameters(input_schema, tool=name)
         return Tool(
             function=handler, name=name, description=description, parameters=parameters, **_split_settings(settings)

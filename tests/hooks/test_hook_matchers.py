@@ -5,7 +5,7 @@ import random
 import re
 import shutil
 import subprocess
-from functools import cache
+from functools import cache, partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -398,7 +398,32 @@ def test_how_the_official_sdk_makes_a_matcher_is_told_how_it_is_here() -> None:
         loose("Bash", print, onFailure="block")
 
 
-@pytest.mark.parametrize("function", [lambda *args: None, lambda a, b=1, *c: None, print])
+async def half_ported(input_data: Any, tool_use_id: Any = None, context: Any = None) -> None: ...
+
+
+@pytest.mark.parametrize(
+    "handler",
+    [
+        half_ported,
+        partial(half_ported, context=None),
+        lambda input, tool_use_id: None,
+        lambda input, context, more=None: None,
+        lambda event, tool_use_id=None, *rest: None,
+        SimpleNamespace(on=half_ported).on,
+    ],
+)
+def test_a_half_ported_callback_is_refused(handler: Any) -> None:
+    says = r"must take two arguments: the input and the context, but '(tool_use_id|more)' .*works unchanged as"
+    with pytest.raises(OptionsError, match=says):
+        HookMatcher("Bash", handler)
+    with pytest.raises(OptionsError, match=says):
+        Hooks({"PreToolUse": [handler]})
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda *args: None, lambda a, b=1, *c: None, print, lambda input_data, context, *, tool_use_id=None: None],
+)
 def test_a_handler_that_can_take_two_arguments_will_do(function: Any) -> None:
     assert HookMatcher(None, function).handlers == (function,)
 

@@ -1,6 +1,7 @@
 """Options: every mistake is an error that names it, and what the official SDKs take is taken."""
 
 import dataclasses
+import functools
 import re
 import uuid
 import warnings
@@ -55,6 +56,19 @@ def refused(**given: Any) -> OptionsError:
     with pytest.raises(OptionsError) as caught:
         ClientOptions(**given)
     return caught.value
+
+
+async def half_ported(tool_name: str, tool_input: dict[str, Any], context: Any = None) -> None: ...
+
+
+class HalfPorted:
+    def __init__(self, tool_name: Any, tool_input: Any, context: Any = None) -> None: ...
+
+    def decide(self, tool_name: Any, input_data: Any) -> None: ...
+
+
+class CallableHalfPorted:
+    async def __call__(self, name: Any, data: Any, context: Any = None) -> None: ...
 
 
 def generate(line: str) -> Iterator[str]:
@@ -237,6 +251,57 @@ def test_a_wrong_value_is_refused_by_name(given: dict[str, Any], says: str) -> N
     error = refused(**given)
     assert says in str(error)
     assert error.option == next(iter(given))
+
+
+HANDLERS = ["can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog"]
+
+
+@pytest.mark.parametrize("option", HANDLERS)
+@pytest.mark.parametrize(
+    "handler",
+    [
+        half_ported,
+        functools.partial(half_ported, context=None),
+        functools.wraps(half_ported)(lambda *given: None),
+        HalfPorted,
+        HalfPorted("", {}).decide,
+        CallableHalfPorted(),
+        lambda toolName, input=None, options=None: None,
+        lambda name, tool_input, *rest: None,
+        lambda request, input: None,
+        lambda request, context, more=None: None,
+    ],
+)
+def test_a_half_ported_handler_is_refused_with_how_to_port_it(option: str, handler: Any) -> None:
+    error = refused(**{option: handler})
+    assert error.option == option
+    assert "must take two arguments: (request, context), but '" in str(error)
+    assert "take (request, context) and read request.tool_name and request.raw_input" in str(error)
+
+
+def test_an_annotation_shows_a_half_ported_handler() -> None:
+    def decide(name: str, data: dict[str, Any]) -> None: ...
+
+    assert "'name' is annotated as str, which it never gets" in str(refused(can_use_tool=decide))
+
+
+@pytest.mark.parametrize("option", HANDLERS)
+def test_a_handler_of_two_arguments_is_accepted(option: str) -> None:
+    @functools.wraps(half_ported)
+    def adapter(request: Any, context: Any) -> None: ...
+
+    def on_behalf(audit: Any, tool_input: Any, request: Any, context: Any = None) -> None: ...
+
+    handlers: list[Any] = [
+        adapter,
+        functools.partial(on_behalf, None, None),
+        functools.partial(lambda request, context, database: None, database=None),
+        lambda request, context, *, tool_input=None: None,
+        lambda request, *more: None,
+        lambda request, context=None: None,
+    ]
+    for each in handlers:
+        ClientOptions(**{option: each})
 
 
 @pytest.mark.parametrize(

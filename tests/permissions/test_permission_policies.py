@@ -13,7 +13,7 @@ from hypothesis import given, strategies as st
 from questions import RecordingContext
 from wire_values import read_request
 
-from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only, within
+from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, guard, read_only, within
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
@@ -133,6 +133,15 @@ async def test_a_policy_that_fails_is_not_passed_over() -> None:
 def test_what_is_no_policy() -> None:
     with pytest.raises(OptionsError, match="not Allow"):
         first_of(Allow())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("wrap", [first_of, ask, guard])
+def test_a_half_ported_callback_is_no_policy(wrap: Callable[..., Any]) -> None:
+    async def callback(tool_name: Any, tool_input: Any, context: Any = None) -> Allow:
+        return Allow()
+
+    with pytest.raises(OptionsError, match=r"callback must take two arguments: .*, but 'tool_name' is .*To port"):
+        wrap(callback)
 
 
 async def test_asking_says_that_a_person_is_waited_for() -> None:
