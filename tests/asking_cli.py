@@ -44,15 +44,16 @@ class AskingCLI(Transport):
         """Send frames."""
         self._out.send_nowait(frames.encode(*said))
 
-    def start_asking(self, request: Mapping[str, Any]) -> str:
-        """Send a request and return its id."""
+    def start_asking(self, request: Mapping[str, Any], change: Callable[[bytes], bytes] = bytes) -> str:
+        """Send a request, as a line that `change` may damage, and return its id."""
         request_id = next(self._ids)
-        self.say({"type": "control_request", "request_id": request_id, "request": dict(request)})
+        frame = {"type": "control_request", "request_id": request_id, "request": dict(request)}
+        self._out.send_nowait(change(frames.encode(frame)))
         return request_id
 
-    async def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Send a request and return the payload of the reply."""
-        return await self.reply_to(self.start_asking(request))
+    async def ask(self, request: Mapping[str, Any], change: Callable[[bytes], bytes] = bytes) -> dict[str, Any]:
+        """Send a request, as `start_asking`, and return the payload of the reply."""
+        return await self.reply_to(self.start_asking(request, change))
 
     async def reply_to(self, request_id: str) -> dict[str, Any]:
         """Wait for the reply to a request and return its payload."""

@@ -5,6 +5,7 @@ outside the standard. All calls block.
 """
 
 import errno
+import itertools
 import json
 import os
 import re
@@ -138,6 +139,19 @@ def read_object(data: bytes | str) -> dict[str, Any] | None:
 def without_surrogates(text: str) -> str:
     """Replace lone surrogates, which UTF-8 cannot encode, with U+FFFD."""
     return text if text.isascii() else re.sub(_SURROGATES, "\ufffd", text)
+
+
+_STRING: Final = rb'(?s)"(?:[^"\\]++|\\.)*+(?:"|\Z)'
+_NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[{]}"))
+_STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+
+
+def is_too_deep(line: bytes) -> bool:
+    """Return whether JSON is nested more than `MOST_LEVELS` deep, which many of its readers do not survive."""
+    if line.count(b"[") + line.count(b"{") <= MOST_LEVELS:
+        return False
+    brackets = re.sub(_STRING, b"", line).translate(None, _NOT_BRACKETS)
+    return any(map(MOST_LEVELS.__lt__, itertools.accumulate(map(_STEP.__getitem__, brackets))))
 
 
 def check_depth(value: object, most_values: int | None = None) -> None:

@@ -1,6 +1,7 @@
 """`LineBuffer`: splits a byte stream into lines, and drops lines beyond a maximum length."""
 
-from typing import Final, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, Protocol
 
 EVIDENCE_BYTES: Final = 4096
 """How many bytes of a dropped line are kept, to identify it."""
@@ -13,13 +14,32 @@ class OversizeLine(NamedTuple):
     """The length of the whole line, in bytes."""
     head: bytes
     """The beginning of the line."""
+    outline: Any = None
+    """The result of the `Reader` of the line; None without one."""
+
+
+class Reader(Protocol):
+    """Reads a line that is too long to keep, while it arrives."""
+
+    def feed(self, data: bytes, /) -> None:
+        """Read the next chunk."""
+
+    def end(self) -> Any:
+        """Return the result at the end of the line."""
 
 
 class LineBuffer:
-    """Splits a stream of bytes at newlines, however it is chunked."""
+    """Splits a stream of bytes at newlines, however it is chunked.
 
-    def __init__(self, max_line_bytes: int) -> None:
+    Args:
+        max_line_bytes: The limit.
+        make_reader: Makes a reader for each line beyond the limit.
+    """
+
+    def __init__(self, max_line_bytes: int, make_reader: Callable[[], Reader] | None = None) -> None:
         self._limit = max_line_bytes
+        self._make_reader = make_reader
+        self._reader: Reader | None = None
         self._parts: list[bytes] = []
         self._held = 0
 
@@ -35,7 +55,7 @@ class LineBuffer:
         if len(data) <= limit:  # no line can be longer
             lines += pieces
         else:
-            lines += [p if len(p) <= limit else OversizeLine(len(p), p[:EVIDENCE_BYTES]) for p in pieces]
+            lines += [piece if len(piece) <= limit else self._drop(piece) for piece in pieces]
         if rest:
             self._hold(rest)
         return lines
@@ -45,12 +65,25 @@ class LineBuffer:
         return [self._take()] if self._parts else []
 
     def _hold(self, data: bytes) -> None:
+        was_too_long = self._held > self._limit
         self._held += len(data)
         self._parts.append(data)
         if self._held > self._limit:  # it will be dropped: keep only its beginning
-            self._parts = [b"".join(self._parts)[:EVIDENCE_BYTES]]
+            whole = b"".join(self._parts)
+            if self._make_reader is not None:
+                self._reader = self._reader or self._make_reader()
+                self._reader.feed(data if was_too_long else whole)
+            self._parts = [whole[:EVIDENCE_BYTES]]
 
     def _take(self) -> bytes | OversizeLine:
-        whole = b"".join(self._parts)
-        length, self._held, self._parts = self._held, 0, []
-        return OversizeLine(length, whole[:EVIDENCE_BYTES]) if length > self._limit else whole
+        whole, length, reader = b"".join(self._parts), self._held, self._reader
+        self._held, self._parts, self._reader = 0, [], None
+        if length <= self._limit:
+            return whole
+        return OversizeLine(length, whole[:EVIDENCE_BYTES], None if reader is None else reader.end())
+
+    def _drop(self, line: bytes) -> OversizeLine:
+        self._hold(line)
+        dropped = self._take()
+        assert isinstance(dropped, OversizeLine)  # noqa: S101 - it exceeds the limit
+        return dropped

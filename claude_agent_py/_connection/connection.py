@@ -59,6 +59,7 @@ from claude_agent_py._journal.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
+    RequestUnreadable,
     ResultUnreadable,
     StreamEnded,
 )
@@ -523,6 +524,7 @@ class Connection(Session):
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         RequestReceived: lambda self, event: self.handlers.take(event),
+        RequestUnreadable: lambda self, event: self.handlers.answer_unreadable(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
         RequestTimedOut: _on_request_timed_out,

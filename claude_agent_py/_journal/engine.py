@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
+from claude_agent_py._base.log import logger
 from claude_agent_py._journal.events import (
     Event,
     PendingRequest,
@@ -19,13 +20,14 @@ from claude_agent_py._journal.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
+    RequestUnreadable,
     ResultUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.fragments import readable_strings
+from claude_agent_py._journal.skimming import Outline, Skimmer
 from claude_agent_py._journal.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
+from claude_agent_py.wire.codec import ESSENTIAL_RESULT_FIELDS, decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
     ControlRequest,
@@ -33,7 +35,7 @@ from claude_agent_py.wire.control.frames import (
     ControlSuccess,
     KeepAlive,
 )
-from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 UNSUPPORTED: Final = "unsupported_request"
@@ -48,7 +50,7 @@ class Engine:
     """The sans-IO half of a session. Not thread-safe."""
 
     def __init__(self, *, max_line_bytes: int) -> None:
-        self._lines = LineBuffer(max_line_bytes)
+        self._lines = LineBuffer(max_line_bytes, Skimmer)
         self._numbers = itertools.count(1)
         self._pending: dict[str, PendingRequest] = {}
         self._asked: set[str] = set()
@@ -108,38 +110,40 @@ class Engine:
         return events
 
     def _on_malformed(self, frame: MalformedFrame, events: list[Event]) -> None:
-        """Report the frame. A question is refused; a reply fails its request, a result its run."""
+        """Report the frame, and react to its readable parts, so that neither side waits forever."""
+        if frame.raw is not None:
+            self._report(frame, Outline(frame.raw, frozenset()), events)
+        else:  # invalid JSON, or nested too deeply
+            skimmer = Skimmer()
+            skimmer.feed(frame.line)
+            self._report_undecodable(frame, skimmer.end(), events)
+
+    def _on_oversize(self, line: OversizeLine, events: list[Event]) -> None:
+        problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
+        self._report_undecodable(MalformedFrame(line=line.head, error=problem, is_whole=False), line.outline, events)
+
+    def _report_undecodable(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
+        """Report a frame, or the result that remains without its large informational fields, such as denied calls."""
+        result = _rescue_result(outline)
+        if result is None:
+            self._report(frame, outline, events)
+        else:
+            logger.warning("dropped parts of %s of a result: %s", ", ".join(sorted(outline.incomplete)), frame.error)
+            events.append(result)
+
+    def _report(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
+        """Report a frame. A request of the CLI needs an answer; a reply fails its request, a result its run."""
         events.append(frame)
-        match frame.raw:
-            case {"type": "control_request", "request_id": str(request_id)}:
-                self._refuse(request_id, f"malformed request: {frame.error}")
+        match outline.value:
+            case {"type": "control_request", "request_id": str(request_id), **rest}:
+                if self._accept(request_id):
+                    body = rest.get("request")
+                    fields = body if isinstance(body, dict) else {}
+                    events.append(RequestUnreadable(request_id, fields, frame.error))
             case {"type": "control_response", "response": {"request_id": str(request_id)}}:
                 self._fail_request(request_id, f"malformed reply: {frame.error}", events)
             case {"type": "result"}:
                 events.append(ResultUnreadable(frame))
-            case None:  # invalid JSON, or nested too deeply
-                self._on_undecodable(frame, frame.error, events)
-
-    def _on_oversize(self, line: OversizeLine, events: list[Event]) -> None:
-        """Report a line that was dropped. A question is refused; a reply fails its request, a result its run."""
-        problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
-        frame = MalformedFrame(line=line.head, error=problem, is_whole=False)
-        events.append(frame)
-        self._on_undecodable(frame, problem, events)
-
-    def _on_undecodable(self, frame: MalformedFrame, problem: str, events: list[Event]) -> None:
-        """React to the readable parts of a line, so that neither side waits forever."""
-        match readable_strings(frame.line):
-            case {"type": "control_request", "request_id": request_id}:
-                self._refuse(request_id, problem)
-            case {"type": "control_response", "response.request_id": request_id}:
-                self._fail_request(request_id, problem, events)
-            case {"type": "result"}:
-                events.append(ResultUnreadable(frame))
-
-    def _refuse(self, request_id: str, problem: str) -> None:
-        if self._accept(request_id):
-            self.answer_error(request_id, problem)
 
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
         request = self._pending.pop(request_id, None)
@@ -288,3 +292,14 @@ class Engine:
         MalformedFrame: _on_malformed,
     }
     """What to call for the frames that are not messages."""
+
+
+def _rescue_result(outline: Outline) -> ResultMessage | None:
+    """Return a result of which only informational fields are incomplete. None for other frames."""
+    value, incomplete = outline
+    if not isinstance(value, dict) or value.get("type") != "result":
+        return None
+    if not incomplete or not incomplete.isdisjoint(ESSENTIAL_RESULT_FIELDS):
+        return None
+    result = decode(encode_json(value).rstrip(), report=False)
+    return result if isinstance(result, ResultMessage) else None

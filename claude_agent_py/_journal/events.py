@@ -26,6 +26,15 @@ class RequestReceived(Struct, frozen=True):
     """The typed body (`CanUseToolRequest`, ...)."""
 
 
+class RequestUnreadable(Struct, frozen=True):
+    """A control request of the CLI that cannot be decoded. Answer it as `RequestReceived`."""
+
+    request_id: str
+    request: JSONObject
+    """The fields that can be read."""
+    problem: str
+
+
 class RequestCancelled(Struct, frozen=True):
     """The CLI cancelled a control request."""
 
@@ -69,6 +78,7 @@ Event: TypeAlias = (
     | MalformedFrame
     | ResultUnreadable
     | RequestReceived
+    | RequestUnreadable
     | RequestCancelled
     | ReplyReceived
     | RequestTimedOut

@@ -225,15 +225,31 @@ class HookDispatcher:
         for ended in pending.values():
             await ended.wait()
 
-    def fail(self, callback_id: str, data: Mapping[str, object], error: BaseException) -> JSONObject:
-        """Return and report the failure of a handler whose answer could not be sent."""
+    def fail(
+        self, callback_id: object, data: Mapping[str, object], reason: str, cause: BaseException | None = None
+    ) -> JSONObject:
+        """Report a handler whose request could not be read or whose answer could not be sent. Return the reply.
+
+        `data` is the hook's input, or the fields of it that could be read.
+        """
+        if not isinstance(callback_id, str):
+            return self._fail_unidentified(reason)
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
-        failure = HandlerError(entry.handler.name, f"its answer cannot be sent: {type(error).__name__}")
-        failure.__cause__ = error
+        failure = HandlerError(entry.handler.name, reason)
+        failure.__cause__ = cause
         self._report(failure)
-        return _build_failure_output(entry, data, failure).to_wire()
+        return _build_failure_output(entry, {"hook_event_name": entry.event, **data}, failure).to_wire()
+
+    def _fail_unidentified(self, reason: str) -> JSONObject:
+        """Return the reply to a request that names no hook: it stops everything if any hook blocks on failure."""
+        failure = HandlerError("hooks", reason)
+        self._report(failure)
+        if not any(entry.matcher.blocks(entry.event) for entry in self._registered.values()):
+            return {}
+        notice = f"Blocked: a hook failed: {reason}."
+        return outputs.HookOutput(continue_=False, stop_reason=notice, decision="block", reason=notice).to_wire()
 
     def _count_hooks(self, event: str, final_filter: FinalFilter) -> int:
         entries = (entry for entry in self._registered.values() if entry.event == event)

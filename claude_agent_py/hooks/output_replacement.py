@@ -63,6 +63,8 @@ def withhold_output(data: Mapping[str, object], notice: str) -> PostToolUseOutpu
     if name.startswith("mcp__"):
         return PostToolUseOutput(updated_mcp_tool_output=notice)
     new = _wrap_text(name, old, notice)
+    if old is None and new is notice:  # the output could not be read, so its shape is unknown
+        return PostToolUseOutput(updated_tool_output=new, continue_=False, stop_reason=notice)
     if new is notice:
         # The tool does not output text: replace each text in its output.
         new = _mask(old, notice, _KEPT if name in BUILTIN_TOOL_NAMES else frozenset())
@@ -102,6 +104,8 @@ def _is_accepted(name: str, old: object, new: object) -> bool:
 
 def _wrap_text(name: str, old: object, text: str) -> object:
     """Return text as the output of a tool that outputs text, and the bare text for other tools."""
+    if old is None:  # the output could not be read
+        old = {}
     if not isinstance(old, Mapping):
         return text
     if name in _SHELLS:

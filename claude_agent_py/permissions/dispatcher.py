@@ -22,7 +22,14 @@ from claude_agent_py.permissions.interactions import (
     PendingInteractions,
     summarize,
 )
-from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, extract_record, get_kind
+from claude_agent_py.permissions.prompts import (
+    KINDS,
+    Kind,
+    WireRequest,
+    extract_record,
+    get_kind,
+    get_kind_of_tool,
+)
 from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.handler_context import extend
@@ -41,6 +48,8 @@ HANDLERS: dict[Kind, str] = {
 
 MOMENT: Final = 0.5
 """The seconds after which a handler that has not decided about a permission counts as asking a person."""
+
+_KIND_BY_SUBTYPE: Final[Mapping[object, Kind]] = {"elicitation": "elicitation", "request_user_dialog": "dialog"}
 
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
@@ -101,6 +110,17 @@ class PermissionDispatcher:
         finally:
             cancel_timer()
             prompt.end(was_answered)
+
+    def fail(self, fields: Mapping[str, object], reason: str) -> JSONObject:
+        """Report the handler of a request that could not be read, and return its refusal.
+
+        Args:
+            fields: The fields of the request that could be read.
+            reason: The error.
+        """
+        kind: Kind = _KIND_BY_SUBTYPE.get(fields.get("subtype")) or get_kind_of_tool(fields.get("tool_name"))
+        self._report(HandlerError(HANDLERS[kind], reason))
+        return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {reason}.")
 
     async def _ask_inbox(self, kind: Kind, request: object, prompt: "_Prompt") -> JSONObject:
         if self.interactions is None:

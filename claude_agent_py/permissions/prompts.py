@@ -103,11 +103,16 @@ class PromptKind:
 def get_kind(request: WireRequest) -> Kind:
     """Return the kind of a request."""
     if isinstance(request, CanUseToolRequest):
-        return _BY_TOOL.get(request.tool_name, "permission")
+        return get_kind_of_tool(request.tool_name)
     return "elicitation" if isinstance(request, ElicitationRequest) else "dialog"
 
 
-_BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
+def get_kind_of_tool(tool_name: object) -> Kind:
+    """Return the kind of a permission request about a tool."""
+    return _BY_TOOL.get(tool_name, "permission")
+
+
+_BY_TOOL: Final[Mapping[object, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
 
 
 def _read_decision(request: CanUseToolRequest, value: object) -> JSONObject:

@@ -13,7 +13,7 @@ from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Event
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
-from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.errors import HandlerError, OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
@@ -261,6 +261,18 @@ class MCPHost:
             failure = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(server_name, error))
             reply = failure.to_response(jsonrpc.get_request_id(message))
         return {"mcp_response": ACK if reply is None else reply}
+
+    def fail(self, server_name: str, message: JSONObject, reason: str) -> JSONObject | None:
+        """Report a server whose message could not be read. Return the payload of the reply, None if it has no id.
+
+        `message` has the fields that could be read.
+        """
+        error = HandlerError(f"MCP server {server_name}", reason)
+        (self._report or log_failure)(error)
+        request_id = jsonrpc.get_request_id(message)
+        if request_id is None:
+            return None
+        return {"mcp_response": RPCError(jsonrpc.INVALID_REQUEST, reason).to_response(request_id)}
 
     def _get_session(self, name: str, start: Start | None = None) -> ServerSession | PackageSession:
         """Return the session of a server, which its first message opens."""

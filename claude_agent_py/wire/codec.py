@@ -2,7 +2,8 @@
 
 One decoder reads all frames; `type` selects the model. Of a system message it reads only the subtype, which selects the
 decoder that then reads the message. If that fails, `_decode_carefully` takes a slower path that handles unknown types,
-unknown content blocks and invalid fields. Invalid input never raises; it becomes a `MalformedFrame`.
+unknown content blocks and invalid fields. Invalid input never raises; it becomes a `MalformedFrame`, and so does a
+frame that is nested so deeply that recursive readers would fail.
 
 A frame keeps the line it was decoded from, so `encode(decode(line))` is the same JSON value. The exception is lone
 surrogates, which JavaScript can write but UTF-8 cannot represent: they become U+FFFD.
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from claude_agent_py._base.bounded_reading import MOST_LEVELS, is_too_deep
 from claude_agent_py._base.log import logger
 from claude_agent_py.wire.base import FrameModel, JSONObject, WireModel, dump, keep_source
 from claude_agent_py.wire.control.frames import ControlFrame
@@ -86,6 +88,8 @@ def decode(line: bytes | str, *, report: bool = True) -> Frame:
     """
     if type(line) is not bytes:
         line = _as_bytes(line)
+    if is_too_deep(line):
+        return MalformedFrame(line, f"nested more than {MOST_LEVELS} levels deep")
     try:
         frame = _frame_decoder()(line)
         if type(frame) is _SystemHead:

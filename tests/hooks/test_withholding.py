@@ -26,7 +26,7 @@ WRITTEN: dict[str, Any] = {
     "structuredPatch": [],
     "originalFile": None,
 }
-DEEP: Any = json.loads("[" * 600 + '"sk-secret"' + "]" * 600)
+DEEP: Any = json.loads("[" * 190 + '"sk-secret"' + "]" * 190)
 """Deeper than pydantic serializes, and than a recursive function of Python gets."""
 FOUND: dict[str, Any] = {"mode": "content", "numFiles": 0, "filenames": ["sk-secret"], "content": "sk-secret"}
 MCP = [{"type": "text", "text": "sk-secret"}]

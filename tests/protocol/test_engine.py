@@ -19,6 +19,7 @@ from claude_agent_py._journal.events import (
     RequestCancelled,
     RequestReceived,
     RequestTimedOut,
+    RequestUnreadable,
     ResultUnreadable,
     StreamEnded,
 )
@@ -155,17 +156,16 @@ def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_
     assert len(driver.hear({"type": "brand_new"})) == 1
 
 
-def test_a_line_that_is_too_long_refuses_its_question() -> None:
+def test_a_question_that_is_too_long_is_reported_once_with_the_fields_that_can_be_read() -> None:
     driver = Driver(max_line_bytes=1000)
     question = frames.can_use_tool("r1", input={"content": "x" * 5000, "request_id": "another"})
-    (event,) = driver.hear(question)
-    assert isinstance(event, MalformedFrame)
-    (answer,) = driver.sent()
-    assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
-    assert f"{len(frames.encode(question)) - 1} bytes" in answer["response"]["error"]
-    assert "limits.max_line_bytes" in answer["response"]["error"]
+    message, event = driver.hear(question)
+    assert isinstance(message, MalformedFrame)
+    assert isinstance(event, RequestUnreadable)
+    assert (event.request_id, event.request["subtype"], event.request["tool_name"]) == ("r1", "can_use_tool", "Bash")
+    assert f"{len(frames.encode(question)) - 1} bytes" in event.problem
+    assert "limits.max_line_bytes" in event.problem
     assert kinds(driver.hear(question)) == [MalformedFrame]
-    assert driver.sent() == []
 
 
 def test_a_line_that_is_too_long_fails_the_request_that_it_replies_to() -> None:
@@ -192,12 +192,13 @@ def deep(frame: dict[str, Any]) -> bytes:
     return frames.encode(frame).replace(b'"DEEP"', DEEP.encode())
 
 
-def test_a_question_that_is_nested_too_deeply_is_refused() -> None:
+def test_a_question_that_is_nested_too_deeply_is_reported_with_the_fields_that_can_be_read() -> None:
     driver = Driver()
-    (event,) = driver.engine.receive_data(deep(frames.can_use_tool("r1", input={"request_id": "r2", "a": "DEEP"})))
-    assert isinstance(event, MalformedFrame)
-    (answer,) = driver.sent()
-    assert (answer["response"]["request_id"], answer["response"]["subtype"]) == ("r1", "error")
+    question = frames.can_use_tool("r1", input={"request_id": "r2", "tool_use_id": "t2", "a": "DEEP"})
+    message, event = driver.engine.receive_data(deep(question))
+    assert isinstance(message, MalformedFrame)
+    assert isinstance(event, RequestUnreadable)
+    assert (event.request_id, event.request["tool_use_id"]) == ("r1", "toolu_1")
 
 
 def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
@@ -208,9 +209,23 @@ def test_a_reply_that_is_nested_too_deeply_fails_its_request() -> None:
     assert (failed.request.request_id, bool(failed.error)) == (request_id, True)
 
 
-def test_a_result_that_is_nested_too_deeply_is_reported_as_such() -> None:
+@pytest.mark.parametrize("large", ["DEEP", "x" * 5000])
+def test_a_result_is_readable_without_the_large_input_of_a_denied_call(large: str) -> None:
+    driver = Driver(max_line_bytes=4000 if large != "DEEP" else 1 << 20)
+    denial = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"a": large, "result": "from the model"}}
+    ids: dict[str, Any] = {"user_message_uuid": "u1", "user_message_uuids": ["u1"]}
+    result = {"permission_denials": [denial], **frames.result("hi"), **ids}  # the CLI does not write the type first
+    result["permission_denials"] = [denial]
+    (message,) = driver.engine.receive_data(deep(result))
+    assert isinstance(message, ResultMessage)
+    assert (message.result, message.user_message_uuids) == ("hi", ["u1"])
+    assert message.usage is not None
+    assert message.usage.input_tokens == 100
+
+
+def test_a_result_whose_output_is_nested_too_deeply_is_reported_as_such() -> None:
     driver = Driver()
-    result = {"permission_denials": "DEEP", **frames.result("hi")}  # the CLI does not write the type first
+    result = {"structured_output": {"a": "DEEP"}, **frames.result("hi")}
     message, unreadable = driver.engine.receive_data(deep(result))
     assert isinstance(message, MalformedFrame)
     assert unreadable == ResultUnreadable(message)
@@ -395,14 +410,14 @@ def test_a_request_taken_back_is_reported_and_wants_no_answer() -> None:
     assert driver.sent() == []
 
 
-def test_a_malformed_request_is_reported_and_refused_on_the_wire() -> None:
+def test_a_malformed_request_is_reported_once() -> None:
     driver = Driver()
     bad = {"type": "control_request", "request_id": "r1", "request": {"subtype": "can_use_tool"}}
-    assert kinds(driver.hear(bad, bad)) == [MalformedFrame, MalformedFrame]
-    (answer,) = driver.sent()
-    assert answer["response"]["request_id"] == "r1"
-    assert answer["response"]["subtype"] == "error"
-    assert answer["response"]["error"].startswith("malformed request: request: Object missing required field `")
+    _, event, *more = driver.hear(bad, bad)
+    assert kinds(more) == [MalformedFrame]
+    assert isinstance(event, RequestUnreadable)
+    assert (event.request_id, event.request) == ("r1", {"subtype": "can_use_tool"})
+    assert event.problem.startswith("request: Object missing required field `")
 
 
 def test_an_answer_that_is_no_json_leaves_the_request_open() -> None:

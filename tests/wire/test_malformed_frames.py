@@ -33,7 +33,8 @@ def assistant_with(*blocks: Any) -> str:
         (b'{"type":"keep_alive"}{"type":"keep_alive"}', "not JSON: Extra data at character 21"),
         (b'{"type":"keep_\xffalive"}', "not UTF-8: invalid start byte at byte 14"),
         ('{"type":"x"', "not JSON: Expecting ',' delimiter at character 11"),
-        ("[" * 100_000, "invalid JSON: "),
+        ("[" * 100_000, "nested more than 200 levels deep"),
+        ('{"type":"keep_alive","x":' + '{"a":' * 200 + "1" + "}" * 201, "nested more than 200 levels deep"),
         ('{"type":' + "9" * 5000 + "}", "invalid JSON: "),
     ],
 )

@@ -20,7 +20,7 @@ from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
-from claude_agent_py._journal.events import RequestCancelled, RequestReceived
+from claude_agent_py._journal.events import RequestCancelled, RequestReceived, RequestUnreadable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
@@ -153,10 +153,31 @@ class RequestHandlers:
     def _answer_failure(self, request_id: str, request: Any, error: BaseException) -> None:
         """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
         if isinstance(request, HookCallbackRequest):
-            self._session.engine.answer(request_id, self.hooks.fail(request.callback_id, request.input, error))
+            reason = f"its answer cannot be sent: {type(error).__name__}"
+            reply = self.hooks.fail(request.callback_id, request.input, reason, error)
+            self._session.engine.answer(request_id, reply)
         else:
             logger.error("answering %s failed", type(request).__name__, exc_info=error)
             self._session.engine.answer_error(request_id, f"{type(error).__name__}: {error_text(error)}")
+
+    def answer_unreadable(self, event: RequestUnreadable) -> None:
+        """Answer a request that cannot be decoded as if its handler had failed, so that what it guards is refused."""
+        request, reason = event.request, f"its request cannot be read: {event.problem}"
+        payload: Payload | None
+        match request.get("subtype"):
+            case "hook_callback":
+                payload = self.hooks.fail(request.get("callback_id"), _get_dict(request, "input"), reason)
+            case "can_use_tool" | "elicitation" | "request_user_dialog":
+                payload = self.permissions.fail(request, reason)
+            case "mcp_message":
+                message = _get_dict(request, "message")
+                payload = self.mcp.fail(str(request.get("server_name")), message, reason)
+            case _:
+                payload = None
+        if payload is None:
+            self._session.engine.answer_error(event.request_id, f"malformed request: {event.problem}")
+        else:
+            self._session.engine.answer(event.request_id, payload)
 
     async def _answer_hook(self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation) -> Payload:
         name = request.input.get("hook_event_name")
@@ -284,6 +305,11 @@ class RequestHandlers:
             self._mcp.close()
         if self._permissions is not None:
             self._permissions.close()
+
+
+def _get_dict(fields: Payload, name: str) -> Payload:
+    value = fields.get(name)
+    return value if isinstance(value, dict) else {}
 
 
 def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
