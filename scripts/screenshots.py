@@ -2,7 +2,7 @@
 
     python scripts/screenshots.py [folder]
 
-Needs tmux, rich, textual and DBOS. What a pane shows, colours included, becomes an SVG file that loads nothing.
+Needs tmux and rich. What a pane shows, colours included, becomes an SVG file that loads nothing.
 """
 
 import io
@@ -14,9 +14,8 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
@@ -126,105 +125,6 @@ def main(folder: Path) -> None:
             environment,
         ):
             save(shows("exit code 0"), "sessions", "claude-agent-py sessions", folder)
-    take_watch(folder, program)
-
-
-REVIEWS = """
-import anyio
-from claude_agent_py import ClientOptions
-from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.pool import Pool
-
-async def main():
-    async with Pool(ClientOptions(permission_mode="default", interactions=SQLiteInbox("inbox.db")), size=1) as pool:
-        async with anyio.create_task_group() as group:
-            for prompt in ("Review auth and billing", "Run the tests of the shop"):
-                group.start_soon(review, pool, prompt)
-
-async def review(pool, prompt):
-    async with pool.client() as client:
-        await client.query(prompt, until="idle")
-        await anyio.sleep_forever()
-
-anyio.run(main)
-"""
-AGENTS = """
-from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet
-from claude_agent_py.sessions import SQLiteStore
-
-fleet = Fleet("sqlite:///fleet.db", store=SQLiteStore("sessions.db"), poll=0.1)
-fleet.agent("fixer", ClientOptions(permission_mode="default"), patience=0.2)
-"""
-QUESTION = {
-    "question": "Where do amounts get rounded?",
-    "header": "Rounding",
-    "multiSelect": False,
-    "options": [
-        {"label": "At the end", "description": "one rounding, on the invoice"},
-        {"label": "For each item", "description": "what the customer sees adds up"},
-    ],
-}
-
-
-def take_watch(folder: Path, program: str) -> None:
-    """Take the pictures of `watch`: a pool with a subagent at work and a question, and a fleet that waits."""
-    gate = Gate()
-    asks = {
-        "Review auth and billing": Reply([launch("auth")]),
-        "Run the tests of the shop": Reply(tool_use("Bash", {"command": "make test > out", "description": "test"})),
-        "Fix the rounding": Reply(tool_use("AskUserQuestion", {"questions": [QUESTION]})),
-    }
-
-    def answer(request: RecordedRequest) -> Reply:
-        asked = next((reply for prompt, reply in asks.items() if request.contains(prompt)), None)
-        return Reply("It is under way.") if asked is None or request.tool_results else asked
-
-    agents = {"Look at auth": [tool_use("Bash", {"command": "wc -l auth.py"}), Reply("It is sound.", after=gate)]}
-    with ScriptedModel(answer, agents=agents) as model, ExitStack() as stack:
-        environment = model.environment(**{CLI_VARIABLE: str(find_cli())})
-        work = model.sandbox.cwd
-        (work / "reviews.py").write_text(REVIEWS)
-        (work / "agents.py").write_text(AGENTS)
-
-        def call(*command: str) -> None:
-            subprocess.run(command, env=environment, cwd=work, check=True, capture_output=True)
-
-        def start(*command: str) -> IO[bytes]:
-            process = subprocess.Popen(command, env=environment, cwd=work, stdout=subprocess.PIPE)
-            assert process.stdout is not None
-            stack.callback(process.communicate, timeout=TIMEOUT)
-            stack.callback(process.terminate)
-            return process.stdout
-
-        call(program, "run", "What does a session cost?", "--quiet")  # what the CLI says of it implies the prices
-        worker = start(program, "fleet", "worker", "agents:fleet")
-        stack.callback(gate.open)
-        worker.readline()  # it runs: its agents are known
-        call(program, "fleet", "start", "fixer", "Fix the rounding", "--id", "pr-17", "--url", "sqlite:///fleet.db")
-        start(sys.executable, "reviews.py")
-        wait_for(work / "inbox.db")
-        watch = f"cd {work} && {program} watch --inbox inbox.db --fleet sqlite:///fleet.db"
-        with pane(watch, environment):
-            shows("Where do amounts", "make test", "● Review auth (general-purpose)", "without a prompt yet", "~0.0")
-            tmux("send-keys", "Down")
-            shown = shows("pr-17 (fixer) [waiting]", "make test", "● Review auth", "without a prompt yet", "Quit")
-            save(shown, "watch", "claude-agent-py watch", folder)
-            tmux("send-keys", "a")
-            save(shows("At the end", "Answer"), "watch-answer", "claude-agent-py watch: a", folder)
-            tmux("send-keys", "Down", "Space", "Tab", "Tab", "Enter")
-            shows("Quit", without="Where do amounts")
-            tmux("send-keys", "q")
-            shows("exit code 0")
-
-
-def wait_for(path: Path) -> None:
-    """Wait until a file is there."""
-    deadline = time.monotonic() + TIMEOUT
-    while not path.exists():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"no {path}")
-        time.sleep(0.05)
 
 
 if __name__ == "__main__":

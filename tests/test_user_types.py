@@ -398,7 +398,6 @@ EXTRAS = (
     "redis",
     "rich",
     "sqlalchemy",
-    "textual",
     "yaml",
 )
 """What a plain install has not. Half of the time would go into these packages."""

@@ -18,7 +18,7 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "acp": ("acp", "Serve an editor that speaks the Agent Client Protocol, with your tools, hooks and guards."),
     "chat": ("_chat", "Chat in plain lines, with streaming answers, tasks and approvals."),
     "sessions": ("sessions", "List, show, search, fork, rename, delete and export conversations."),
-    "watch": ("watch", "Show a live dashboard of all sessions on this machine."),
+    "watch": ("watch", "Print the sessions of this machine after each change."),
     "record": ("record", "Run a prompt and record the exchange with the CLI."),
     "replay": ("replay", "Replay a recording."),
     "completion": ("completion", "Print a shell completion script."),

@@ -1,8 +1,6 @@
-"""Output in a terminal: safe lines, `rich` consoles and trees, and detection of full-screen support."""
+"""Output in a terminal: safe lines, `rich` consoles and trees."""
 
 import importlib.util
-import os
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TextIO, TypeVar
 
@@ -26,13 +24,6 @@ MARKS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """The character and colour of each state of a task or session. Others are inactive."""
 SHOWN_CHARS: Final = 70
-
-
-def can_show_screen() -> bool:
-    """Return whether textual is installed, and stdin and stdout are a terminal that supports it."""
-    if os.environ.get("TERM") == "dumb":
-        return False
-    return sys.stdin.isatty() and sys.stdout.isatty() and importlib.util.find_spec("textual") is not None
 
 
 def one_line(text: str, limit: int = SHOWN_CHARS) -> str:

@@ -1,28 +1,64 @@
-"""The `watch` command: show the sessions of this machine and of a fleet, and the questions in an inbox.
+"""The `watch` command: print the sessions of this machine and of a fleet, and the questions in an inbox.
 
-It only reads the files of the CLI and the database of the fleet. So it also shows sessions of other programs, and
-disturbs none. In a terminal with textual it runs the application in `_dashboard.app`; otherwise it prints lines.
+It only reads the files of the CLI, the database of the fleet and the inbox. So it also shows sessions of other
+programs, and disturbs none.
 """
 
 import argparse
 import json
-import math
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from claude_agent_py.cli._dashboard.machine import REFRESH_SECONDS
-from claude_agent_py.cli._dashboard.model import DashboardModel
-from claude_agent_py.cli._dashboard.rows import Row, count_sessions
-from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE
-from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE
-from claude_agent_py.cli.terminal import build_tree, can_show_screen, create_console
+import anyio
+
+from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
+from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE, open_inbox
+from claude_agent_py.cli.terminal import MARKS, one_line
+from claude_agent_py.errors import ClaudeAgentError, FleetError, SessionError
+from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions
+
+if TYPE_CHECKING:
+    from claude_agent_py.fleet import Fleet
+    from claude_agent_py.permissions import Interaction
 
 NOTHING: Final = "no session runs on this machine"
 MIN_INTERVAL: Final = 0.1
 """The shortest interval between updates, in seconds."""
+LINE_CHARS: Final = 200
+LIVE: Final = ("running", "waiting", "queued")
+"""The states of fleet sessions that are shown without `--all`."""
+FLEET_SECONDS: Final = 3.0
+"""The time for a fleet's database to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A session or one of its tasks."""
+
+    title: str
+    state: str
+    about: tuple[str, ...] = ()
+    """Further facts of the line."""
+    spent: str = ""
+    """The age, the tokens and the cost: a row whose `spent` alone differs has not changed."""
+    children: "tuple[Row, ...]" = ()
+    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    """The facts for `--json`."""
+
+    def lines(self, indent: str = "") -> Iterator[str]:
+        """Yield the line of this row and those of its children."""
+        texts = " · ".join(text for text in (self.spent, *self.about) if text)
+        yield indent + one_line(f"{MARKS.get(self.state, '·')[0]} {self.title} [{self.state}] {texts}", LINE_CHARS)
+        for child in self.children:
+            yield from child.lines(indent + "  ")
+
+    def timeless(self) -> "Row":
+        """Return the row without what changes all the time."""
+        return replace(self, spent="", children=tuple(child.timeless() for child in self.children))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -41,58 +77,167 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Show the sessions until interrupted, and return the exit code."""
-    is_once = arguments.once or arguments.json
-    every = max(MIN_INTERVAL, arguments.every)
-    model = DashboardModel(
-        arguments.config_dir,
-        arguments.fleet,
-        arguments.inbox,
-        is_all=arguments.all,
-        seconds=math.inf if is_once else REFRESH_SECONDS,
-    )
-    if not is_once and can_show_screen():
-        from claude_agent_py.cli._dashboard.app import Dashboard
-
-        Dashboard(model, every=every).run()
-        return 0
-    if is_once:
-        _print(model.refresh(), is_json=arguments.json)
-        print("\n".join(model.problems), end="\n" * bool(model.problems), file=sys.stderr)
-        return 1 if model.problems else 0
-    _print_changes(model, every)
-    return 0
-
-
-def _print(rows: Sequence[Row], *, is_json: bool) -> None:
-    console = create_console(sys.stdout)
-    if is_json:
-        facts = [row.as_json() for top in rows for row in top.walk() if row.facts]
-        print(json.dumps(facts, ensure_ascii=False))
-    elif console is None:
-        print("\n".join(_format_lines(rows)) or NOTHING)
-    else:
-        console.print(_build_row_tree(rows))
-
-
-def _format_lines(rows: Sequence[Row], indent: str = "") -> Iterator[str]:
-    for row in rows:
-        yield f"{indent}{row.mark[0]} {row.line()}"
-        yield from _format_lines(row.children, indent + "  ")
-
-
-def _build_row_tree(rows: Sequence[Row]) -> object:
-    title = f"sessions: {count_sessions(rows)}" if rows else NOTHING
-    return build_tree(title, rows, lambda row: (row.mark, " ", row.line()))
-
-
-def _print_changes(model: DashboardModel, every: float) -> None:
-    """Print the rows after each change, except of times, tokens and costs."""
-    last_state: object = None
+    """Print the sessions, again after each change until interrupted, and return the exit code."""
+    fleet = open_fleet(arguments.fleet) if arguments.fleet else None
+    last: object = None
     while True:
-        rows = model.refresh()
-        state = [(row.key, row.title, row.state, row.waits_for, row.about) for top in rows for row in top.walk()]
-        if state != last_state:
-            print("\n".join(_format_lines(rows)) or NOTHING, flush=True)
-        last_state = state
-        time.sleep(every)
+        started = time.monotonic()
+        rows, problems = _read(arguments, fleet)
+        if arguments.json:
+            print(json.dumps([row.facts for row in rows], ensure_ascii=False))
+        elif (state := ([row.timeless() for row in rows], problems)) != last:
+            print("\n".join(line for row in rows for line in row.lines()) or NOTHING, flush=True)
+            last = state
+            print("\n".join(problems), end="\n" * bool(problems), file=sys.stderr)
+        if arguments.once or arguments.json:
+            return 1 if problems else 0
+        # Long transcripts take a while to read: at least three quarters of the time nothing is read.
+        time.sleep(max(MIN_INTERVAL, arguments.every, 3 * (time.monotonic() - started)))
+
+
+def _read(arguments: argparse.Namespace, fleet: "Fleet | None") -> tuple[list[Row], list[str]]:
+    """Return the rows, and the problems of sources that cannot be read, which do not affect the others."""
+    rows: list[Row] = []
+    problems: list[str] = []
+    config_dir = arguments.config_dir
+    sources: dict[str, Callable[[], list[Row]]] = {
+        "machine": lambda: [_describe(running, config_dir) for running in running_sessions(config_dir)]
+    }
+    if fleet is not None:
+        sources["fleet"] = lambda: anyio.run(_read_fleet, fleet, arguments.all)
+    if arguments.inbox:
+        sources["inbox"] = lambda: [_describe_question(question) for question in open_inbox(arguments.inbox)]
+    for name, read in sources.items():
+        try:
+            rows += read()
+        except ClaudeAgentError as error:
+            problems.append(f"{name}: {one_line(str(error), LINE_CHARS)}")
+    return rows, problems
+
+
+# This machine -------------------------------------------------------------------------------------------------------
+
+
+def _describe(running: RunningSession, config_dir: str | None) -> Row:
+    process = running.process
+    title, usage = "", SessionUsage()
+    tasks: tuple[Row, ...] = ()
+    try:
+        session = get_session(running.session_id, config_dir=config_dir)
+        title = session.info.summary
+        usage = session.usage
+        tasks = _describe_tasks(session)
+    except (SessionError, ValueError):
+        pass  # the CLI has not written a transcript yet
+    tokens, cost = usage.total.total_tokens, usage.cost_usd
+    waits = f"waits for {process.waiting_for}" if process.waiting_for else ""
+    return Row(
+        title or f"no prompt yet ({running.session_id[:8]})",
+        process.status or "?",
+        (waits, f"pid {process.pid}", running.cwd),
+        _format_spent(running.started_at, tokens, cost),
+        tasks,
+        {
+            "kind": "session",
+            "session_id": running.session_id,
+            "title": one_line(title, LINE_CHARS),
+            "status": process.status,
+            "waits_for": process.waiting_for,
+            "pid": process.pid,
+            "cwd": running.cwd,
+            "program": running.program,
+            "started_at": running.started_at,
+            "tokens": tokens,
+            "cost_usd": cost,
+            "tasks": [task.facts for task in tasks],
+        },
+    )
+
+
+def _describe_tasks(session: StoredSession) -> tuple[Row, ...]:
+    """Return the running tasks, each below the subagent that launched it."""
+    running = {task.id: task for task in session.tasks if task.outcome is None}
+
+    def below(parent: str | None) -> tuple[Row, ...]:
+        return tuple(
+            Row(
+                f"{task.description} ({task.subagent.agent_type if task.subagent else task.type})",
+                task.status.value,
+                spent=_format_spent(task.started_at),
+                children=(children := below(task.id)),
+                facts={
+                    "id": task.id,
+                    "type": task.type,
+                    "description": one_line(task.description, LINE_CHARS),
+                    "started_at": task.started_at,
+                    "tasks": [child.facts for child in children],
+                },
+            )
+            for task in running.values()
+            if (task.parent_id if task.parent_id in running else None) == parent and task.id != parent
+        )
+
+    return below(None)
+
+
+def _format_spent(since: float | None, tokens: float = 0, cost: float | None = None) -> str:
+    texts = [format_elapsed(since)] if since else []
+    if tokens:
+        texts.append(f"{tokens:,.0f} tokens")
+    if cost is not None:
+        texts.append(f"{cost:.4f} USD")
+    return " · ".join(texts)
+
+
+def format_elapsed(since: float) -> str:
+    """Return the time since an event, such as `2m05s`."""
+    seconds = max(0, int(time.time() - since))
+    if seconds < 3600:
+        return f"{seconds // 60}m{seconds % 60:02}s"
+    if seconds < 86400:
+        return f"{seconds // 3600}h{seconds // 60 % 60:02}m"
+    return f"{seconds // 86400}d"
+
+
+# A fleet and an inbox -----------------------------------------------------------------------------------------------
+
+
+async def _read_fleet(fleet: "Fleet", is_all: bool) -> list[Row]:
+    try:
+        with anyio.fail_after(FLEET_SECONDS):
+            found = {info.id: info for state in ((None,) if is_all else LIVE) for info in await fleet.list(state=state)}
+            questions = await fleet.interactions()
+    except TimeoutError:
+        raise FleetError(f"the database of the fleet does not answer within {FLEET_SECONDS:g} s") from None
+    asked: dict[str, list[Row]] = {}
+    for question in questions:
+        asked.setdefault(question.session_id or "", []).append(_describe_question(question))
+    return [
+        Row(
+            f"{info.id} ({info.agent})",
+            info.state,
+            (f"on {info.worker}" if info.worker else "", info.reason or ""),
+            _format_spent(info.created_at),
+            tuple(asked.get(info.id, ())),
+            {"kind": "fleet", **info.to_dict(), "interactions": [row.facts for row in asked.get(info.id, ())]},
+        )
+        for info in sorted(found.values(), key=lambda info: -info.created_at)
+    ]
+
+
+def _describe_question(question: "Interaction") -> Row:
+    return Row(
+        question.summary,
+        "asks",
+        (question.kind, question.id, f"session {question.session_id}" if question.session_id else ""),
+        _format_spent(question.created_at),
+        facts={
+            "kind": "interaction",
+            "id": question.id,
+            "of": question.kind,
+            "session_id": question.session_id,
+            "agent_id": question.agent_id,
+            "summary": one_line(question.summary, LINE_CHARS),
+            "asked_at": question.created_at,
+        },
+    )

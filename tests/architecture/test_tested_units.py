@@ -40,7 +40,7 @@ PURE = {
         permissions.questions
     """,
     "records and messages to views": """
-        history.records observe.observer observe.spans observe.telemetry sessions.stored_tasks
+        history.records observe.observer observe.spans observe.telemetry
     """,
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
     "scripts of tests": "testing.fake_player testing.script testing.scripted_model",
@@ -67,8 +67,7 @@ OTHERS = {
         tasks.intake tasks.listeners tools.definition tools.host
     """,
     "applications in a terminal, whose only public name is a command": """
-        cli._chat.conversation cli._dashboard.app cli._dashboard.machine cli._dashboard.model cli._dashboard.rows
-        cli._dashboard.termination cli._dashboard.tree cli.demo cli.live_tree cli.questions fleet._line
+        cli._chat.conversation cli.demo cli.live_tree cli.questions
     """,
 }
 """Units that are not pure, but cannot be brought into the tested state by what users import. Shorten this list."""

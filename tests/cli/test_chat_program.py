@@ -30,9 +30,7 @@ def environment(model: ScriptedModel) -> dict[str, str]:
 
 def chat_in_lines(model: ScriptedModel, lines: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run a chat without the extra `cli`."""
-    program = (
-        "import sys; sys.modules.update(rich=None, textual=None); import claude_agent_py.cli as c; sys.exit(c.main())"
-    )
+    program = "import sys; sys.modules.update(rich=None); import claude_agent_py.cli as c; sys.exit(c.main())"
     command = [sys.executable, "-c", program, "chat", *arguments]
     return run_program(command, input=lines, timeout=DEADLINE, env=environment(model), cwd=model.sandbox.cwd)
 

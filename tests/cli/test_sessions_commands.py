@@ -3,16 +3,12 @@
 import json
 import os
 from pathlib import Path
-from typing import Any
 
-import anyio
 import pytest
 from stored import SESSION, Stored
 
-from claude_agent_py import Client
 from claude_agent_py.cli import main
-from claude_agent_py.sessions import list_sessions, running_sessions
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.sessions import list_sessions
 
 OTHER = "22222222-2222-4222-8222-222222222222"
 
@@ -73,40 +69,3 @@ def test_a_session_is_forked_renamed_exported_and_deleted(
     assert {info.session_id for info in list_sessions()} == {SESSION, OTHER}
     assert main(["sessions", "show", copy[:8]]) == 1
     assert main(["sessions", "show", ""]) == 1
-
-
-@pytest.mark.anyio
-@pytest.mark.real_cli
-async def test_watch_shows_what_a_running_session_does(capsys: pytest.CaptureFixture[str]) -> None:
-    gate = Gate()
-    launch = {"description": "auth", "prompt": "Review auth", "subagent_type": "general-purpose"}
-    agents = {"Review auth": Reply("sound", after=gate)}
-    async with ScriptedModel([tool_use("Agent", launch), "Started."], agents=agents) as model:
-        config_dir = str(model.sandbox.config_dir)
-        arguments = ["watch", "--config-dir", config_dir]
-        async with Client(model.options()) as client:
-            run = client.query("Review everything", until="idle")
-            await gate.wait_reached(timeout=60)
-            with anyio.fail_after(60):
-                rows: list[Any] = []
-                while not rows or not rows[0]["tasks"]:
-                    assert await anyio.to_thread.run_sync(main, [*arguments, "--json"]) == 0
-                    rows = json.loads(capsys.readouterr().out)
-                    await anyio.sleep(0.05)
-            [row] = rows
-            assert (row["pid"], row["cwd"]) == (client.pid, str(model.sandbox.cwd))
-            assert row["title"] == "Review everything"
-            [task] = row["tasks"]
-            assert (task["type"], task["description"]) == ("local_agent", "auth")
-            # The row has the name of the agent once the CLI has written the agent's files.
-            shown = ""
-            with anyio.fail_after(60):
-                while f"● auth (general-purpose) [running] {task['id']}" not in shown:
-                    assert await anyio.to_thread.run_sync(main, [*arguments, "--once"]) == 0
-                    shown = capsys.readouterr().out
-                    await anyio.sleep(0.05)
-            gate.open()
-            assert [one.id for one in (await run).tasks] == [task["id"]]
-        assert running_sessions(config_dir) == []
-        assert main([*arguments, "--once"]) == 0
-        assert capsys.readouterr().out == "no session runs on this machine\n"
