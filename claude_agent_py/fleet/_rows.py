@@ -371,11 +371,6 @@ def load_events(
     return _select_events(connection, session, after, limit), found
 
 
-def load_task_events(connection: Connection, session: str, after: int, limit: int) -> list[FleetEvent]:
-    """Return the task events and state changes after a number."""
-    return _select_events(connection, session, after, limit, events.c.kind.in_(("task", "state")))
-
-
 def _select_events(connection: Connection, session: str, after: int, limit: int, *conditions: Any) -> list[FleetEvent]:
     query = select(events).where(events.c.session == session, events.c.number > after, *conditions)
     found = connection.execute(query.order_by(events.c.number).limit(limit)).mappings()

@@ -64,8 +64,6 @@ class CostNote(msgspec.Struct, rename="camel", gc=False):
 
     total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
     model_usage: dict[str, ModelUsage] = {}
-    has_unknown_model_cost: bool = False
-    """Whether the cost of a model is a guess."""
 
 
 _decode: Final = msgspec.json.Decoder(CostNote).decode
