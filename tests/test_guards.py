@@ -104,6 +104,59 @@ async def test_the_policy_sees_the_call() -> None:
     assert seen == [("Bash", BashInput(command="ls"), "a", "t", "/somewhere")]
 
 
+SKILL_COMMAND = {
+    "hook_event_name": "PreSkillShellCommand",
+    "tool_name": "Bash",
+    "tool_input": {"command": "cat /etc/hostname"},
+    "tool_use_id": "toolu_1:preamble-0",
+    "command_name": "demo",
+    "command_source": "projectSettings",
+    "invoked_by": "claude",
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "denied"),
+    [
+        (deny_tools("Bash", message="not here"), "not here"),
+        (raises, "guard(raises) failed"),
+        (lambda request, context: Deny("x") if request.raw_input["command"].startswith("cat") else None, "x"),
+        (lambda request, context: Allow(updated_input={"command": "true"}), "cannot change it"),
+        (lambda request, context: Allow(updated_input=request.raw_input), None),
+        (lambda request, context: Allow(), None),
+        (lambda request, context: None, None),
+    ],
+)
+async def test_a_guard_decides_about_the_shell_commands_of_skills(policy: Any, denied: str | None) -> None:
+    async with asking() as cli:
+        cli.answers["get_hooks_listing"] = {"eventCatalog": [{"name": "PreSkillShellCommand"}]}
+        await cli.client.hooks.add("PreToolUse", guard(policy))
+        (group,) = cli.hooks["PreSkillShellCommand"]
+        assert group["onFailure"] == "block"
+        reply = await cli.call_hook(SKILL_COMMAND, group["hookCallbackIds"][0], "t")
+        assert not cli.requests("apply_flag_settings")
+    assert decision(reply) == (None if denied is None else "deny")
+    assert denied is None or denied in reply["hookSpecificOutput"]["permissionDecisionReason"]
+
+
+async def test_a_guard_under_both_names_is_asked_once() -> None:
+    matcher = guard(read_only())
+    async with asking(hooks={"PreToolUse": [matcher], "PreSkillShellCommand": [matcher]}) as cli:
+        assert [len(cli.hooks[event]) for event in ("PreToolUse", "PreSkillShellCommand")] == [1, 1]
+    async with asking(hooks={"PreSkillShellCommand": [matcher]}) as cli:
+        assert list(cli.hooks) == ["PreSkillShellCommand"]
+
+
+@pytest.mark.parametrize("catalog", [{}, {"eventCatalog": [{"name": "PreToolUse"}]}, {"eventCatalog": 3}])
+async def test_a_cli_without_the_event_runs_no_shell_commands_of_skills_under_a_guard(catalog: Any) -> None:
+    async with asking(hooks={"Stop": [lambda input, context: None]}) as cli:
+        cli.answers["get_hooks_listing"] = catalog
+        assert not cli.requests("apply_flag_settings")
+        await cli.client.hooks.add("PreToolUse", guard(read_only()))
+        [request] = cli.requests("apply_flag_settings")
+        assert request["settings"] == {"disableSkillShellExecution": True}
+
+
 async def test_reading_outside_is_denied(tmp_path: Path) -> None:
     data: dict[str, Any] = {"tool_name": "Read", "tool_input": {"file_path": "/etc/passwd"}}
     assert decision(await answer(within(tmp_path), **data)) == "deny"

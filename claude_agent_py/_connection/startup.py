@@ -228,7 +228,9 @@ class _Startup:
         if info.hooks_applied is False:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
         try:
-            await answering.check_in_force(self._connection, timeout=self._options.timeouts.connect)
+            await answering.put_in_force(
+                self._connection.handlers.hooks, self._connection, timeout=self._options.timeouts.connect
+            )
         except ControlTimeoutError as error:
             raise await self._error("the CLI did not report whether hooks are in force") from error
 

@@ -54,3 +54,4 @@ class HooksByEvent(TypedDict, total=False):
     FileChanged: Sequence[Hook[inputs.FileChangedInput]]
     DirectoryAdded: Sequence[Hook[inputs.DirectoryAddedInput]]
     MessageDisplay: Sequence[Hook[inputs.MessageDisplayInput]]
+    PreSkillShellCommand: Sequence[Hook[inputs.PreSkillShellCommandInput]]

@@ -27,6 +27,7 @@ from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import outputs, parsing
+from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
 GRACE: Final = 5.0
 """Seconds added to our timeout for the CLI's timeout, so that our answer for a slow handler arrives first."""
@@ -105,9 +106,12 @@ class HookDispatcher:
         return bool(ids)
 
     def _register(self, event: str, matcher: HookMatcher, *, is_builtin: bool = False) -> None:
-        for handler in matcher.handlers:
-            entry = _Registered(event, matcher, Callback(handler), is_builtin)
-            self._registered[f"hook_{next(self._ids)}"] = entry
+        events = matcher.only_for if event in matcher.only_for[:1] else (event,)
+        known = {entry.event for entry in self._registered.values() if matcher.only_for and entry.matcher is matcher}
+        for each, handler in itertools.product(events, matcher.handlers):
+            if each not in known:
+                entry = _Registered(each, matcher, Callback(handler), is_builtin)
+                self._registered[f"hook_{next(self._ids)}"] = entry
 
     @property
     def registered(self) -> list[tuple[str, HookMatcher]]:
@@ -279,6 +283,9 @@ def _build_group(entry: _Registered) -> JSONObject:
 def _read_output(event: str, data: Mapping[str, object], value: object) -> JSONObject:
     if value is None:  # what most hooks return
         return {}
+    if event not in HOOK_EVENT_FACTS and isinstance(value, Mapping):
+        renamed = {"continue_": "continue", "async_": "async"}  # the official SDK's names
+        return {renamed.get(str(name), str(name)): each for name, each in value.items()}
     output = parsing.parse_hook_output(event, value)
     if isinstance(output, outputs.PostToolUseOutput):
         output = coerce_output(data, output)

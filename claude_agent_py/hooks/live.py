@@ -7,6 +7,7 @@ output if they fail do so before.
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 import anyio
 
@@ -17,11 +18,18 @@ from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.wire.base import JSONObject
 
+SKILL_COMMANDS: Final = "PreSkillShellCommand"
+SKILL_COMMANDS_OFF: Final = "disableSkillShellExecution"
+"""The setting that replaces the shell commands in skills and custom commands by a notice."""
 
-async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> None:
+
+async def put_in_force(dispatcher: HookDispatcher, port: ControlPort, *, timeout: float | None = None) -> None:
     """Check that the CLI calls hooks at all. CLIs too old to report it pass.
 
     In bare mode the CLI calls no hooks but still answers `hooks_applied`. Settings files can enable that mode.
+
+    If the CLI does not know the event for shell commands in skills, no guard would see them, so they are turned off.
+    Measured: CLI 2.1.328 ignores hooks for an unknown event and lists the known ones; the setting acts at once.
 
     Raises:
         OptionsError: The CLI runs in bare mode or refuses the request.
@@ -30,9 +38,9 @@ async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> 
     try:
         listing = await port.control("get_hooks_listing", timeout=timeout)
     except ControlRejectedError as error:
-        if "unsupported" in f"{error.error_code} {error.error}".lower():
-            return
-        raise OptionsError(f"the CLI does not report whether hooks run: {error.error}", option="hooks") from error
+        if "unsupported" not in f"{error.error_code} {error.error}".lower():
+            raise OptionsError(f"the CLI does not report whether hooks run: {error.error}", option="hooks") from error
+        listing = {}
     bare = listing.get("bareMode")
     if bare is not None:
         hint = bare.get("exitHint") if isinstance(bare, Mapping) else None
@@ -41,6 +49,10 @@ async def check_in_force(port: ControlPort, *, timeout: float | None = None) -> 
             "CLAUDE_CODE_SIMPLE in a settings file also enables bare mode",
             option="hooks",
         )
+    catalog = listing.get("eventCatalog")
+    events = catalog if isinstance(catalog, list) else []
+    if dispatcher.has_guard and not any(isinstance(e, Mapping) and e.get("name") == SKILL_COMMANDS for e in events):
+        await port.control("apply_flag_settings", timeout=timeout, settings={SKILL_COMMANDS_OFF: True})
 
 
 class LiveHooks:
@@ -55,13 +67,13 @@ class LiveHooks:
         """Add a hook and return its matcher, which `remove` takes. The hook is active when this returns.
 
         Raises:
-            OptionsError: The event is unknown, the matcher is invalid, or the CLI runs in bare mode.
+            OptionsError: The event is misspelt, the matcher is invalid, or the CLI runs in bare mode.
             ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
             added = self._dispatcher.add(event, matcher)
             try:
-                await check_in_force(self._port)
+                await put_in_force(self._dispatcher, self._port)
                 await self._send_hooks(self._dispatcher.initialize_field())
             except BaseException:
                 self._dispatcher.remove(added)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]
 
-BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit"})
+BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreSkillShellCommand"})
 """Guards: when their handler fails, the guarded action is blocked, unless the matcher overrides it."""
 
 WITHHOLDING = frozenset({"PostToolUse"})
@@ -53,8 +53,8 @@ class HookMatcher(Generic[Input]):
             waiting after 600 s.
         on_failure: The behaviour if a handler raises, times out, or returns an invalid answer. `"block"` stops the
             guarded action (for PostToolUse: the model reads a notice instead of the output), `"continue"` reports the
-            error and continues. None means `"block"` for PreToolUse, PermissionRequest and UserPromptSubmit, and
-            `"continue"` for all others.
+            error and continues. None means `"block"` for PreToolUse, PermissionRequest, UserPromptSubmit and
+            PreSkillShellCommand, and `"continue"` for all others.
         unknown: Rejected, with a hint for users of the official SDK's `HookMatcher`.
 
     Raises:
@@ -80,8 +80,8 @@ class HookMatcher(Generic[Input]):
         if on_failure not in (None, "block", "continue"):
             raise OptionsError(f"on_failure must be 'block' or 'continue', not {on_failure!r}", option=OPTION)
         self.on_failure = on_failure
-        self.only_for: str | None = None
-        """The one event that the handlers can answer; None means any."""
+        self.only_for: tuple[str, ...] = ()
+        """The events that the handlers of a guard can answer. Empty means any; the first implies the others."""
         if not self.handlers:
             raise OptionsError("a HookMatcher needs a handler", option=OPTION)
 
@@ -113,17 +113,18 @@ def check_event(event: str, matcher: HookMatcher) -> None:
     """Raise OptionsError if a matcher does not suit the event.
 
     Refuses `on_failure="block"` for an event that guards nothing, a pattern that cannot match any tool, and a guard
-    for another event than PreToolUse.
+    for another event than PreToolUse and PreSkillShellCommand.
     """
-    if matcher.only_for not in (None, event):
+    if matcher.only_for and event not in matcher.only_for:
         names = ", ".join(callback_name(handler) for handler in matcher.handlers)
-        raise OptionsError(f"{names} decides before a tool runs: it belongs to {matcher.only_for}", option=OPTION)
+        raise OptionsError(f"{names} decides before a tool runs: it belongs to {matcher.only_for[0]}", option=OPTION)
     _refuse(matcher.pattern, find_name_problem(event, matcher.pattern or ""))
     guarding = [name for name, facts in HOOK_EVENT_FACTS.items() if facts.block or name in WITHHOLDING]
     if matcher.on_failure == "block" and event not in guarding:
         guards = ", ".join(guarding)
         raise OptionsError(
-            f"on_failure='block' does not apply to {event}, which guards nothing; it applies to {guards}", option=OPTION
+            f"on_failure='block' does not apply to {event}, which guards nothing that is known; it applies to {guards}",
+            option=OPTION,
         )
 
 

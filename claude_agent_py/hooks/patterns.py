@@ -127,7 +127,8 @@ def _find_hint(pattern: str, at: int) -> str:
 
 def find_name_problem(event: str, pattern: str) -> str | None:
     """Return why a pattern cannot match any tool name, or None if it can or `event` matches another field."""
-    if HOOK_EVENT_FACTS[event].matches != "tool_name" or pattern in ("", "*"):
+    facts = HOOK_EVENT_FACTS.get(event)
+    if facts is None or facts.matches != "tool_name" or pattern in ("", "*"):
         return None
     if _is_permission_rule(pattern):
         return _RULE
@@ -153,7 +154,9 @@ def _is_permission_rule(pattern: str) -> bool:
 
 def find_likely_mistake(event: str, pattern: str) -> str | None:
     """Return the probable mistake in a valid pattern, or None."""
-    facts = HOOK_EVENT_FACTS[event]
+    facts = HOOK_EVENT_FACTS.get(event)
+    if facts is None:
+        return None
     names = _split_names(pattern)
     if facts.sent_for and not (names and names <= facts.sent_for):
         return f"the CLI sends this event to callbacks for {_join_names(facts.sent_for)} only. {facts.note}"

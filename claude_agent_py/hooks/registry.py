@@ -2,6 +2,7 @@
 
 import difflib
 import inspect
+import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
@@ -74,7 +75,7 @@ class Hooks(EventDecorators):
         """Add a hook and return its matcher.
 
         Raises:
-            OptionsError: The event is unknown or the matcher is invalid.
+            OptionsError: The event is misspelt or the matcher is invalid.
         """
         checked = check_hook(event, matcher)
         self._entries.append((event, checked))
@@ -98,7 +99,7 @@ class Hooks(EventDecorators):
         """Register the decorated function for an event. Takes the arguments of `HookMatcher`.
 
         Raises:
-            OptionsError: The event is unknown or an argument is invalid.
+            OptionsError: The event is misspelt or an argument is invalid.
         """
         check_event_name(event)
 
@@ -123,13 +124,18 @@ def _warn(event: str, text: str) -> None:
     warnings.warn(f"hooks[{event!r}]: {text}", HookWarning, stacklevel=_find_stack_level())
 
 
-def check_event_name(event: str) -> None:
-    """Raise OptionsError for an unknown event."""
+def check_event_name(event: object) -> None:
+    """Raise OptionsError for a name that is no event, or is close to one: a misspelt guard would guard nothing.
+
+    A newer CLI may know other names.
+    """
     if event in HOOK_EVENT_FACTS:
         return
-    close = difflib.get_close_matches(str(event), HOOK_EVENTS, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"the events are {', '.join(HOOK_EVENTS)}"
-    raise OptionsError(f"unknown hook event {event!r}; {hint}", option=OPTION)
+    known = {name.lower(): name for name in HOOK_EVENTS}
+    close = difflib.get_close_matches(re.sub(r"[\W_]", "", str(event)).lower(), known, n=1)
+    if close or not isinstance(event, str) or not event.isidentifier():
+        hint = f"did you mean {known[close[0]]!r}?" if close else f"the events are {', '.join(HOOK_EVENTS)}"
+        raise OptionsError(f"unknown hook event {event!r}; {hint}", option=OPTION)
 
 
 def _check_list(event: str, matchers: object) -> Iterable[Any]:
@@ -141,7 +147,10 @@ def _check_list(event: str, matchers: object) -> Iterable[Any]:
 
 
 def _find_warnings(event: str, matcher: HookMatcher) -> Iterator[str]:
-    facts = HOOK_EVENT_FACTS[event]
+    facts = HOOK_EVENT_FACTS.get(event)
+    if facts is None:
+        yield "the event is unknown; the hook gets an UnknownHookInput if the CLI sends it, and never runs otherwise"
+        return
     if facts.delivery == "never":
         yield f"the CLI never sends this event to callbacks. {facts.note} Use a command hook in the settings."
     if facts.delivery == "unseen":

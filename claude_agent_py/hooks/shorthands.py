@@ -80,3 +80,6 @@ class EventDecorators:
     file_changed: Shorthand[inputs.FileChangedInput, outputs.FileChangedOutput] = Shorthand()
     directory_added: Shorthand[inputs.DirectoryAddedInput, outputs.HookOutput] = Shorthand()
     message_display: Shorthand[inputs.MessageDisplayInput, outputs.MessageDisplayOutput] = Shorthand()
+    pre_skill_shell_command: Shorthand[inputs.PreSkillShellCommandInput, outputs.PreSkillShellCommandOutput] = (
+        Shorthand()
+    )

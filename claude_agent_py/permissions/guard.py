@@ -1,4 +1,4 @@
-"""`guard`: run a permission policy as a `PreToolUse` hook, so that it sees every tool call.
+"""`guard`: run a permission policy as a hook, so that it sees every tool call and every shell command of a skill.
 
 `can_use_tool` only sees calls that nothing else decided, and the CLI approves many on its own.
 """
@@ -29,6 +29,11 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     anything else denies the call. Guards run before the permission check, so the request has no `suggestions` and no
     `decision_reason`. Hooks run concurrently, so a guard does not see input changes of other hooks.
 
+    The text of a skill or command may contain shell commands (`` !`cmd` ``), which run without a tool call. With CLI
+    2.1.332 and newer (event `PreSkillShellCommand`), the policy is asked about each as a call of `Bash` or
+    `PowerShell`. The CLI cannot change such a command, so an `Allow` with another input denies it. In older CLIs, a
+    guard turns these commands off.
+
     The CLI reads the `@files` of a prompt without a tool, so prompts that contain `@` are sent verbatim, and the model
     reads such a file with a tool that the guard sees. `verbatim_prompts=False` in the options has the CLI read them.
 
@@ -41,17 +46,22 @@ def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     """
     callback = wrap_policy(policy, option="hooks")
 
-    async def guarded(input: hooks.PreToolUseInput, context: HookContext) -> "hooks.PreToolUseOutput | None":  # noqa: A002
+    async def guarded(input: "hooks.HookInput", context: HookContext) -> "hooks.HookOutput | None":  # noqa: A002
+        if not isinstance(input, hooks.PreToolUseInput | hooks.PreSkillShellCommandInput):
+            raise ValueError("the input cannot be read")
         request = _request(input, context)
-        return _answer(request.wire, await callback.call(request, request.context))
+        return _answer(context.event, request.wire, await callback.call(request, request.context))
 
     guarded.__qualname__ = f"guard({callback.name})"
     matcher = HookMatcher(None, guarded, timeout=timeout, on_failure="block")
-    matcher.only_for = "PreToolUse"
+    matcher.only_for = ("PreToolUse", "PreSkillShellCommand")
     return matcher
 
 
-def _request(input: hooks.PreToolUseInput, context: HookContext) -> PermissionRequest:  # noqa: A002
+def _request(
+    input: "hooks.PreToolUseInput | hooks.PreSkillShellCommandInput",  # noqa: A002
+    context: HookContext,
+) -> PermissionRequest:
     wire = CanUseToolRequest(
         tool_name=input.tool_name,
         tool_use_id=input.tool_use_id,
@@ -65,7 +75,7 @@ def _request(input: hooks.PreToolUseInput, context: HookContext) -> PermissionRe
     return PermissionRequest(wire, PermissionContext(**given))
 
 
-def _answer(wire: CanUseToolRequest, opinion: object) -> "hooks.PreToolUseOutput | None":
+def _answer(event: str, wire: CanUseToolRequest, opinion: object) -> "hooks.HookOutput | None":
     """Convert an opinion to the hook's output. Raises ValueError for anything else: the call is then denied."""
     if opinion is None:
         return None
@@ -74,7 +84,14 @@ def _answer(wire: CanUseToolRequest, opinion: object) -> "hooks.PreToolUseOutput
     reply = check_input(wire, build_reply(opinion))
     if isinstance(opinion, Deny):
         ends = {"continue_": False, "stop_reason": reply["message"]} if opinion.interrupt else {}
-        return hooks.PreToolUseOutput(
-            permission_decision="deny", permission_decision_reason=reply["message"] or NO_REASON, **ends
+        denied = hooks.PreToolUseOutput if event == "PreToolUse" else hooks.PreSkillShellCommandOutput
+        return denied(permission_decision="deny", permission_decision_reason=reply["message"] or NO_REASON, **ends)
+    changed = reply.get("updatedInput", wire.input)
+    if event == "PreToolUse":
+        return hooks.PreToolUseOutput(updated_input=changed) if "updatedInput" in reply else None
+    if changed != wire.input:
+        return hooks.PreSkillShellCommandOutput(
+            permission_decision="deny",
+            permission_decision_reason="The policy allows a changed command only, and the CLI cannot change it.",
         )
-    return hooks.PreToolUseOutput(updated_input=reply["updatedInput"]) if "updatedInput" in reply else None
+    return None

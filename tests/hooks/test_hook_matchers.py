@@ -346,7 +346,7 @@ def test_a_matcher_holds_what_it_was_given() -> None:
 def test_guards_block_by_default_and_nothing_else_does() -> None:
     matcher = HookMatcher(None, [handler, handler])
     blocking = {event for event in HOOK_EVENT_FACTS if matcher.blocks(event)}
-    assert blocking == {"PreToolUse", "PermissionRequest", "UserPromptSubmit"}
+    assert blocking == {"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreSkillShellCommand"}
     assert len(matcher.handlers) == 2
     assert all(HOOK_EVENT_FACTS[event].block for event in blocking)
 

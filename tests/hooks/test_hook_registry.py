@@ -8,7 +8,15 @@ from asking_cli import asking
 
 from claude_agent_py import HookContext, HookMatcher, Hooks
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.hooks import HOOK_EVENT_FACTS, HOOK_EVENTS, HookInput, HookWarning, PreToolUseInput, StopInput
+from claude_agent_py.hooks import (
+    HOOK_EVENT_FACTS,
+    HOOK_EVENTS,
+    HookInput,
+    HookWarning,
+    PreToolUseInput,
+    StopInput,
+    UnknownHookInput,
+)
 
 
 def handler(input: HookInput, context: HookContext) -> None: ...
@@ -56,6 +64,33 @@ def test_an_unknown_event_is_refused_with_a_suggestion(event: Any, says: str) ->
         Hooks({event: [handler]})
     with pytest.raises(OptionsError, match=says):
         Hooks().on(event)
+
+
+@pytest.mark.parametrize("event", ["PRE-TOOL-USE", "preSkillShellCommand", "PreToolUsed", "Pre tool", "Some Event", 3])
+def test_a_name_that_may_be_a_misspelt_guard_is_refused(event: Any) -> None:
+    with pytest.raises(OptionsError, match="unknown hook event"):
+        Hooks({event: [handler]})
+
+
+@pytest.mark.anyio
+async def test_an_event_of_a_newer_cli_gets_its_input_and_answers_unchanged() -> None:
+    seen: list[HookInput] = []
+    answer = {"continue_": True, "hookSpecificOutput": {"hookEventName": "Frobnicated", "brandNew": 1}}
+
+    def on_frobnicated(input: HookInput, context: HookContext) -> Any:
+        seen.append(input)
+        return answer
+
+    with pytest.warns(HookWarning, match="Frobnicated.*unknown") as caught:
+        hooks = Hooks({"Frobnicated": [on_frobnicated]})
+    assert caught[0].filename == __file__
+    async with asking(hooks=hooks) as cli:
+        (group,) = cli.hooks["Frobnicated"]
+        data = {"hook_event_name": "Frobnicated", "session_id": "s", "brand": {"new": True}}
+        reply = await cli.call_hook(data, group["hookCallbackIds"][0], "t")
+    assert reply == {"continue": True, "hookSpecificOutput": answer["hookSpecificOutput"]}
+    assert isinstance(seen[0], UnknownHookInput)
+    assert seen[0].raw == data
 
 
 def test_the_decorator_registers_and_gives_the_function_back() -> None:

@@ -15,8 +15,10 @@ from claude_agent_py import (
     OptionsError,
     PermissionContext,
     PermissionRequest,
+    guard,
 )
 from claude_agent_py.hooks import HookInput, PreToolUseOutput
+from claude_agent_py.permissions import allow_tools, deny_tools, first_of
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -153,4 +155,21 @@ async def test_permissions_are_asked_without_hooks() -> None:
         async with Client(options) as client:
             await client.query("go")
         assert asked == ["Bash"]
+        assert not ran(options)
+
+
+async def test_a_shell_command_in_the_text_of_a_skill_does_not_pass_a_guard() -> None:
+    policy = first_of(allow_tools("Skill"), deny_tools("*"))
+    async with ScriptedModel([Reply(tool_use("Skill", {"skill": "demo"})), "done", "done"]) as scripted:
+        options = scripted.options(
+            hooks={"PreToolUse": [guard(policy)]}, setting_sources=["project"], permission_mode="bypassPermissions"
+        )
+        skill = Path(str(options.cwd), ".claude", "skills", "demo", "SKILL.md")
+        skill.parent.mkdir(parents=True)
+        skill.write_text("---\nname: demo\ndescription: d\n---\nOutput: !`touch ran`\n")
+        async with Client(options) as client:
+            await client.query("use the skill")
+            await client.query("/demo")
+        asked = json.dumps([request.messages for request in scripted.requests])
+        assert "Output: [" in asked
         assert not ran(options)

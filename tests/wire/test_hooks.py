@@ -20,8 +20,8 @@ RECORDED: list[dict[str, Any]] = [
 ]
 
 
-def test_there_are_33_events_and_all_tables_agree() -> None:
-    assert len(hooks.HOOK_EVENTS) == 33
+def test_there_are_34_events_and_all_tables_agree() -> None:
+    assert len(hooks.HOOK_EVENTS) == 34
     assert get_args(hooks.HookEvent) == hooks.HOOK_EVENTS
     assert set(parsing.HOOK_INPUTS) == set(hooks.HOOK_EVENTS)
     assert set(parsing.HOOK_OUTPUTS) <= set(hooks.HOOK_EVENTS)

@@ -6,7 +6,7 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher as HookDispatcher
-    from claude_agent_py.hooks.live import check_in_force as check_in_force
+    from claude_agent_py.hooks.live import put_in_force as put_in_force
     from claude_agent_py.options.delegation_hooks import DelegationHooks as DelegationHooks
     from claude_agent_py.permissions.dispatcher import (
         HANDLERS as HANDLERS,
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py.hooks.dispatcher": "HookDispatcher",
-        "claude_agent_py.hooks.live": "check_in_force",
+        "claude_agent_py.hooks.live": "put_in_force",
         "claude_agent_py.options.delegation_hooks": "DelegationHooks",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
         "claude_agent_py.permissions.requests": "PermissionContext",

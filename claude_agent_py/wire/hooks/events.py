@@ -1,6 +1,7 @@
 """Facts about the hook events: what they are for, what their matchers compare, when the CLI sends them.
 
-Measured on CLI 2.1.328 with callbacks registered over the control channel; hooks in settings files receive more events.
+Measured on CLI 2.1.328 (PreSkillShellCommand on 2.1.332) with callbacks registered over the control channel; hooks in
+settings files receive more events.
 `inputs`, `outputs` and, in `claude_agent_py.hooks`, `by_event` and `shorthands` have the same events, which tests
 check.
 """
@@ -165,6 +166,13 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
     ),
     "DirectoryAdded": HookEventFacts(summary="when a working directory was added", matches="source"),
     "MessageDisplay": HookEventFacts(summary="when a chunk of the reply is complete"),
+    "PreSkillShellCommand": HookEventFacts(
+        summary="before a shell command in the text of a skill or command (`` !`cmd` ``) runs",
+        matches=_TOOL,
+        delivery="partly",
+        block="permission_decision",
+        note="CLI 2.1.332 and newer; older ones run such commands without any hook.",
+    ),
 }
 
 HOOK_EVENTS: tuple[str, ...] = tuple(HOOK_EVENT_FACTS)
@@ -204,4 +212,5 @@ HookEvent: TypeAlias = Literal[
     "FileChanged",
     "DirectoryAdded",
     "MessageDisplay",
+    "PreSkillShellCommand",
 ]

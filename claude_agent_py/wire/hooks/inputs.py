@@ -371,3 +371,18 @@ class MessageDisplayInput(HookInput, tag="MessageDisplay"):
     index: int = 0
     final: bool = False
     delta: str
+
+
+class PreSkillShellCommandInput(_ToolHookInput, tag="PreSkillShellCommand"):
+    """A shell command in the text of a skill or command is about to run.
+
+    `tool_name` is `Bash` or `PowerShell`, and `tool_input` has one key, `command`, with the arguments filled in.
+    """
+
+    tool_use_id: str = ""
+    """Identifies the command; it is not a tool call of the conversation."""
+    command_name: str = ""
+    """The skill or command whose text contains the shell command."""
+    command_source: str | None = None
+    invoked_by: Open[Literal["user", "claude", "other"]] = ""
+    """`user`: a prompt. `claude`: the model, by the tool Skill. `other`: for example a subagent's preloaded skill."""

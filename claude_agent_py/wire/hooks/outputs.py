@@ -257,3 +257,15 @@ class MessageDisplayOutput(HookOutput, event="MessageDisplay"):
     """Change the displayed text of an answer."""
 
     display_content: str | None = None
+
+
+class PreSkillShellCommandOutput(HookOutput, event="PreSkillShellCommand"):
+    """Keep a shell command in the text of a skill from running.
+
+    A hook cannot change the command: with CLI 2.1.332, any `updated_input` keeps it from running.
+    """
+
+    permission_decision: Literal["allow", "deny", "ask", "defer"] | None = None
+    """`deny`, `ask` and `defer` all keep the command from running; `allow` adds nothing."""
+    permission_decision_reason: str | None = None
+    """Replaces the output of the command in the text of the skill."""
