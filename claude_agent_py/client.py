@@ -172,7 +172,7 @@ class Client(SessionControls, Generic[Output]):
         if options.session_store is None:
             return None
         store_sync = _connection.StoreSync(options)
-        await store_sync.prepare(has_transport=self._transport is not None)
+        await store_sync.prepare(self._transport)
         return store_sync
 
     def _check_not_closed(self) -> None:

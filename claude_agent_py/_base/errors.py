@@ -417,8 +417,8 @@ class SessionBusyError(SessionError):
         )
 
 
-class StoreError(SessionError):
-    """A session store failed; `__cause__` is the original error."""
+class StoreError(SessionError, RunFailed):
+    """A session store failed, or lacks a part of a run; `__cause__` is the original error."""
 
     def __init__(
         self,
@@ -436,7 +436,7 @@ class StoreError(SessionError):
         super().__init__(message, session_id=session_id)
 
 
-class SessionLeasedError(StoreError, RunFailed):
+class SessionLeasedError(StoreError):
     """Another process is writing to the session."""
 
     def __init__(

@@ -16,6 +16,7 @@ decided in `_journal`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
 import contextlib
+import copy
 import functools
 from collections.abc import (
     AsyncIterable,
@@ -39,6 +40,7 @@ from claude_agent_py._base.errors import (
     ControlTimeoutError,
     LocalProtocolError,
     OptionsError,
+    StoreError,
     TaskError,
 )
 from claude_agent_py._base.event_loop import spawn_detached
@@ -72,7 +74,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.tasks.intake import TRACKED
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -171,6 +173,10 @@ class Connection(Session):
             self.intake.expect_end(*self._why_tasks_end(is_asked=True))
         await self.shutdown.end_process()
         self.act(self.engine.receive_eof())
+        if self.store_sync is not None and self.transport.exit_code == 0:  # otherwise it may have been cut off
+            lost = self.store_sync.find_lost_at_end(self.facts.session_id or "")
+            if lost is not None:
+                await self.store_sync.report_lost(lost)
         await self.shutdown.drain()
 
     async def _end(self, launched: Launched, *, is_ended: bool) -> None:
@@ -293,7 +299,10 @@ class Connection(Session):
             for journal in self.journals:
                 journal.message(message)
             return
+        lost = self._find_lost(message) if self.store_sync is not None and type(message) is ResultMessage else None
         runs, may_end = self.router.route(message, now)
+        for run in runs if lost is not None else ():
+            run.store_errors.append(copy.copy(lost))  # each gets the result of its run
         if self.store_sync is None or not self.store_sync.take(message):
             for run in runs:
                 run.put(message)
@@ -303,6 +312,15 @@ class Connection(Session):
         self.track(message)  # its task events follow it
         if may_end and (verdicts := self.router.settle(now)):
             self._handle(verdicts)
+
+    def _find_lost(self, result: ResultMessage) -> StoreError | None:
+        """Return the error of a turn that the session store lacks a part of, after a message about it; or None."""
+        assert self.store_sync is not None  # noqa: S101 - the caller looked
+        lost = self.store_sync.find_lost(result)
+        if lost is not None:
+            self._handle([self.store_sync.make_message(lost)])
+            self.start_worker(self.run_logged, self.store_sync.report_lost, lost)
+        return lost
 
     def _is_extra(self, message: Any) -> bool:
         """Return whether the CLI sends a message only for telemetry: by default, it keeps such texts of subagents."""
@@ -448,6 +466,8 @@ class Connection(Session):
         except (ValueError, TypeError) as error:
             raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
+        if self.store_sync is not None:
+            self.store_sync.note_prompt(prompt.uuid)
         for journal in self.journals:
             journal.feed(prompt, sent=True)
 

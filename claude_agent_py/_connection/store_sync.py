@@ -10,14 +10,21 @@ from claude_agent_py._base.callbacks import Callback, Report, log_failure, make_
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
+from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
-from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, make_folder
-from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
+from claude_agent_py.sessions.stores.private_folder import (
+    PrivateFolder,
+    change_owner,
+    find_write_problem,
+    make_folder,
+)
+from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry, format_key
+from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
@@ -46,6 +53,9 @@ class StoreSync:
         self._report_failure: Report = log_failure
         project = options.session_store_project or project_key_for_directory(options.cwd)
         self.mirror: Mirror = Mirror(self._access, project, report=self._report, flush=options.session_store_flush)
+        self._check = MirrorCheck()
+        self._mirrors = True
+        """Whether the program mirrors its transcript: a fake in memory does so only if its scenario says so."""
         self._has_ended = False
 
     @property
@@ -55,24 +65,55 @@ class StoreSync:
 
     # Before the CLI starts ---------------------------------------------------------------------------------------
 
-    async def prepare(self, *, has_transport: bool) -> None:
+    async def prepare(self, transport: Transport | None) -> None:
         """Find the session to resume, acquire its lease and write its files for the CLI.
+
+        A CLI that cannot write its transcripts to its configuration folder gets a private one.
 
         Raises:
             OptionsError: `resume` is not an id.
             SessionLeasedError: Another process is writing to the session.
-            StoreError: The store failed, or took too long.
+            StoreError: The store failed, or took too long, or a session of this machine is in a folder that the CLI
+                cannot write to.
         """
-        options = self._given
-        if not options.resume and not options.continue_conversation:
-            return
-        if has_transport:
+        if self._is_resumed and transport is not None:
             raise OptionsError("cannot be resumed with a transport of your own", option="session_store")
+        self._mirrors = not getattr(transport, "ignores_options", False)
         try:
-            await self._resume()
+            if self._is_resumed:
+                await self._resume()
+            if self._folder is None and transport is None:
+                await self._replace_unwritable_folder()
         except BaseException:
             await self.end()
             raise
+
+    @property
+    def _is_resumed(self) -> bool:
+        return bool(self._given.resume or self._given.continue_conversation)
+
+    async def _replace_unwritable_folder(self) -> None:
+        """Make a private configuration folder if the CLI cannot write to its own: the mirror would get nothing."""
+        options = self._given
+        if options.spawn is not None or options.home is True:
+            return  # in another place, or new
+        env = environment(options, os.environ)
+        folder = config_directory(env)
+        transcripts = folder / "projects" / project_key_for_directory(options.cwd)
+        problem = await run_file_work(find_write_problem, transcripts, options.user)
+        if problem is None:
+            return
+        text = f"the CLI cannot write transcripts in {folder} ({problem}), and the session store gets what it writes"
+        if self._is_resumed:
+            raise StoreError(f"{text}; make the folder writable to continue a session that only this machine has")
+        logger.warning("%s: it gets a private configuration folder", text)
+        self._folder = await run_file_work(make_folder, env, options.user)
+        await self._give_folder()
+
+    async def _give_folder(self) -> None:
+        """Give the private folder to the user of the CLI."""
+        if self._folder is not None and self._given.user is not None:
+            await run_file_work(change_owner, self._folder, self._given.user)
 
     async def _resume(self) -> None:
         options = self._given
@@ -94,8 +135,7 @@ class StoreSync:
             return
         for source, found in left:
             await self._send_later(source, found, own, to)
-        if options.user is not None:
-            await run_file_work(change_owner, folder, options.user)
+        await self._give_folder()
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
     async def _find_session(self) -> str | None:
@@ -169,11 +209,44 @@ class StoreSync:
     def take(self, message: object) -> bool:
         """Take entries of the transcript, and return whether to keep the message from readers."""
         if type(message) is TranscriptMirrorMessage:
-            self.mirror.take(message.file_path, message.entries, len(line_of(message)))
+            if self.mirror.take(message.file_path, message.entries, len(line_of(message))):
+                self._check.mirror(message.entries)
+                self._mirrors = True
             return not self._given.session_mirror
         if type(message) is ResultMessage:
             self.mirror.flush()
+        else:
+            self._check.take(message)
         return False
+
+    def note_prompt(self, prompt_uuid: str) -> None:
+        """Note a prompt that was sent to the CLI."""
+        self._check.send(prompt_uuid)
+
+    def find_lost(self, result: ResultMessage) -> StoreError | None:
+        """Return the error of a turn with prompts or answers that the CLI could not write, or None."""
+        return self._make_lost_error(self._check.end_turn(result), result.session_id)
+
+    def find_lost_at_end(self, session_id: str) -> StoreError | None:
+        """Return the error for answers that the CLI had not written when it exited, or None."""
+        return self._make_lost_error(self._check.end(), session_id)
+
+    @staticmethod
+    def make_message(error: StoreError) -> MirrorErrorMessage:
+        """Return the message for an error of the store."""
+        return MirrorErrorMessage(error=str(error), key=MirrorKey(**error.key) if error.key else None)
+
+    def _make_lost_error(self, count: int, session_id: str) -> StoreError | None:
+        if not count or not self._mirrors:
+            return None
+        folder = self.config_dir or config_directory(environment(self._given, os.environ))
+        place = Place(self.mirror.project, session_id)
+        return StoreError(
+            f"the session store lacks {count} messages of {format_key(place.key)}: the CLI could not write "
+            f"them to its transcript in {folder}; check its permissions and the free space there",
+            key=place.key,
+            session_id=session_id,
+        )
 
     async def run(self) -> None:
         """Send entries, and keep the leases, until the mirror is drained."""
@@ -198,9 +271,15 @@ class StoreSync:
         else:
             logger.warning("%s; it is tried again", error)
         if self._inject is not None:
-            key = error.key or {}
-            at = MirrorKey(**key) if key else None
-            self._inject(MirrorErrorMessage(error=str(error), key=at))
+            self._inject(self.make_message(error))
+        await self._call_listener(error)
+
+    async def report_lost(self, error: StoreError) -> None:
+        """Report entries that the CLI could not write."""
+        logger.error("%s; they are lost", error)
+        await self._call_listener(error)
+
+    async def _call_listener(self, error: StoreError) -> None:
         if self._given.on_store_error is not None:
             try:
                 await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, error)

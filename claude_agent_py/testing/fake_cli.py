@@ -53,6 +53,8 @@ class FakeCLI:
     Any other item raises TypeError. The type checker accepts all objects, because mypy infers `list[object]` for a
     mixed list in a variable.
 
+    An installed fake also mirrors its prompts and answers to a session store, before the result of their turn.
+
     `transport()` returns a `Transport`; `install()` writes a program. Each use plays the scenario from the start. All
     uses share the gates.
     """

@@ -10,6 +10,7 @@ the field is missing, the entry is left out.
 """
 
 import base64
+import itertools
 import json
 import os
 import select
@@ -45,7 +46,9 @@ class Action(NamedTuple):
 class Player:
     """The state of a scenario. Feed it input and perform the actions that `advance` returns."""
 
-    def __init__(self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool]) -> None:
+    def __init__(
+        self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool], transcript: "Transcript | None" = None
+    ) -> None:
         self.ended: bool = False
         self.polls: bool = False
         """Whether it waits for a gate or the clock, so that `advance` must be called again without input."""
@@ -64,6 +67,7 @@ class Player:
         self._heard: JSONObject = {}
         self._prompt: JSONObject = {}
         self._actions: list[Action] = []
+        self._transcript = transcript
 
     def feed(self, data: bytes) -> None:
         """Add data from stdin; `b""` means EOF. Invalid JSON ends the peer, as it ends the real CLI."""
@@ -101,6 +105,8 @@ class Player:
         if "if_prompt_has" in step and get_field(self._prompt, step["if_prompt_has"]) is GONE:
             return
         frames = [self._resolve(frame) for frame in step["frames"]]
+        if self._transcript is not None:
+            frames = [each for frame in frames for each in self._transcript.mirror(frame)]
         self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
 
     def _emit_raw(self, step: JSONObject) -> None:
@@ -113,6 +119,8 @@ class Player:
                 self._heard = frame
                 if frame.get("type") == "user":
                     self._prompt = frame
+                    if self._transcript is not None:
+                        self._transcript.add(frame)
                 return False
         self._end_at_eof()
         return True
@@ -194,6 +202,45 @@ class Player:
         return {key: item for key, item in resolved.items() if item is not GONE}
 
 
+class Transcript:
+    """Mirrors the prompts and answers of a session, as the real CLI does before the result of a turn."""
+
+    def __init__(self, folder: str, session_id: str | None) -> None:
+        self._folder = folder
+        self._session_id = session_id
+        self._entries: list[JSONObject] = []
+        self._last: str | None = None
+
+    def add(self, frame: JSONObject) -> None:
+        """Add an entry for a prompt or an answer with a uuid."""
+        if "uuid" in frame:
+            entry = {"type": frame["type"], "uuid": frame["uuid"], "message": frame["message"]}
+            self._entries.append({**entry, "parentUuid": self._last, "isSidechain": False})
+            self._last = frame["uuid"]
+
+    def mirror(self, frame: JSONObject) -> list[JSONObject]:
+        """Return a frame, after the entries of its turn if it is a result."""
+        if frame.get("type") == "assistant" and not frame.get("parent_tool_use_id"):
+            self.add(frame)
+        if frame.get("type") != "result" or not self._entries:
+            return [frame]
+        session_id = self._session_id or frame["session_id"]
+        entries = [{**entry, "sessionId": session_id} for entry in self._entries]
+        self._entries.clear()
+        path = f"{self._folder}/projects/fake/{session_id}.jsonl"
+        return [{"type": "transcript_mirror", "filePath": path, "entries": entries}, frame]
+
+
+def open_transcript(argv: list[str], environment: Mapping[str, str]) -> Transcript | None:
+    """Return the transcript of a process that has to mirror it, or None."""
+    if "--session-mirror" not in argv:
+        return None
+    given = dict(itertools.pairwise(argv))
+    folder = environment.get("CLAUDE_CONFIG_DIR") or environment.get("HOME", "") + "/.claude"
+    session_id = given.get("--session-id") or given.get("--resume")
+    return Transcript(folder, None if "--fork-session" in argv else session_id)
+
+
 def contains(frame: object, match: object) -> bool:
     """Return whether a frame contains `match`, compared recursively."""
     if isinstance(match, dict):
@@ -247,7 +294,7 @@ def main(folder: Path, argv: list[str]) -> None:
     if "--version" in argv:
         print(f"{scenario['version']} (Claude Code)")
         return
-    process = _Process(folder, scenario)
+    process = _Process(folder, scenario, open_transcript(argv, os.environ))
     environment = {name: os.environ.get(name) for name in scenario["record_env"]}
     process.log({"start": {"pid": os.getpid(), "argv": argv, "cwd": os.getcwd(), "environment": environment}})
     process.run()
@@ -256,9 +303,9 @@ def main(folder: Path, argv: list[str]) -> None:
 class _Process:
     """Drives a player on stdin, stdout and stderr."""
 
-    def __init__(self, folder: Path, scenario: Mapping[str, object]) -> None:
+    def __init__(self, folder: Path, scenario: Mapping[str, object], transcript: Transcript | None) -> None:
         self._log_file = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        self._player = Player(scenario, lambda gate: (folder / f"gate-{gate}").exists())
+        self._player = Player(scenario, lambda gate: (folder / f"gate-{gate}").exists(), transcript)
         self._logged = 0
         self._eof = False
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py.sessions.stores.private_folder import make_folder
+from claude_agent_py.sessions.stores.private_folder import find_write_problem, make_folder
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="users are changed on POSIX only")
 
@@ -33,3 +33,20 @@ def test_only_files_of_the_user_itself_are_copied(tmp_path: Path, caplog: pytest
     folder = make_folder({"HOME": str(config.parent)}, os.getuid())
     assert (folder.path / "settings.json").read_text() == "SECRET"  # no other user is concerned
     folder.remove()
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
+def test_whether_a_folder_can_be_written_is_a_question_of_the_user_of_the_cli(tmp_path: Path) -> None:
+    agent = 12345
+    for parent in (tmp_path, *tmp_path.parents[:3]):
+        parent.chmod(0o755)
+    ours, his = tmp_path / "ours", tmp_path / "his"
+    for folder in (ours, his):
+        folder.mkdir(mode=0o700)
+    os.chown(his, agent, agent)
+    assert find_write_problem(ours / "projects") is None
+    problem = find_write_problem(ours / "projects", agent)
+    assert problem is not None
+    assert "Permission denied" in problem
+    assert find_write_problem(his / "projects" / "p", agent) is None
+    assert ((his / "projects" / "p").stat().st_uid, (his / "projects").stat().st_uid) == (agent, agent)

@@ -11,7 +11,7 @@ from pydantic_core import to_json
 import claude_agent_py.messages
 import claude_agent_py.tasks
 from claude_agent_py import observe, tools
-from claude_agent_py._base.errors import LOGIN_HINT, RunFailed
+from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._journal.run_failure import Failure, find_failure
 from claude_agent_py.options.client_options import ClientOptions
@@ -64,6 +64,8 @@ class RunResult(Generic[Output]):
     """Whether `Run.interrupt` interrupted the run."""
     late_tasks: frozenset[str] = frozenset()
     """The ids of the tasks that were running when `Timeouts.idle` expired."""
+    store_errors: Sequence[StoreError] = ()
+    """The errors of turns of which the session store lacks a part, because the CLI could not write its transcript."""
     max_budget_usd: float | None = None
     """The option `max_budget_usd`."""
     output: Output = None  # type: ignore[assignment]
@@ -93,7 +95,7 @@ class RunResult(Generic[Output]):
     def is_error(self) -> bool:
         """Whether the prompt's own result is an error or missing, or the last follow-up turn failed.
 
-        Also true if a hook ended the run or blocked its prompt.
+        Also true if a hook ended the run or blocked its prompt, or if the session store lacks a part of the run.
         """
         return self.error() is not None
 
@@ -255,8 +257,17 @@ class RunResult(Generic[Output]):
         """
         return observe.Timeline.from_messages(self.messages, self.sent)
 
-    def error(self) -> "RunError | None":
-        """Return the error of the run, with this result attached, or None on success."""
+    @property
+    def errors(self) -> "Sequence[RunError | StoreError]":
+        """The error of the run, if any, and then the `store_errors`."""
+        error = self.error()
+        return [error, *self.store_errors] if isinstance(error, RunError) else self.store_errors
+
+    def error(self) -> "RunError | StoreError | None":
+        """Return the error of the run, with this result attached, or None on success.
+
+        If the run succeeded but the session store lacks a part of it, that is its error.
+        """
         if self.message is None and self.was_interrupted:
             return InterruptedRunError("the run was interrupted", result=self)
         if self.message is None:
@@ -267,6 +278,9 @@ class RunResult(Generic[Output]):
                 error = make_error(failure)
                 error.result = self
                 return error
+        for lost in self.store_errors:
+            lost.result = self
+            return lost
         return None
 
 
@@ -287,9 +301,10 @@ def make_result(
         sent=run.sent,
         was_interrupted=run.was_interrupted,
         late_tasks=run.late_tasks,
+        store_errors=run.store_errors,
         max_budget_usd=options.max_budget_usd,
     )
-    if result.is_error:
+    if isinstance(result.error(), RunError):
         return result
     shape = options.output_shape
     try:

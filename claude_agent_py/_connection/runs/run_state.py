@@ -6,6 +6,7 @@ from typing import Any
 
 import anyio
 
+from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._journal.open_runs import EndReason, OpenRun, RunEnded, Until
@@ -33,6 +34,8 @@ class RunState(OpenRun):
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
         self.results: list[ResultMessage] = []
+        self.store_errors: list[StoreError] = []
+        """The errors of turns that the session store lacks a part of."""
         self.was_interrupted = False
         self.sending: anyio.CancelScope | None = None
         """The scope of the worker that sends an async iterable of prompts; cancelled when the run ends."""

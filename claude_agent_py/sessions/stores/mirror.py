@@ -175,14 +175,15 @@ class Mirror:
 
     # Called by the pump; never waits -----------------------------------------------------------------------------
 
-    def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> None:
-        """Queue entries that the CLI wrote to a file; `size` in bytes."""
+    def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> bool:
+        """Queue entries that the CLI wrote to a file; `size` in bytes. Return whether it is a session's transcript."""
         place = parse_place(file_path, self.project)
         if place is None:
             logger.warning("%s is not the transcript of a session and is not sent to the session store", file_path)
-            return
+            return False
         self.add(place, cast("list[SessionStoreEntry]", entries), size)
         self._outboxes[place].cli_file = file_path
+        return True
 
     def add(self, place: Place, entries: list[SessionStoreEntry], size: int) -> None:
         """Queue entries of a transcript; `size` in bytes."""

@@ -25,6 +25,7 @@ from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_uid
+from claude_agent_py.transport.processes import find_groups
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
@@ -35,6 +36,8 @@ KEPT_DAYS: Final = 7
 NEW_SECONDS: Final = 60.0
 KEYCHAIN_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
+NOT_WRITABLE: Final = "its user cannot write to it"
+_HAS_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
 
 class PrivateFolder:
@@ -110,6 +113,26 @@ def change_owner(folder: PrivateFolder, user: str | int) -> None:
         for path in (place, *(os.path.join(place, name) for name in names)):
             if not os.path.islink(path):
                 shutil.chown(path, user)
+
+
+_MAKE_WRITABLE: Final = 'umask 077; mkdir -p -- "$1" && [ -w "$1" ] && [ -x "$1" ]'
+"""Makes a folder, and fails if its user cannot write to it."""
+
+
+def find_write_problem(folder: Path, user: str | int | None = None) -> str | None:
+    """Return why a user (by default the one of this process) cannot write to a folder, or None. Makes it. Blocks."""
+    if _resolve_uid(user) is not None:
+        command = ["/bin/sh", "-c", _MAKE_WRITABLE, "sh", str(folder)]
+        tried = subprocess.run(
+            command, cwd="/", env={}, user=user, **find_groups(user), capture_output=True, text=True, check=False
+        )
+        return (tried.stderr.strip() or NOT_WRITABLE) if tried.returncode else None
+    try:
+        for place in (*reversed(folder.parents), folder):
+            place.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        return str(error)
+    return None if os.access(folder, os.W_OK | os.X_OK, effective_ids=_HAS_EFFECTIVE) else NOT_WRITABLE
 
 
 def _resolve_uid(user: str | int | None) -> int | None:
