@@ -130,6 +130,7 @@ class Client(SessionControls, Generic[Output]):
             CLIVersionError: The CLI is too old.
             StoreError: The session to resume cannot be loaded from the `session_store`.
             SessionLeasedError: Another process writes that session.
+            BudgetExceededError: The session to resume has spent `max_budget_usd`.
             ConnectionClosedError: The client was closed before or during the call.
             LocalProtocolError: `connect` was called before; a client connects once.
         """
@@ -146,11 +147,14 @@ class Client(SessionControls, Generic[Output]):
         finally:
             self._connected.set()
 
-    async def _connect(self, given: ClientOptions[Output]) -> None:
+    async def _connect(self, given: ClientOptions[Output], last: Connection | None = None) -> None:
+        """Connect; after `last`, whose process has ended."""
         store_sync = await self._prepare_store(given)
         try:
             options = given if store_sync is None else store_sync.options
             config_dir = None if store_sync is None else store_sync.config_dir
+            if options.max_budget_usd is not None and (options.resume or options.continue_conversation or last):
+                options = await _connection.subtract_spent(options, config_dir, self.connection, last)
             launched = await launch(options, self._transport, on_stderr=self._on_stderr_line, config_dir=config_dir)
             try:
                 await load_parts(options)
@@ -210,6 +214,7 @@ class Client(SessionControls, Generic[Output]):
                 the session (`persist_session`).
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
+            BudgetExceededError: As in `connect`.
         """
         old = self.connection
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
@@ -231,7 +236,7 @@ class Client(SessionControls, Generic[Output]):
             connection.resumption.follow(old.resumption)
             self._connection, self._hooks = connection, None
             with running_client(self):
-                await self._connect(options)
+                await self._connect(options, old)
             await connection.changes.repeat(connection.control)
             self._warns = self.is_open
         except BaseException:
@@ -542,7 +547,9 @@ class Client(SessionControls, Generic[Output]):
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        return _connection.UsageControls(self.connection, self._options.max_budget_usd)
+        return _connection.UsageControls(
+            self.connection, self._options.max_budget_usd, self.connection.facts.spent_before_usd
+        )
 
     @property
     def hooks(self) -> LiveHooks:

@@ -9,7 +9,7 @@ from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
@@ -31,6 +31,10 @@ class SessionFacts:
         """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
         """The permission mode that the CLI reported last; None before the first turn."""
+        self.spent_before_usd: float = 0.0
+        """The cost of earlier processes of the session that the CLI does not know."""
+        self.cost_usd: float = 0.0
+        """The cost in the last result, which also includes what the CLI knows of earlier processes."""
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
         self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
@@ -58,6 +62,9 @@ class SessionFacts:
         if is_told and not AGENT_TOOLS.intersection(message.tools):
             logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
 
+    def _on_result(self, message: ResultMessage) -> None:
+        self.cost_usd = float(message.total_cost_usd)
+
     def _on_commands(self, message: CommandsChangedMessage) -> None:
         if self.info is not None:
             self.info = self.info.replace(commands=message.commands)
@@ -69,6 +76,7 @@ class SessionFacts:
         AssistantMessage: _on_conversation,
         UserMessage: _on_conversation,
         InitMessage: _on_init,
+        ResultMessage: _on_result,
         CommandsChangedMessage: _on_commands,
         StatusMessage: _on_status,
     }

@@ -14,6 +14,7 @@ from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
+from claude_agent_py.sessions.stored_session import make_cost_note
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
@@ -214,10 +215,17 @@ class StoreSync:
                 self._mirrors = True
             return not self._given.session_mirror
         if type(message) is ResultMessage:
+            if self._given.max_budget_usd is not None:
+                self._note_cost(message)
             self.mirror.flush()
         else:
             self._check.take(message)
         return False
+
+    def _note_cost(self, result: ResultMessage) -> None:
+        """Store the cost after each turn as the CLI notes it when it exits: it may be killed before."""
+        note = make_cost_note(result)
+        self.mirror.add(Place(self.mirror.project, result.session_id), [note], len(encode_line(note)))
 
     def note_prompt(self, prompt_uuid: str) -> None:
         """Note a prompt that was sent to the CLI."""

@@ -161,8 +161,8 @@ class OptionFields(ConfigModel, Generic[Output]):
     max_turns: Count | None = None
     """The maximum number of model turns in a run; exceeding it ends the run with an error."""
     max_budget_usd: Annotated[float, Field(gt=0, strict=True)] | None = None
-    """The maximum cost of the session in US dollars; reaching it ends the run with an error. It is checked between
-    model calls, so one call may exceed it."""
+    """The maximum cost of the session, including earlier processes, in US dollars; reaching it ends the run with an
+    error. It is checked between model calls, so one call may exceed it."""
     task_budget: Annotated[Count, BeforeValidator(read.token_budget)] | None = None
     """A token budget that the model sees, so that it can pace itself. It is not enforced: see
     `max_budget_usd`."""

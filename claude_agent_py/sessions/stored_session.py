@@ -5,6 +5,7 @@ moment of its creation. All calls block.
 """
 
 import os
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -32,7 +33,7 @@ from claude_agent_py.sessions.transcript import (
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 if TYPE_CHECKING:
@@ -99,6 +100,38 @@ def read_last_cost(snapshot: Snapshot) -> CostNote:
         if line is not None and (cost := read_cost(line)) is not None:
             return cost
     return CostNote()
+
+
+def make_cost_note(result: ResultMessage) -> Any:
+    """Return the CLI's note of the cost for a session that has got as far as a result.
+
+    CLI 2.1.328 ignores a note that lacks one of these fields or has others.
+    """
+    usage = {
+        model: {
+            "inputTokens": used.input_tokens,
+            "outputTokens": used.output_tokens,
+            "cacheReadInputTokens": used.cache_read_input_tokens,
+            "cacheCreationInputTokens": used.cache_creation_input_tokens,
+            "webSearchRequests": used.web_search_requests,
+            "costUSD": used.cost_usd,
+        }
+        for model, used in result.model_usage.items()
+    }
+    return {
+        "type": "cost-state",
+        "sessionId": result.session_id,
+        "totalCostUSD": result.total_cost_usd,
+        "totalAPIDuration": result.duration_api_ms,
+        "totalAPIDurationWithoutRetries": result.duration_api_ms,
+        "totalToolDuration": 0,
+        "totalLinesAdded": 0,
+        "totalLinesRemoved": 0,
+        "totalDuration": result.duration_ms,
+        "startTime": int(time.time() * 1000) - int(result.duration_ms),
+        "modelUsage": usage,
+        "hasUnknownModelCost": False,
+    }
 
 
 def read_cost(line: bytes) -> CostNote | None:

@@ -14,16 +14,17 @@ if TYPE_CHECKING:
 class UsageControls(Controls):
     """The usage of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(self, port: ControlPort, max_budget_usd: float | None = None) -> None:
+    def __init__(self, port: ControlPort, max_budget_usd: float | None = None, spent_before_usd: float = 0.0) -> None:
         super().__init__(port)
         self._max_budget_usd = max_budget_usd
+        self._spent_before_usd = spent_before_usd
 
     async def budget_left_usd(self) -> float | None:
         """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
         if self._max_budget_usd is None:
             return None
         spent = (await self.session(skip_behaviors=True)).session.total_cost_usd
-        return max(0.0, self._max_budget_usd - spent)
+        return max(0.0, self._max_budget_usd - self._spent_before_usd - spent)
 
     async def context(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None

@@ -68,6 +68,9 @@ class RunResult(Generic[Output]):
     """The errors of turns of which the session store lacks a part, because the CLI could not write its transcript."""
     max_budget_usd: float | None = None
     """The option `max_budget_usd`."""
+    spent_before_usd: float = 0.0
+    """The cost of earlier processes that `total_cost_usd` lacks because they were killed; only determined with
+    `max_budget_usd`."""
     output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
 
@@ -207,7 +210,9 @@ class RunResult(Generic[Output]):
     @property
     def budget_left_usd(self) -> float | None:
         """The remainder of `max_budget_usd` after this run, in US dollars; None without that option."""
-        return None if self.max_budget_usd is None else max(0.0, self.max_budget_usd - self.total_cost_usd)
+        if self.max_budget_usd is None:
+            return None
+        return max(0.0, self.max_budget_usd - self.spent_before_usd - self.total_cost_usd)
 
     @property
     def permission_denials(self) -> Sequence[PermissionDenial]:
@@ -303,6 +308,7 @@ def make_result(
         late_tasks=run.late_tasks,
         store_errors=run.store_errors,
         max_budget_usd=options.max_budget_usd,
+        spent_before_usd=run.connection.facts.spent_before_usd,
     )
     if isinstance(result.error(), RunError):
         return result

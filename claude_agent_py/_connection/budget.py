@@ -1,0 +1,107 @@
+"""What the earlier processes of a session have spent: the CLI counts `max_budget_usd` for each process (2.1.328).
+
+The CLI notes the cost in the transcript when it exits, and continues that count. If it was killed, the note is missing
+or old; the cost is then estimated from the tokens of the answers, by prices that an earlier note or result implies.
+"""
+
+import os
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.facts import parse_session_id
+from claude_agent_py._connection.left_on_disk import find_title
+from claude_agent_py._connection.runs.result import BudgetExceededError
+from claude_agent_py._connection.session import Session
+from claude_agent_py._journal.tasks.spending import Prices, Spending
+from claude_agent_py._launch.environment import config_directory, environment
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
+from claude_agent_py.sessions.index import list_sessions
+from claude_agent_py.sessions.stored_session import StoredSession, get_session, read_cost
+from claude_agent_py.wire.messages.conversation import AssistantMessage
+
+
+class Spent(NamedTuple):
+    """The cost of the earlier processes of a session, in US dollars."""
+
+    total: float = 0.0
+    noted: float = 0.0
+    """The part that the CLI knows and includes in its totals."""
+
+
+NOTHING: Final = Spent()
+
+
+async def subtract_spent(
+    options: ClientOptions[Output], config_dir: str | None, session: Session, last: Session | None
+) -> ClientOptions[Output]:
+    """Return the options of a process with what earlier processes of its session have left of the budget.
+
+    Args:
+        options: The options of the process.
+        config_dir: Its private configuration folder, if it has one.
+        session: Its session, which notes what the CLI does not know.
+        last: The session of the last process, if it was in this client.
+
+    Raises:
+        BudgetExceededError: Nothing is left.
+    """
+    spent, limit = await _find_known(options, config_dir, last), options.max_budget_usd
+    session.facts.spent_before_usd = spent.total - spent.noted
+    if limit is None or not spent.total:
+        return options
+    if spent.total >= limit:
+        raise BudgetExceededError(f"the session has spent {spent.total:.4f} of {limit:g} USD (max_budget_usd)")
+    return options.replace(max_budget_usd=limit - spent.total)
+
+
+async def _find_known(options: ClientOptions, config_dir: str | None, last: Session | None) -> Spent:
+    spent = await _read_spent(options, config_dir, Prices() if last is None else last.intake.ledger.prices)
+    known = 0.0 if last is None else last.facts.spent_before_usd + last.facts.cost_usd
+    return spent._replace(total=max(spent.total, known))
+
+
+async def _read_spent(options: ClientOptions, config_dir: str | None, prices: Prices) -> Spent:
+    if options.resume is None and not options.continue_conversation:
+        return NOTHING
+    if config_dir is None and (options.spawn is not None or options.home is True):
+        return NOTHING  # its transcript is in another place
+    try:
+        folder = Path(config_dir) if config_dir is not None else config_directory(environment(options, os.environ))
+        return await run_file_work(_find_spent, options, folder, prices, abandon_on_cancel=True)
+    except (ClaudeAgentError, OSError) as error:  # the CLI reports a session that does not exist
+        logger.debug("the cost of the session to resume is unknown: %s", error)
+        return NOTHING
+
+
+def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> Spent:
+    session_id = _find_session_id(options, config_dir)
+    if session_id is None:
+        return NOTHING
+    session = get_session(session_id, config_dir=config_dir)
+    lines = (line for _, line in session.snapshot.forwards() if line is not None)
+    notes = [note for line in lines if (note := read_cost(line)) is not None]
+    for note in notes:
+        prices.derive(note.model_usage)
+    costs = [note.total_cost_usd or 0.0 for note in notes] or [0.0]
+    return Spent(max(*costs, _estimate(session, prices)), costs[-1])
+
+
+def _find_session_id(options: ClientOptions, config_dir: Path) -> str | None:
+    if options.resume is not None:
+        return parse_session_id(options.resume) or find_title(options.resume, options.cwd, config_dir)
+    listed = list_sessions(options.cwd or os.curdir, include_worktrees=False, config_dir=config_dir)
+    return listed[0].session_id if listed else None
+
+
+def _estimate(session: StoredSession, prices: Prices) -> float:
+    """Return the cost of the answers in the transcripts of a session and its subagents; 0 if a price is unknown."""
+    spending = Spending()
+    for messages in (session.history, *(agent.messages for agent in session.subagents)):
+        for message in messages:
+            if isinstance(message, AssistantMessage):
+                spending.add_message(message)
+    return prices.cost_of(spending.by_model) or 0.0

@@ -1,0 +1,98 @@
+"""`max_budget_usd` is the budget of a session: what its earlier processes have spent counts."""
+
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from claude_agent_py import Client, run
+from claude_agent_py.errors import BudgetExceededError
+from claude_agent_py.sessions import MemoryStore, rename_session
+from claude_agent_py.testing import Reply, ScriptedModel, Usage
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.one_backend]
+
+CALL = 0.4
+"""The cost of a call in US dollars."""
+
+
+def a_model() -> ScriptedModel:
+    return ScriptedModel(lambda request: Reply("ok", usage=Usage(input_tokens=100_000, output_tokens=0)))
+
+
+def kill(client: Client) -> None:
+    assert client.pid is not None
+    os.kill(client.pid, getattr(signal, "SIGKILL", signal.SIGTERM))
+
+
+WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
+    "by its id": lambda session_id: {"resume": session_id},
+    "by its title": lambda session_id: {"resume": "the spender"},
+    "the newest": lambda session_id: {"continue_conversation": True},
+    "a fork": lambda session_id: {"resume": session_id, "fork_session": True},
+}
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore])
+async def test_a_resumed_session_has_the_rest_of_its_budget(store: type[MemoryStore] | None) -> None:
+    with a_model() as model:
+        kept = {} if store is None else {"session_store": store()}
+        first = await run("one", model.options(max_budget_usd=1.0, **kept))
+        assert first.budget_left_usd == pytest.approx(1 - CALL)
+        async with Client(model.options(max_budget_usd=1.0, resume=first.session_id, **kept)) as client:
+            second = await client.query("two")
+            assert second.budget_left_usd == pytest.approx(1 - 2 * CALL)
+            assert await client.usage.budget_left_usd() == pytest.approx(1 - 2 * CALL)
+        with pytest.raises(BudgetExceededError):
+            await run("three", model.options(max_budget_usd=1.0, resume=first.session_id, **kept))
+        assert len(model.requests) == 3
+        if store is None:
+            rename_session(first.session_id, "the spender", config_dir=model.sandbox.home / ".claude")
+        for name, way in WAYS.items():
+            if store is not None and name == "by its title":
+                continue
+            with pytest.raises(BudgetExceededError, match=r"has spent 1\.2000 of 1 USD"):
+                await run("four", model.options(max_budget_usd=1.0, **way(first.session_id), **kept))
+        assert len(model.requests) == 3
+        more = await run("five", model.options(max_budget_usd=2.0, resume=first.session_id, **kept))
+        assert more.budget_left_usd == pytest.approx(2 - 4 * CALL)
+
+
+async def test_a_reopened_session_has_the_rest_of_its_budget() -> None:
+    with a_model() as model:
+        async with Client(model.options(max_budget_usd=1.0)) as client:
+            await client.query("one")
+            for spent in (1, 2):
+                kill(client)
+                await client.connection.shutdown.wait_for_exit()
+                await client.reopen()
+                assert await client.usage.budget_left_usd() == pytest.approx(1 - spent * CALL)
+                if spent == 1:
+                    assert (await client.query("two")).budget_left_usd == pytest.approx(1 - 2 * CALL)
+            with pytest.raises(BudgetExceededError) as caught:
+                await client.query("three")
+            assert caught.value.result.budget_left_usd == 0
+            kill(client)
+            await client.connection.shutdown.wait_for_exit()
+            with pytest.raises(BudgetExceededError, match="has spent"):
+                await client.reopen()
+        assert len(model.requests) == 3
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore])
+async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
+    """Without a store, its answers are estimated by the prices in the note of an earlier process."""
+    with a_model() as model:
+        kept = {} if store is None else {"session_store": store()}
+        options = model.options(max_budget_usd=1.5, **kept)
+        first = await run("one", options)
+        resumed = options.replace(resume=first.session_id)
+        client = Client(resumed)
+        await client.connect()
+        await client.query("two")
+        kill(client)
+        await client.close()
+        third = await run("three", resumed)
+        assert third.budget_left_usd == pytest.approx(1.5 - 3 * CALL)
