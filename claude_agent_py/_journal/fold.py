@@ -26,6 +26,7 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 
+from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
@@ -164,6 +165,7 @@ class Journal:
         """Whether the session feeds the ledger."""
         self._task_of_run: dict[str, str] = {}
         self._requests: dict[str, RequestOpened] = {}
+        self._drops = Drops("the journal of a session")
 
     @property
     def open(self) -> Sequence[Fact]:
@@ -173,7 +175,7 @@ class Journal:
         return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
 
     def feed(self, frame: Any, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
-        """Fold a frame and return its facts.
+        """Fold a frame and return its facts. A frame that cannot be folded is logged and dropped.
 
         Args:
             frame: A message, a control frame or a `HookRun`. Others are ignored.
@@ -187,7 +189,10 @@ class Journal:
         self._at = _check_time(at)
         self._child = agent
         self._facts = []
-        handler(self, frame)
+        try:
+            handler(self, frame)
+        except Exception:
+            self._drops.note(frame)
         return self._facts
 
     def follow(self, ledger: Ledger) -> list[Fact]:

@@ -24,7 +24,7 @@ from claude_agent_py._base.errors import (
     SessionError,
 )
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.log import logger
+from claude_agent_py._base.log import Drops, logger
 from claude_agent_py._connection.runs.result import (
     AuthenticationError,
     InterruptedRunError,
@@ -303,6 +303,7 @@ class _EditorSession:
         self._editor = editor
         self._asker = Asker(editor, name, capabilities)
         self._updates = Updates()
+        self._drops = Drops("an editor's view of a session")
         self._follower: asyncio.Task[None] | None = None
         self._greeting: asyncio.Task[None] | None = None
         self._questions: dict[str, asyncio.Task[None]] = {}
@@ -367,7 +368,7 @@ class _EditorSession:
             raise RequestError.internal_error({"details": str(error)}) from error
         # A fold of its own: the live one continues what the process reports.
         for update in Updates().replay(stored):
-            await self._send(update)
+            await self._show(update)
 
     async def prompt(self, content: list[JSONObject]) -> schema.PromptResponse:
         """Send a prompt, and return when its turn has ended and the editor has seen it."""
@@ -445,7 +446,7 @@ class _EditorSession:
                     if question is not None:
                         question.cancel()
                 for update in self._updates.feed(event):
-                    await self._send(update)
+                    await self._show(update)
                 if isinstance(event, ResultMessage):
                     async with self._progress:
                         self._shown.add(event.uuid)
@@ -454,7 +455,7 @@ class _EditorSession:
             logger.warning("the session %s has ended: %s", self.id, error)
             with suppress(ConnectionError):
                 for update in self._updates.end():
-                    await self._send(update)
+                    await self._show(update)
         except ConnectionError:
             logger.debug("the editor has gone")
         finally:
@@ -468,11 +469,24 @@ class _EditorSession:
         async def ask() -> None:
             try:
                 await self._asker.ask(interaction)
-            except (RequestError, ConnectionError, ValueError) as error:
+            except Exception as error:
                 logger.warning("a question was refused, because the editor could not answer it: %s", error)
                 interaction.refuse(f"The editor could not answer: {error}")
 
         self._questions[interaction.id] = asyncio.create_task(ask())
+
+    async def _show(self, update: Update) -> None:
+        """Send an update. One that cannot be sent is logged and dropped.
+
+        Raises:
+            ConnectionError: The editor has gone.
+        """
+        try:
+            await self._send(update)
+        except ConnectionError:
+            raise
+        except Exception:
+            self._drops.note(update)
 
     async def _send(self, update: Update) -> None:
         await self._editor.session_update(session_id=self.id, update=update)

@@ -24,6 +24,7 @@ from acp.helpers import (
     update_user_message_text,
 )
 
+from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
@@ -89,6 +90,7 @@ class Updates:
     def __init__(self) -> None:
         self._journal = Journal()
         self._text = TextFold()
+        self._drops = Drops("an editor's view of a session")
         self._thought: set[str] = set()
         """The API messages whose thinking came as deltas."""
         self._to_do = TaskList()
@@ -100,10 +102,24 @@ class Updates:
 
     def feed(self, event: object) -> Iterator[Update]:
         """Yield the updates for an event."""
+        yield from self._keep_going(self._list_texts(event), event)
+        for fact in self._journal.feed(event):
+            yield from self._keep_going(self._on_fact(fact), fact)
+        yield from self._keep_going(self._list_changes(event), event)
+
+    def _keep_going(self, updates: Iterator[Update], item: object) -> Iterator[Update]:
+        """Yield the updates for an item. If one cannot be made, the item is logged and dropped."""
+        try:
+            yield from updates
+        except Exception:
+            self._drops.note(item)
+
+    def _list_texts(self, event: object) -> Iterator[Update]:
         yield from (update_agent_message_text(text) for text in self._text.feed(event))
         yield from (update_agent_thought_text(text) for text in self._list_thoughts(event))
-        for fact in self._journal.feed(event):
-            yield from self._on_fact(fact)
+
+    def _list_changes(self, event: object) -> Iterator[Update]:
+        """Yield the updates for changes of the session: its plan, mode, and commands."""
         if self._to_do.track(event):
             yield self._plan()
         mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None

@@ -21,7 +21,7 @@ from claude_agent_py._base.errors import (
     StoreError,
 )
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.log import logger
+from claude_agent_py._base.log import Drops, logger
 from claude_agent_py._connection.runs.result import (
     InterruptedRunError,
     PromptCancelledError,
@@ -70,6 +70,7 @@ class Recorder:
         self._database = database
         self._claim = claim
         self._pending: list[Entry] = []
+        self._drops = Drops("the recorder of a run")
         self._batch = str(uuid4())
         """The id of the next batch: a retry does not write it twice."""
         self._lock = anyio.Lock()
@@ -79,7 +80,11 @@ class Recorder:
         """Collect the events of a client until it is closed."""
         try:
             async for event in events:
-                entry = build_entry(event)
+                try:
+                    entry = build_entry(event)
+                except Exception:
+                    self._drops.note(event)
+                    continue
                 if entry is not None:
                     self._pending.append(entry)
         except ClaudeAgentError:

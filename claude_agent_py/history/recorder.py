@@ -307,5 +307,8 @@ def _find_actor(task: Task) -> str:
 
 
 def _to_json(value: object) -> object:
-    """Convert any value from handlers or callers to JSON."""
-    return json.loads(json.dumps(value, default=str))
+    """Convert any value from handlers or callers to JSON. A value that has no JSON form is replaced with a notice."""
+    try:
+        return json.loads(json.dumps(value, default=str))
+    except (TypeError, ValueError, RecursionError) as error:
+        return f"(not recorded, because it has no JSON form: {type(error).__name__})"

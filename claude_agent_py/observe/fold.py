@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
@@ -92,6 +93,7 @@ class SpanFold(Observer):
         self._span_ids: BoundedDict[int] = BoundedDict(_MAX_IDS)
         """How often the id of each reported span was used."""
         self._on_end = on_end
+        self._drops = Drops("the view of the spans of a session")
 
     def open(self, span_id: str | None) -> Span | None:
         """Return a snapshot of an open span, or None."""
@@ -127,11 +129,18 @@ class SpanFold(Observer):
         self.add(self._journal.feed(message, at, sent=sent))
 
     def add(self, facts: Iterable[Fact]) -> None:
-        """Add facts of the journal of the session, instead of feeding messages."""
+        """Add facts of the journal of the session, instead of feeding messages.
+
+        A fact that cannot be added is logged and dropped.
+        """
         for fact in facts:
             handler = _HANDLERS.get(type(fact))
-            if handler is not None:
+            if handler is None:
+                continue
+            try:
                 handler(self, fact, self._advance(fact.at))
+            except Exception:
+                self._drops.note(fact)
 
     def finish(self, at: float | None = None) -> None:
         """End the session: report the open spans, with the status `running`."""
@@ -176,7 +185,11 @@ class SpanFold(Observer):
                 span.id = f"{known}#{count}"
             self._span_ids.put(known, count)
         self._span_ids.put(span.id, 1)
-        self._on_end(span.to_span())
+        ended = span.to_span()
+        try:
+            self._on_end(ended)
+        except Exception:
+            self._drops.note(ended)
 
     def _find_owner(self, agent: str) -> str | None:
         """Return the id of the span that encloses the work of an agent."""

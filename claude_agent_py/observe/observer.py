@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.log import logger
+from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import RECEIVED, Journal
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -44,7 +44,7 @@ class LiveJournal:
     """Folds a running session for its observers. Frames are queued with their times and folded by `catch_up`.
 
     The queue keeps folding out of the way of readers that wait for messages; only an event of a task is folded at once.
-    Never raises: an observer that fails is logged and removed.
+    Never raises: a fact with which an observer fails is logged and dropped for it.
 
     Args:
         tasks: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.
@@ -60,6 +60,7 @@ class LiveJournal:
         self._clock = clock
         self._pending: list[tuple[Any, float, bool, str]] = []
         self._retained: deque[Fact] | None = None
+        self._drops = Drops("an observer of the session")
         self._tasks = tasks
         if tasks is not None:
             self._journal.follow(tasks.ledger)
@@ -91,7 +92,7 @@ class LiveJournal:
         self.catch_up()
         facts = self._journal.open if after is None else self.facts_after(after)
         self.observers = (*self.observers, observer)
-        self._call(observer, observer.add, facts)
+        self._show(observer, facts)
 
     def retain(self, count: int) -> None:
         """Keep the latest facts from now on; 0 stops."""
@@ -118,7 +119,7 @@ class LiveJournal:
         self.catch_up()
         if observer in self.observers:
             self.observers = tuple(other for other in self.observers if other is not observer)
-            self._call(observer, observer.finish, self._clock())
+            self._call(observer.finish, self._clock())
 
     def message(self, message: Any) -> None:
         """Record a message. The queue is folded when the result of a turn arrives."""
@@ -132,7 +133,7 @@ class LiveJournal:
         """Record a frame."""
         if sent and isinstance(frame, UserMessage):
             for observer in self.observers:
-                observer.sent(frame)
+                self._call(observer.sent, frame)
         self._pending.append((frame, self._clock(), sent, agent))
         if len(self._pending) >= self.limit:
             self.catch_up()
@@ -176,23 +177,23 @@ class LiveJournal:
     def catch_up(self) -> None:
         """Fold the queued frames."""
         pending, self._pending = self._pending, []
-        try:
-            for frame, at, sent, agent in pending:
-                self._tell(self._journal.feed(frame, at, sent=sent, agent=agent))
-        except Exception:
-            self.observers, self._retained = (), None
-            logger.exception("the journal of the session failed and ignores further events")
+        for frame, at, sent, agent in pending:
+            self._tell(self._journal.feed(frame, at, sent=sent, agent=agent))
 
     def _tell(self, facts: Sequence[Fact]) -> None:
         if facts:
             if self._retained is not None:
                 self._retained.extend(facts)
             for observer in self.observers:
-                self._call(observer, observer.add, facts)
+                self._show(observer, facts)
 
-    def _call(self, observer: Observer, method: Callable[[Any], object], argument: object) -> None:
+    def _show(self, observer: Observer, facts: Sequence[Fact]) -> None:
+        """Show each fact on its own, so that one with which the observer fails costs only itself."""
+        for fact in facts:
+            self._call(observer.add, (fact,), fact)
+
+    def _call(self, method: Callable[[Any], object], argument: object, item: object = None) -> None:
         try:
             method(argument)
         except Exception:
-            self.observers = tuple(other for other in self.observers if other is not observer)
-            logger.exception("an observer of the session failed and ignores further events")
+            self._drops.note(argument if item is None else item)

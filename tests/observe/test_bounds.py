@@ -5,11 +5,13 @@ import tracemalloc
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 from peers import MakeClient
 from stored import Stored, call
 
-from claude_agent_py.journal import Fact
+from claude_agent_py import UserMessage
+from claude_agent_py.journal import Fact, TurnStarted
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
 from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
@@ -68,18 +70,63 @@ def test_an_id_that_comes_again_and_again_costs_the_same_each_time() -> None:
 
 
 @pytest.mark.anyio
-async def test_an_observer_that_fails_is_logged_and_disturbs_nothing(
+async def test_an_observer_misses_only_the_facts_with_which_it_fails(
     start: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
+    seen: list[str] = []
+
     class Failing(Observer):
-        def add(self, facts: Sequence[Fact]) -> None:
+        def sent(self, prompt: UserMessage) -> None:
             raise ZeroDivisionError
 
-    async with start(FakeCLI(steps.turn("Hi."))) as client:
+        def add(self, facts: Sequence[Fact]) -> None:
+            for fact in facts:
+                if isinstance(fact, TurnStarted):
+                    raise RecursionError
+                seen.append(type(fact).__name__)
+
+    async with start(FakeCLI(steps.turn("Hi."), steps.turn("Ho."))) as client:
         other = watch(client)
         LiveJournal.of(client.connection).observe(Failing())
         with caplog.at_level(logging.ERROR):
             assert (await client.query("hello")).text == "Hi."
-    logged = [record.message for record in caplog.records]
-    assert logged == ["an observer of the session failed and ignores further events"]
+            assert (await client.query("hello")).text == "Ho."
+    [logged] = caplog.records
+    assert logged.message == "an observer of the session drops an item of the type UserMessage and continues"
+    assert seen.count("TurnEnded") == 2
     assert "model" in {span.kind for span in other.spans}
+
+
+def test_a_frame_that_cannot_be_folded_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+    broken = decode(frames.encode(frames.assistant("odd")))
+    msgspec.structs.force_setattr(broken, "message", None)
+    messages = [decode(frames.encode(frame)) for frame in (frames.init(), frames.assistant("a"), frames.result("a"))]
+    with caplog.at_level(logging.ERROR):
+        timeline = Timeline.from_messages([broken, messages[0], broken, *messages[1:], broken])
+    assert "turn" in {span.kind for span in timeline.spans}
+    [logged] = caplog.records
+    assert logged.message == "the journal of a session drops an item of the type AssistantMessage and continues"
+
+
+def test_a_recording_with_a_deeply_nested_value_is_read_without_it(tmp_path: Path) -> None:
+    deep = "[" * 5000 + "]" * 5000
+    lines = [frames.encode(frame).decode() for frame in (frames.init(), frames.assistant("a"), frames.result("a"))]
+    lines.insert(2, f'{{"type": "assistant", "uuid": "u", "message": {{"content": {deep}}}}}\n')
+    path = tmp_path / "recording.jsonl"
+    path.write_text("".join(lines))
+    assert "turn" in {span.kind for span in Timeline.from_recording(path).spans}
+
+
+def test_a_span_that_cannot_be_reported_costs_only_itself() -> None:
+    seen: list[str] = []
+
+    def on_end(span: Span) -> None:
+        if span.kind == "model":
+            raise ValueError("odd")
+        seen.append(span.kind)
+
+    fold = SpanFold(on_end)
+    for frame in (frames.init(), frames.assistant("a"), frames.result("a")):
+        fold.feed(decode(frames.encode(frame)), 1.0)
+    fold.finish()
+    assert "turn" in seen

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
@@ -70,6 +71,7 @@ class Conversation:
         self.pending: list[OpenQuestion] = []
         self._journal = Journal()
         self._text = TextFold()
+        self._drops = Drops("the chat")
         self._answer: Entry | None = None
         """The answer in progress."""
         self._calls: dict[str, Entry] = {}
@@ -87,8 +89,11 @@ class Conversation:
             self._answer = None
         for item in (*self._journal.feed(event), event):
             handle = _HANDLERS.get(type(item))
-            if handle is not None:
-                changed.extend(handle(self, item) or ())
+            try:
+                changed.extend((handle and handle(self, item)) or ())
+            except Exception:
+                self._drops.note(item)
+                changed.append(self._notice(f"a {type(item).__name__} cannot be shown"))
         return list(dict.fromkeys(changed))
 
     def _notice(self, text: str) -> Entry:
