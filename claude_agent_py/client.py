@@ -22,6 +22,7 @@ from claude_agent_py._base.errors import (
     LocalProtocolError,
     OptionsError,
 )
+from claude_agent_py._base.event_loop import run_to_its_end
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.answering.preloading import load_parts
 from claude_agent_py._connection.controls.session_controls import SessionControls
@@ -169,7 +170,7 @@ class Client(SessionControls, Generic[Output]):
             await _connection.open_session(connection, launched)
         except BaseException:
             if store_sync is not None:
-                await store_sync.end()
+                await run_to_its_end(store_sync.end, name="claude_agent_py store")
             raise
 
     async def _prepare_store(self, options: ClientOptions[Output]) -> StoreSync | None:

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from claude_agent_py._base.display import displayable
+
 if TYPE_CHECKING:
     from claude_agent_py.formatting.sections import Problem
 
@@ -27,6 +29,9 @@ class ClaudeAgentError(Exception):
         super().__init_subclass__(**more)
         if cls.__module__.startswith("claude_agent_py._"):
             cls.__module__ = "claude_agent_py.errors"  # where users find it
+
+    def __str__(self) -> str:
+        return displayable(super().__str__(), None)  # a traceback prints it, and models and servers write parts of it
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restore, (type(self), self.args, self.__dict__.copy())
@@ -297,6 +302,9 @@ class TaskOutputError(TaskError):
 
 class ToolError(ClaudeAgentError):
     """Raise it in a tool to send the model its text as the tool's error result."""
+
+    def __str__(self) -> str:
+        return Exception.__str__(self)  # for the model, unchanged
 
 
 class ToolInputError(ToolError):

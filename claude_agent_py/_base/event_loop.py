@@ -236,6 +236,42 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
     asyncio.get_running_loop().create_task(started, name=name)
 
 
+async def run_to_its_end(function: Callable[[], Coroutine[Any, Any, T]], *, name: str) -> T:
+    """Run an async function to its end, however often the caller is cancelled; then raise the cancellation, if any.
+
+    A cancellation by asyncio itself passes a shield, and a second one reaches what cleans up after the first. So the
+    function runs in a worker.
+    """
+    waiters: Waiters = []
+    results: list[T] = []
+    failure: Exception | None = None
+    is_over = False
+
+    async def work() -> None:
+        nonlocal failure, is_over
+        try:
+            results.append(await function())
+        except Exception as error:
+            failure = error
+        finally:
+            is_over = True
+            wake(waiters)
+
+    spawn_detached(work, name=name)
+    cancellation: BaseException | None = None
+    with anyio.CancelScope(shield=True):
+        while not is_over:
+            try:
+                await wait_in(waiters)
+            except anyio.get_cancelled_exc_class() as error:
+                cancellation = error
+    if cancellation is not None:
+        raise cancellation
+    if failure is not None:
+        raise failure
+    return results[0]
+
+
 def call_later(delay: float, function: Callable[[], object]) -> Callable[[], object]:
     """Have this event loop call a function after a delay in seconds. Return a function that cancels the call."""
     loop = asyncio_loop()

@@ -1,8 +1,45 @@
-"""The logger of the package. The wire log, in `_connection/wire_log.py`, has its own."""
+"""The loggers of the package. The wire log, in `_connection/wire_log.py`, has its own."""
 
 import logging
+import traceback
 
-logger: logging.Logger = logging.getLogger("claude_agent_py")
+from claude_agent_py._base.display import displayable
+
+
+class _SafeRecords(logging.Filter):
+    """Hides secrets and control characters in log records: models, tools and servers write parts of them."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        try:
+            message = record.getMessage()
+        except Exception:
+            return True  # the handler reports the wrong arguments
+        safe = _clean(message)
+        if safe != message:
+            record.msg, record.args = safe, ()
+        if record.exc_info:
+            text = "".join(traceback.format_exception(*record.exc_info)).removesuffix("\n")
+            safe = _clean(text)
+            if safe != text:
+                record.exc_text, record.exc_info = safe, None
+        return True
+
+
+def _clean(text: str) -> str:
+    from claude_agent_py._base.redaction import redact  # few programs log anything
+
+    return displayable(redact(text), None)
+
+
+def get_logger(name: str) -> logging.Logger:
+    """Return a logger whose records have no secrets and no control characters."""
+    found = logging.getLogger(name)
+    if not any(isinstance(each, _SafeRecords) for each in found.filters):
+        found.addFilter(_SafeRecords())
+    return found
+
+
+logger: logging.Logger = get_logger("claude_agent_py")
 
 
 class Drops:

@@ -52,21 +52,78 @@ _FORMS: Final = (
         "-----BEGIN",
         r"(?s)-----BEGIN[ A-Z0-9_-]{0,99}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END[ A-Z0-9_-]{0,99}-----|\Z)",
     ),
-    ("://", r"(?<=://)[^\s:@/\"'<>\\]{0,99}+:[^\s@/\"'<>\\]{1,256}+(?=@)"),
+    ("---- BEGIN", r"(?s)---- BEGIN[ A-Z0-9]{0,99}PRIVATE KEY ----.*?(?:---- END[ A-Z0-9]{0,99}----|\Z)"),
+    ("Private-Lines:", r"(?s)(?<=Private-Lines:).*?(?=Private-MAC|\Z)"),
+    ("://", r"(?<=://)[^\s:@/\"'<>\\]{0,99}+:[^\s/\"'<>\\]{1,256}(?=@)|(?<=://)[^\s:@/\"'<>\\]{20,256}+(?=@)"),
     ("aws_", r"(?<=aws_secret_access_key = )[\w/+=]{16,}|(?<=aws_session_token = )[\w/+=]{16,}"),
     ("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi[\w/+=]{16,}"),  # keys in PEM, in base64 once more, as in a kubeconfig
     ("sig=", r"(?<=[?&]sig=)[\w%+/=]{16,}"),
 )
 """Patterns of other secrets, each after a text that it contains. None backtracks far, because tools write the texts."""
-_HEADER: Final = r"(?i)\b(?:bearer|basic) [\w.~+/=-]{8,}"
-_ASSIGNMENT: Final = (
-    r"""(?<![\w-])(?P<name>[A-Za-z_][\w-]{0,99}+)(?P<sign>=|\\{0,4}["'][ ]?:[ ]?)"""
-    r"""(?:(?P<mark>\\{0,4}["'])(?:(?!(?P=mark))[^\n]){4,4096}+(?P=mark)|(?!["'$<{(\[])[^\s"'\\]{4,4096}+)"""
+_SCHEME: Final = r"(?i)\b(?:bearer|basic) [\w.~+/=-]{8,}"
+_END: Final = r"""[^\n"'\\]"""
+"""A character of a header, which a quotation mark may end, as in `curl -H`."""
+_HEADERS: Final = (
+    ("cookie:", rf"(?i)(?P<keep>\bcookie: ?)[\w.$-]{{1,99}}={_END}{{1,8192}}+"),
+    (
+        "authorization:",
+        r"(?i)(?P<keep>\bauthorization: ?)(?:(?:basic|bearer|token|digest|apikey|negotiate|aws4-hmac-sha256) "
+        rf"{_END}{{1,8192}}+|(?=[^\s\"']*\d)[^\s\"']{{8,4096}}+)",
+    ),
 )
-"""A variable as `env` prints it and scripts set it, or a member of JSON."""
+"""Headers whose values have several words."""
+_OPTION_WORD: Final = re.compile(
+    "a|an|and|are|arguments?|as|can|flag|for|if|in|instead|is|must|of|options?|or|parameter|requires|should|takes|the|to"
+    "|value|was|when|where|which|with|without"
+)
+"""What follows the name of an option in a sentence."""
+_COMMANDS: Final = (
+    (
+        "--",
+        r"""(?<![\w-])(?P<keep>--(?P<name>[A-Za-z][A-Za-z-]{1,60})(?:=|[ ]{1,4})(?P<mark>["']?))"""
+        r"""(?![-$<{([])(?:(?<=["'])[^"'\n]{1,4096}+|[^\s"'`,;)]{1,4096}+)""",
+    ),
+    (" -u", r"""(?P<keep>\s-u[ ]?["']?(?!\d+:\d)[^\s:"'$]{1,99}:)(?!["'$])[^\s"']{1,256}+"""),
+    ("-user", r"""(?P<keep>--(?:proxy-)?user[ =]["']?(?!\d+:\d)[^\s:"'$]{1,99}:)(?!["'$])[^\s"']{1,256}+"""),
+    (
+        " -p",
+        r"""(?P<keep>\b(?:mysql|mysqldump|mysqladmin|mariadb|sshpass)\b[^\n|;&]{0,200}?\s-p)(?!["'$])[^\s"']{4,256}+""",
+    ),
+    ("sshpass", r"""(?P<keep>\bsshpass[ ]+-p[ ]+["']?)[^\s"'$]{1,256}+"""),
+    (" password ", r"""(?P<keep>\blogin[ ]\S{1,99}\s{1,8}password[ ])\S{1,256}+"""),
+)
+"""Passwords in commands and in `.netrc`, each pattern after a text that it contains. `keep` is not hidden."""
+_QUERY: Final = r"""(?P<keep>[?&;](?P<name>[\w.%-]{2,60})=)[^\s&#;"'<>\\]{1,4096}+"""
+_NAME: Final = (
+    r"""(?<![\w?&-])(?P<name>[A-Za-z_][\w-]{0,99}+)(?P<sign>\\{0,4}["']?[ \t]{0,8}(?::=|=>|=|:)(?![=/])[ \t]{0,8})"""
+)
+"""What `env` prints before a value, and scripts, settings, code and JSON have there."""
+_VALUE: Final = (
+    r"""(?s)(?P<mark>\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
+    r"""|(?!["'$<{(\[])(?P<word>[^\s"'\\,;)}\]]{1,4096}+)"""
+)
+_SHORTEST_VALUE: Final = 4
+_ABOUT_SECRETS: Final = re.compile(
+    r"(?i)(?:^|_)(?:stop|pad|eos|bos|unk|mask|next|special)_tokens?|(?:^|_)(?:max|min|num|count|total|used?|has|is|no|needs?|requires?)_|tokens?_(?:count|limit|type|usage|budget)"
+    r"|_(?:count|limit|type|name|file|path|dir|url|uri|ids?|at|in|ttl|expir\w*|length|size|usage|budget|policy|prompt"
+    r"|field|env|var|hash_algo\w*|fn|func\w*|callback|handler|class|provider|manager|required|enabled)$"
+)
+"""Names, in lower case, of what is not the secret itself."""
+_NO_SECRET: Final = re.compile(
+    r"(?i)true|false|null|none|nil|undefined|yes|no|on|off|required|optional|str(?:ing)?|x{3,}|\*+|\.+"
+)
+_NUMBER: Final = re.compile(r"[\d.,_]+[a-z]?")
+_CODE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]+[0-9]?|[\w.]+[(\[].*")
+"""An expression: a word, or the attribute of an object."""
 
 SHORTEST_SECRET: Final = 8
 """The minimum length of a variable's value in characters. Shorter values occur in other texts by chance."""
+_ASSIGNED: Final = re.compile(
+    r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
+    r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
+    re.IGNORECASE,
+)
+"""Values with a secret name, in upper and lower case."""
 _SHORTEST_LINE: Final = 16
 """The minimum length of a line of a variable's value that is hidden on its own."""
 
@@ -93,6 +150,10 @@ def is_secret_name(name: str) -> bool:
 
 def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
     """Return text without keys and tokens of common services, credentials in URLs and headers, and secret variables."""
+    return _hide_assigned(_hide_in_commands(_hide_forms(text, hidden), hidden), hidden)
+
+
+def _hide_forms(text: str, hidden: str) -> str:
     for prefix in _PREFIXES:  # looking for a text is much faster than matching a pattern
         if prefix in text:
             text = re.sub(_TOKEN.format(re.escape(prefix)), hidden, text)
@@ -101,16 +162,84 @@ def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
             text = re.sub(pattern, hidden, text)
     lower = text.lower()
     if "bearer " in lower or "basic " in lower:
-        text = re.sub(_HEADER, hidden, text)
-    if "=" in text or ":" in text:
-        text = re.sub(_ASSIGNMENT, lambda found: _hide_assigned(found, hidden), text)
+        text = re.sub(_SCHEME, hidden, text)
+    for part, pattern in _HEADERS:
+        if part in lower:
+            text = re.sub(pattern, rf"\g<keep>{hidden}", text)
     return text
 
 
-def _hide_assigned(found: "re.Match[str]", hidden: str) -> str:
-    name, sign, mark = found["name"], found["sign"], found["mark"] or ""
-    is_named = name.isupper() if sign == "=" else bool(mark)
-    return f"{name}{sign}{mark}{hidden}{mark}" if is_named and is_secret_name(name) else found[0]
+def _hide_in_commands(text: str, hidden: str) -> str:
+    """Hide the secret arguments of commands and parameters of URLs."""
+    for part, pattern in _COMMANDS:
+        if part in text:
+            text = re.sub(pattern, lambda found: _hide_argument(found, hidden), text)
+    return re.sub(_QUERY, lambda found: _hide_argument(found, hidden), text) if "=" in text else text
+
+
+def _hide_argument(found: "re.Match[str]", hidden: str) -> str:
+    """Hide the argument of an option or a parameter of a URL, if it is named and its name says that it is secret."""
+    name = found.groupdict().get("name")
+    value = found[0].removeprefix(found["keep"])
+    if name is not None:
+        key = name.replace("-", "_").lower()
+        is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig", "signature")
+        if not is_secret or _ABOUT_SECRETS.search(key) or _OPTION_WORD.fullmatch(value.lower()) or value.isupper():
+            return found[0]
+    return f"{found['keep']}{hidden}"
+
+
+def _hide_assigned(text: str, hidden: str) -> str:
+    """Hide what is assigned to names that say that it is secret."""
+    if "=" not in text and ":" not in text:
+        return text
+    parts: list[str] = []
+    done, find_value = 0, re.compile(_VALUE).match
+    for found in re.finditer(_NAME, text):
+        name, sign = found["name"], found["sign"]
+        if found.start() < done or not _may_be_secret(name):
+            continue
+        value = find_value(text, found.end())
+        if value is None:
+            continue
+        mark = value["mark"] or ""
+        if _is_secret(name, sign, value["text"] if mark else value["word"], is_quoted=bool(mark)):
+            parts += [text[done : found.end()], mark, hidden, mark]
+            done = value.end()
+    return "".join([*parts, text[done:]])
+
+
+def _may_be_secret(name: str) -> bool:
+    key = name.replace("-", "_")
+    return name not in _NOT_SECRET and (is_secret_name(key) or key.lower() in ("pass", "pwd"))
+
+
+def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
+    """Return whether the value that is assigned to a name is a secret."""
+    key = name.replace("-", "_")
+    if _NO_SECRET.fullmatch(value) or value == HIDDEN:
+        return False
+    is_number = _NUMBER.fullmatch(value) is not None
+    if is_number and not re.search("(?i)passw|secret|pass$|pwd", key):
+        return False
+    if name.isupper():
+        return len(value) >= _SHORTEST_VALUE
+    if _ABOUT_SECRETS.search(key):
+        return False
+    if is_quoted:
+        return sign[0] in "\\\"'" or len(value) >= _SHORTEST_VALUE
+    if "-" in name and sign.strip() == ":":  # a header
+        return len(value) >= _SHORTEST_VALUE
+    return len(value) >= SHORTEST_SECRET - 1 and not _CODE.fullmatch(value)
+
+
+def redact(text: str) -> str:
+    """Hide the values of secret environment variables, and what looks like a secret in the text of an error.
+
+    Errors are not code, in which lower-case names of secrets are common, so it hides every value of such a name.
+    """
+    known = hide_secrets(hide_values(text, find_secrets(os.environ).items()))
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", known)
 
 
 def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-import anyio
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.event_loop import run_to_its_end
 from claude_agent_py._launch.locate import PROGRAM, find_cli
 from claude_agent_py._launch.planner import plan_launch
 from claude_agent_py._launch.table import options_of_the_start
@@ -36,9 +36,11 @@ class Launched(NamedTuple):
         return self.plan.owner != os.getpid()
 
     async def discard(self) -> None:
-        """Kill it; shielded from cancellation."""
-        with anyio.CancelScope(shield=True):
-            await self.transport.close(grace=0.0)
+        """Kill it, however often the caller is cancelled."""
+        await run_to_its_end(self._kill, name="claude_agent_py kill")
+
+    async def _kill(self) -> None:
+        await self.transport.close(grace=0.0)
         self.plan.clean_up()
 
 

@@ -23,7 +23,7 @@ from claude_agent_py._base.errors import (
     SessionInUseError,
     SessionNotFoundError,
 )
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import answering
@@ -77,10 +77,13 @@ async def open_session(connection: Connection, launched: Launched) -> None:
         if connection.shutdown.is_requested:  # a CLI that is closed while it starts still answers
             raise connection.error_now
     except BaseException:
-        with anyio.CancelScope(shield=True):
-            connection.shutdown.abort()
+        connection.shutdown.abort()
+
+        async def end() -> None:
             await connection.shutdown.wait_closed()
             await launched.discard()
+
+        await run_to_its_end(end, name="claude_agent_py end")
         raise
 
 

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Final
 
 from claude_agent_py._base.bounded_reading import read_bytes
-from claude_agent_py.permissions.requests import displayable
+from claude_agent_py._base.display import displayable
 
 FILE_BYTES: Final = 1_000_000
 """Larger files are not compared. All lines of the new content are shown."""

@@ -6,7 +6,6 @@ a key or login but never its value, so it is safe to paste into an issue.
 
 import argparse
 import importlib.metadata
-import json
 import logging
 import os
 import platform
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 
 import anyio
 
+from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py._launch.install import install_cli, platform_name
 from claude_agent_py._launch.locate import (
@@ -96,7 +96,7 @@ def execute(arguments: argparse.Namespace) -> int:
     problems = sum(check.status == "problem" for check in checks)
     if arguments.json:
         report = {"ok": not problems, "version": __version__, "checks": [check._asdict() for check in checks]}
-        print(json.dumps(report, indent=2))
+        print(displayable_json(report, indent=2))
     else:
         for check in checks:
             _print_check(check)
@@ -120,13 +120,13 @@ def _repair(check: Check) -> bool:
         else:
             install_cli(CLI_VERSION, force=True)
     except (ClaudeAgentError, OSError) as error:
-        print(f"claude-agent-py: {check.name}: the fix failed: {error}", file=sys.stderr)
+        print(f"claude-agent-py: {check.name}: the fix failed: {displayable(str(error))}", file=sys.stderr)
         return False
     return True
 
 
 def _print_check(check: Check) -> None:
-    first, *more = check.found.splitlines()
+    first, *more = displayable(check.found, None).splitlines()
     print(f"{check.status:<8} {check.name:<12} {first}")
     for line in more:
         print(f"{'':<22}{line}")

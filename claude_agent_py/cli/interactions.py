@@ -4,19 +4,18 @@ Control characters are stripped from the output.
 """
 
 import argparse
-import json
 import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.questions import list_details
 from claude_agent_py.cli.typed_answers import HELP
 from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
 from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.requests import displayable
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""
@@ -43,7 +42,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the pending interactions, oldest first, and return the exit code."""
     pending = list(open_inbox(arguments.inbox))
     if arguments.json:
-        print(json.dumps([interaction.to_dict() for interaction in pending], ensure_ascii=False))
+        print(displayable_json([interaction.to_dict() for interaction in pending]))
         return 0
     for interaction in pending:
         print("\n".join(_describe(interaction, arguments.full)))
@@ -66,13 +65,13 @@ def open_inbox(inbox: str | None) -> SQLiteInbox:
 
 
 def _describe(interaction: Interaction, full: bool) -> Iterator[str]:
-    who = "the main agent" if interaction.agent_id is None else f"agent {interaction.agent_id}"
+    who = "the main agent" if interaction.agent_id is None else f"agent {displayable(interaction.agent_id, 60)}"
     if interaction.task_description:
         who += f" ({displayable(interaction.task_description, 60)})"
     if interaction.session_id:
         who += f" of session {displayable(interaction.session_id, 60)}"
     seconds = time.time() - interaction.created_at
-    yield f"{interaction.id}  {interaction.kind} from {who}, waiting for {seconds:.0f} s"
+    yield f"{displayable(interaction.id, 60)}  {interaction.kind} from {who}, waiting for {seconds:.0f} s"
     details = list_details(interaction, full=full)
     yield from (f"    {line}" for line in details)
     if not full and details != list_details(interaction, full=True):

@@ -9,6 +9,7 @@ from typing import Any, Final, TextIO
 
 import anyio
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py.cli.terminal import MARKS, build_tree, create_console, one_line
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.tasks.task import Task
@@ -53,7 +54,7 @@ class Screen:
     def say(self, text: str) -> None:
         """Print a line above the tasks."""
         if self._out is not None:
-            print(text, file=self._out, flush=True)
+            print(displayable(text, None), file=self._out, flush=True)
 
     async def watch(self, tasks: TaskManager) -> None:
         """Show the tasks until cancelled."""
@@ -77,7 +78,7 @@ class _LiveTree(Screen):
         self._console = console
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False)
+        self._console.print(displayable(text, None), markup=False)
 
     async def watch(self, tasks: TaskManager) -> None:
         from rich.live import Live

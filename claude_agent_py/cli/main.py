@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._version import __version__
 
@@ -49,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except ClaudeAgentError as error:
-        print(f"claude-agent-py: {error}", file=sys.stderr)
+        print(f"claude-agent-py: {displayable(str(error), None)}", file=sys.stderr)
         return 1
     except BrokenPipeError:
         # The reader exited early, as `grep -q` and `head` do. That is no error of the command.

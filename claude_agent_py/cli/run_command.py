@@ -5,7 +5,6 @@ In a terminal, `rich` (extra `cli`) draws the background tasks as a live tree. O
 
 import argparse
 import importlib
-import json
 import os
 import sys
 from collections.abc import Callable
@@ -13,8 +12,9 @@ from contextlib import suppress
 from typing import Final, get_args
 
 import anyio
-from pydantic_core import to_json, to_jsonable_python
+from pydantic_core import to_jsonable_python
 
+from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
 from claude_agent_py._connection.runs.result import (
     AuthenticationError,
@@ -29,7 +29,6 @@ from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage
@@ -185,7 +184,7 @@ def execute(arguments: argparse.Namespace) -> int:
         error = caught
         result = getattr(caught, "result", None)
     if arguments.json:
-        print(json.dumps(build_report(result, error), ensure_ascii=False))
+        print(displayable_json(build_report(result, error)))
     elif error is None and result is not None and not arguments.jsonl and not _is_on_screen(result, arguments):
         _print_answer(result, is_typed=bool(arguments.output_type))
     if error is not None:
@@ -210,7 +209,7 @@ async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespac
             try:
                 async for message in run:
                     if arguments.jsonl:
-                        print(json.dumps(message.raw, ensure_ascii=False), flush=True)
+                        print(displayable_json(message.raw), flush=True)
                     show(message, view)
             except ClaudeAgentError as caught:
                 # Raised after the task group, which would wrap it in an exception group.
@@ -276,9 +275,9 @@ def _is_on_screen(result: RunResult, arguments: argparse.Namespace) -> bool:
 
 def _print_answer(result: RunResult, *, is_typed: bool) -> None:
     if is_typed:
-        print(to_json(result.output, indent=2).decode())
+        print(displayable_json(to_jsonable_python(result.output), indent=2))
     elif sys.stdout.isatty():
-        print(displayable(result.text, len(result.text)))
+        print(displayable(result.text, None))
     else:
         print(result.text)
 

@@ -13,10 +13,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
+from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py.cli.terminal import one_line
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.sessions.changes import delete_session, fork_session, rename_session
 from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.index import list_sessions
@@ -128,7 +128,7 @@ def _show(arguments: argparse.Namespace) -> int:
     process = f", open in process {session.process.pid}" if session.process else ""
     print(f"{_summarize(session.info)}\n{session.id}{process}\n")
     for line in render_conversation(messages):
-        print(displayable(line, len(line)))
+        print(displayable(line, None))
     for task in _list_tasks(session):
         print(f"task {task['id']} {task['status']}: {one_line(str(task['description']), SHOWN_CHARS)}")
     total = session.usage.total
@@ -172,9 +172,7 @@ def _export(arguments: argparse.Namespace) -> int:
             file.write(text + "\n")
         return 0
     text = _render_markdown(session)
-    if sys.stdout.isatty():
-        text = displayable(text, len(text))
-    print(text)
+    print(displayable(text, None) if sys.stdout.isatty() else text)
     return 0
 
 
@@ -257,4 +255,4 @@ def _format_cost(usd: float | None) -> str:
 
 
 def _print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False))
+    print(displayable_json(value))

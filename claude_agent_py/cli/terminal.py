@@ -4,7 +4,7 @@ import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TextIO, TypeVar
 
-from claude_agent_py.permissions.requests import displayable
+from claude_agent_py._base import display
 
 T = TypeVar("T")
 
@@ -27,8 +27,8 @@ SHOWN_CHARS: Final = 70
 
 
 def one_line(text: str, limit: int = SHOWN_CHARS) -> str:
-    """Return a text as one line that is safe to print in a terminal."""
-    return displayable(" ".join(text.split()), limit)
+    """Return a text as one line that is safe to print in a terminal, cut to `limit` characters."""
+    return display.one_line(text, limit)
 
 
 def create_console(out: TextIO) -> Any:
@@ -42,6 +42,14 @@ def create_console(out: TextIO) -> Any:
     return Console(file=out, highlight=False)
 
 
+def _clean(part: Any) -> Any:
+    """Return a text, or a text with a style, without control characters."""
+    if isinstance(part, tuple):
+        text, *style = part
+        return (display.displayable(text, None), *style)
+    return display.displayable(part, None)
+
+
 def build_tree(title: str, roots: Iterable[T], parts: Callable[[T], tuple[Any, ...]]) -> Any:
     """Return a `rich` tree of nodes and their `children`. `parts` returns the texts of a node, with their styles."""
     from rich.text import Text
@@ -49,7 +57,7 @@ def build_tree(title: str, roots: Iterable[T], parts: Callable[[T], tuple[Any, .
 
     def add(parent: Tree, nodes: Iterable[Any]) -> None:
         for node in nodes:
-            add(parent.add(Text.assemble(*parts(node))), node.children)
+            add(parent.add(Text.assemble(*map(_clean, parts(node)))), node.children)
 
     tree = Tree(Text(title), guide_style="dim")
     add(tree, roots)

@@ -5,7 +5,6 @@ programs, and disturbs none.
 """
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
+from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
 from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE, open_inbox
 from claude_agent_py.cli.terminal import MARKS, one_line
@@ -84,11 +84,11 @@ def execute(arguments: argparse.Namespace) -> int:
         started = time.monotonic()
         rows, problems = _read(arguments, fleet)
         if arguments.json:
-            print(json.dumps([row.facts for row in rows], ensure_ascii=False))
+            print(displayable_json([row.facts for row in rows]))
         elif (state := ([row.timeless() for row in rows], problems)) != last:
-            print("\n".join(line for row in rows for line in row.lines()) or NOTHING, flush=True)
+            print("\n".join(displayable(line, None) for row in rows for line in row.lines()) or NOTHING, flush=True)
             last = state
-            print("\n".join(problems), end="\n" * bool(problems), file=sys.stderr)
+            print("".join(f"{displayable(problem, None)}\n" for problem in problems), end="", file=sys.stderr)
         if arguments.once or arguments.json:
             return 1 if problems else 0
         # Long transcripts take a while to read: at least three quarters of the time nothing is read.

@@ -19,6 +19,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -44,7 +45,7 @@ from claude_agent_py.wire.messages.tasks import TaskStatus
 
 T = TypeVar("T")
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = get_logger(__name__)
 
 POLL: Final = 0.2
 """Seconds between two checks of `follow` for new records."""

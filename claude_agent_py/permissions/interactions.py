@@ -21,10 +21,11 @@ from weakref import WeakSet
 import anyio
 from pydantic import ValidationError
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py.permissions.decisions import Decision
 from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
-from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest, displayable
+from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, dump

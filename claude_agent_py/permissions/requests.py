@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from claude_agent_py._base.display import displayable as displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.control.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
@@ -48,7 +49,8 @@ class PermissionRequest:
     context: HandlerContext | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
-        return f"PermissionRequest({self.tool_name}, tool_use_id={self.tool_use_id!r}, agent_id={self.agent_id!r})"
+        ids = f"tool_use_id={self.tool_use_id!r}, agent_id={self.agent_id!r}"
+        return f"PermissionRequest({displayable(self.tool_name)}, {ids})"
 
     @property
     def tool_name(self) -> str:
@@ -139,9 +141,3 @@ class PermissionRequest:
     def task(self) -> "Task | None":
         """The `Task` of the asking agent; None for the main agent, or if unknown."""
         return self.context.task if self.context is not None else None
-
-
-def displayable(text: str, limit: int = 2000) -> str:
-    """Return text that is safe to print in a terminal: control characters replaced, cut to `limit` characters."""
-    cut = text if len(text) <= limit else f"{text[:limit]}… [+{len(text) - limit} characters]"
-    return "".join(char if char.isprintable() or char in "\n\t" else "\N{REPLACEMENT CHARACTER}" for char in cut)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias
 
+from claude_agent_py._base.display import one_line
 from claude_agent_py._base.errors import OptionsError, RunFailed
 from claude_agent_py._connection.runs.prompts import Prompt
 from claude_agent_py._connection.runs.result import RunResult
@@ -43,7 +44,8 @@ class RunOutcome(Generic[Output]):
         return self.error is None
 
     def __repr__(self) -> str:
-        what = repr(self.text[:60]) if self.error is None else f"{type(self.error).__name__}: {self.error}"
+        error = self.error
+        what = repr(self.text[:60]) if error is None else f"{type(error).__name__}: {one_line(str(error))}"
         return f"<RunOutcome {self.index} {what}>"
 
 

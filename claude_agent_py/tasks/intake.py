@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from claude_agent_py._base.errors import TaskError
+from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.events import Answered, Asked, TaskEvent
@@ -26,7 +27,7 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMes
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = get_logger(__name__)
 
 _OF_SUBAGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
 TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})

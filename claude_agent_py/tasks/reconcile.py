@@ -15,6 +15,7 @@ import anyio
 
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import Finding
@@ -26,7 +27,7 @@ from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.files.transcript import count_transcript, inspect_transcript
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
-logger: logging.Logger = logging.getLogger(__name__)
+logger: logging.Logger = get_logger(__name__)
 
 PAUSE: Final = 0.02
 """Seconds between two checks, so that one check serves the tasks that end together."""

@@ -5,6 +5,7 @@ from typing import Generic, Protocol, Self, TypeVar
 
 from msgspec import Struct
 
+from claude_agent_py._base.display import one_line
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 
@@ -65,12 +66,12 @@ def walk(nodes: Sequence[NodeT]) -> Iterator[NodeT]:
 
 
 def draw(roots: Sequence[NodeT], describe: Callable[[NodeT], str] = lambda node: node.label) -> str:
-    """Draw trees, one line for each node."""
+    """Draw trees, one line for each node, safe to print in a terminal."""
     return "\n".join(line for root in roots for line in _draw(root, "", "", describe))
 
 
 def _draw(node: NodeT, first: str, others: str, describe: Callable[[NodeT], str]) -> Iterator[str]:
-    yield f"{first}{describe(node)}"
+    yield f"{first}{one_line(describe(node))}"
     for index, child in enumerate(node.children):
         is_last = index == len(node.children) - 1
         branch, below = ("└── ", "    ") if is_last else ("├── ", "│   ")
@@ -80,4 +81,4 @@ def _draw(node: NodeT, first: str, others: str, describe: Callable[[NodeT], str]
 def build_label(what: str, kind: str | None, status: TaskStatus, usage: TaskUsage | None) -> str:
     """Return a task's line in a drawing."""
     used = f", {usage.total_tokens} tokens" if usage and usage.total_tokens else ""
-    return f"{what} [{kind or 'task'}] {status.value}{used}"
+    return one_line(f"{what} [{kind or 'task'}] {status.value}{used}")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 from typing_extensions import override
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.private_files import open_private
 from claude_agent_py._base.redaction import find_secrets
 from claude_agent_py._connection.wire_log import secrets_of
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
@@ -350,7 +351,8 @@ class Cassette(ScriptedModel):
             if value in text:
                 raise RuntimeError(f"the recording was not saved because it contains a secret: {self._scrub[value]}")
         partial = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-        partial.write_text(text + "\n", encoding="utf-8")
+        with open_private(partial) as file:  # a recording may have secrets that nothing recognises
+            file.write(text + "\n")
         partial.replace(self.path)
 
 

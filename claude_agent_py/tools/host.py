@@ -14,6 +14,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._base.errors import HandlerError, OptionsError
+from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
@@ -195,7 +196,7 @@ def _as_json(message: object) -> JSONObject:
     return dumped
 
 
-logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = get_logger("claude_agent_py.tools")
 
 ACK: JSONObject = {"jsonrpc": "2.0", "result": {}}
 """The reply to a message that needs no answer, such as a notification."""

@@ -1,8 +1,6 @@
 """`ToolResult` and the conversion of any returned value to it, including limits on its size."""
 
 import json
-import os
-import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,7 +10,7 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py._base.callbacks import error_text
 from claude_agent_py._base.errors import ToolError
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.redaction import HIDDEN, find_secrets, hide_secrets, hide_values
+from claude_agent_py._base.redaction import redact
 from claude_agent_py.formatting.encoders import Encoder, clean_text, plain
 from claude_agent_py.formatting.media import (
     File,
@@ -29,13 +27,6 @@ from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolR
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 MAX_CHARS = 2_000
-
-_ASSIGNED: Final = re.compile(
-    r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
-    r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
-    re.IGNORECASE,
-)
-"""Values with a secret name, also in lower case: errors are not code, where such names are common."""
 
 
 def failure_text(tool: str, error: BaseException) -> str:
@@ -55,12 +46,6 @@ def format_failure(error: BaseException) -> str:
     if isinstance(error, ToolError):
         return truncate(f"Error: {_describe_one(error)}", INLINE_CHARS)
     return truncate(redact(f"Error: {_describe_error(error)}"), MAX_CHARS)
-
-
-def redact(text: str) -> str:
-    """Hide the values of secret environment variables, and what looks like a secret."""
-    known = hide_secrets(hide_values(text, find_secrets(os.environ).items()))
-    return _ASSIGNED.sub(rf"\1{HIDDEN}", known)
 
 
 def _describe_error(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from anyio import CancelScope, from_thread
 
 from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
 from claude_agent_py._base.errors import ToolInputError
+from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
@@ -21,7 +22,7 @@ from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 
-logger: logging.Logger = logging.getLogger("claude_agent_py.tools")
+logger: logging.Logger = get_logger("claude_agent_py.tools")
 
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from claude_agent_py._base.configuration import MAX_REPR_CHARS
+from claude_agent_py._base.display import one_line
 from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
 from claude_agent_py._journal.fold import Journal, get_call_status
 from claude_agent_py.tools.names import split_tool_name
@@ -78,7 +79,8 @@ class ToolCallRecord:
     def __repr__(self) -> str:
         caller = "" if self.agent_id is None else f" by {self.agent_id}"
         result = f" -> {_shorten(self.text)}" if self.done else ""
-        return f"<ToolCallRecord {self.id} {self.name}({_shorten(str(self.input))}){caller} {self.status}{result}>"
+        call = f"{self.id} {self.name}({_shorten(str(self.input))})"
+        return one_line(f"<ToolCallRecord {call}{caller} {self.status}{result}>")
 
     @property
     def status(self) -> ToolCallStatus:

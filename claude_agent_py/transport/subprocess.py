@@ -8,7 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.configuration import plain_copy
 from claude_agent_py._base.errors import CLIStartError
-from claude_agent_py._base.event_loop import asyncio_loop, clock
+from claude_agent_py._base.event_loop import asyncio_loop, clock, run_to_its_end
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
 from claude_agent_py.transport.at_exit import end_at_exit, forget
@@ -151,9 +151,7 @@ class SubprocessTransport(Transport):
                     self._process = process
             else:
                 group = {"start_new_session": sys.platform != "win32"}
-                self._process = await AnyioProcess.start(
-                    self._argv, self._stderr.feed, **group, **self._popen_options(self._lifeline)
-                )
+                await run_to_its_end(partial(self._start_anyio, self._lifeline, group), name="claude_agent_py start")
         except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
@@ -165,6 +163,11 @@ class SubprocessTransport(Transport):
         self._lifeline.tie(self._running().pid)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
+
+    async def _start_anyio(self, lifeline: Lifeline, group: Mapping[str, Any]) -> None:
+        self._process = await AnyioProcess.start(
+            self._argv, self._stderr.feed, **group, **self._popen_options(lifeline)
+        )
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`.

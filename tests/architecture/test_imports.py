@@ -105,6 +105,7 @@ def test_what_a_name_loads_is_its_own() -> None:
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
         "claude_agent_py._version",
         "claude_agent_py._base.errors",
+        "claude_agent_py._base.display",
         "claude_agent_py._base",
         "claude_agent_py._base.lazy_names",
     }

@@ -288,6 +288,35 @@ async def test_asyncio_cancels_a_connect_in_its_own_way(
     await until_gone(*[one.pid for one in fake.starts])
 
 
+@pytest.mark.parametrize("has_pidfds", [True, False])
+@pytest.mark.parametrize("again", [1, 3])
+async def test_cancellations_by_asyncio_in_a_row_leave_no_process_of_a_connect(
+    start_process: MakeClient, has_pidfds: bool, again: int, anyio_backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The later ones reach what cleans up after the first: the program must have ended when `connect` raises."""
+    if anyio_backend != "asyncio":
+        pytest.skip("about asyncio")
+    import asyncio
+
+    if not has_pidfds:
+        monkeypatch.setattr("claude_agent_py.transport.subprocess.has_pidfds", lambda: False)
+    for turns in STARTS:
+        fake = FakeCLI(answers={"initialize": None})  # so that `connect` never gets through
+        client = start_process(fake)
+        connecting = asyncio.create_task(client.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        for _ in range(again):
+            connecting.cancel()
+            await asyncio.sleep(0)
+        connecting.cancel()
+        async with asyncio.timeout(60):
+            await asyncio.wait([connecting])
+        assert connecting.cancelled()
+        assert client.pid is None or not is_alive(client.pid)
+        await until_gone(*[one.pid for one in fake.starts])
+
+
 async def test_a_cancelled_start_of_a_missing_program(tmp_path: Any) -> None:
     with anyio.CancelScope() as scope:
         scope.cancel()

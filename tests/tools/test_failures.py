@@ -2,8 +2,9 @@
 
 import pytest
 
+from claude_agent_py._base.redaction import redact
 from claude_agent_py.errors import ToolError
-from claude_agent_py.tools.results import failure_text, redact
+from claude_agent_py.tools.results import failure_text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from claude_agent_py._base.display import one_line
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.tasks.task import Task
@@ -22,7 +23,7 @@ class Subagent:
     """The definition of the agent; None for the CLI's own agents and those in files."""
 
     def __repr__(self) -> str:
-        return f"<Subagent {self.id} {self.name} {self.status.value} {self.description!r}>"
+        return f"<Subagent {self.id} {one_line(self.name)} {self.status.value} {self.description!r}>"
 
     @property
     def id(self) -> str:

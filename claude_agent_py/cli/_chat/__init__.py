@@ -5,11 +5,11 @@ import sys
 
 import anyio
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py.cli._chat.lines import chat_in_lines
 from claude_agent_py.cli.run_command import add_session_arguments, build_options, exit_code
 from claude_agent_py.client import Client
-from claude_agent_py.permissions.requests import displayable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

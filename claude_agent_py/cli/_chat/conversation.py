@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
 from claude_agent_py._journal.fold import Journal
@@ -17,7 +18,6 @@ from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.occasional import (

@@ -11,6 +11,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.bounded_reading import Lines
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.streams import RepeatingEvent, Stream
@@ -21,7 +22,6 @@ from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
-from claude_agent_py.permissions.requests import displayable
 from claude_agent_py.wire.messages.conversation import ResultMessage
 
 
@@ -218,7 +218,7 @@ class LineChat:
     def say(self, text: str) -> None:
         """Print a text to stderr."""
         self._end_line()
-        print(text, file=sys.stderr, flush=True)
+        print(displayable(text, None), file=sys.stderr, flush=True)
 
     def _show(self, entry: Entry) -> None:
         if entry.kind != "answer":

@@ -1,0 +1,103 @@
+"""Secrets are hidden in text, however it spells them; what only looks similar stays."""
+
+import logging
+
+import pytest
+from asking_cli import asking
+
+from claude_agent_py._base.redaction import hide_secrets
+from claude_agent_py.tools import ToolServer, tool
+
+SECRET = "hunter2hunter2"
+SPELLINGS = [
+    "API_KEY = {}",
+    "DB_PASSWORD: {}",
+    "export TOKEN='{}'",
+    "TOKEN := {}",
+    "$env:GITHUB_TOKEN = '{}'",
+    "note: password={}",
+    "password: {}",
+    'password = "{}"',
+    "api_key={}",
+    '"api_key": "{}"',
+    "'api_key' : '{}'",
+    '\\"password\\": \\"{}\\"',
+    'SECRET_KEY="ab\\"{}"',
+    'SECRET="first\n{}\nlast"',
+    "https://host/path?access_token={}&x=1",
+    "https://host/path?x=1&client_secret={}",
+    "https://user:{}@host/path",
+    "postgres://user:a@{}@host/db",
+    "x-api-key: {}",
+    "X-Vault-Token: {}",
+    "Authorization: Basic {}",
+    "authorization: token {}",
+    "Authorization: {}",
+    "Cookie: theme=dark; session={}",
+    "Set-Cookie: sid={}; Path=/",
+    "curl -H 'Cookie: a={}' host",
+    "curl -u user:{} host",
+    "curl --user 'user:{}' host",
+    "login --password {}",
+    "login --password '{} x'",
+    "login --token={}",
+    "login --api-key {}",
+    "mysql -u root -p{} db",
+    "machine host login user password {}",
+    "-----BEGIN RSA PRIVATE KEY-----\nMII{}\nMII\n-----END RSA PRIVATE KEY-----",
+    "key: |\n  -----BEGIN PRIVATE KEY-----\n  MII{}",
+]
+HARMLESS = [
+    "max_tokens: 5",
+    "max_tokens=4096",
+    "token_count=3",
+    "TOKEN_COUNT=12345",
+    '{"usage": {"input_tokens": 100, "cache_read_input_tokens": 12345}}',
+    '"token_type": "bearer"',
+    "password: str",
+    "token: Optional[str] = None",
+    "token=token",
+    "api_key=os.environ['X']",
+    "api_key = settings.api_key",
+    "password = getpass()",
+    "password_file=/run/secrets/x1",
+    "the --token option is required",
+    "use --password FILE",
+    "Authorization: required",
+    "docker run -u 1000:1000 image",
+    "tokenizer=cl100k_base",
+    "monkey: banana12",
+    "http://example.com/a:b",
+]
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_a_secret_is_hidden_however_it_is_spelt(spelling: str) -> None:
+    hidden = hide_secrets(f"before\n{spelling.format(SECRET)}\nafter")
+    assert SECRET not in hidden
+    assert "***" in hidden
+    assert hidden.startswith("before\n")
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_similar_stays(text: str) -> None:
+    assert hide_secrets(text) == text
+
+
+@pytest.mark.anyio
+async def test_a_secret_in_the_exception_of_a_tool_reaches_neither_the_model_nor_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    @tool
+    async def fetch() -> str:
+        """Fetch."""
+        raise ValueError(f"https://host/?api_key={SECRET} says \x1b[31mno")
+
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "fetch", "arguments": {}}}
+    with caplog.at_level(logging.DEBUG):
+        async with asking(mcp_servers={"s": ToolServer("s", tools=[fetch])}) as cli:
+            reply = await cli.ask({"subtype": "mcp_message", "server_name": "s", "message": message})
+    assert "api_key=***" in str(reply)
+    assert "ValueError" in caplog.text
+    assert SECRET not in caplog.text + str(reply)
+    assert "\x1b" not in caplog.text
