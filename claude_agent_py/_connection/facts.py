@@ -35,6 +35,8 @@ class SessionFacts:
         """The cost of earlier processes of the session that the CLI does not know."""
         self.cost_usd: float = 0.0
         """The cost in the last result, which also includes what the CLI knows of earlier processes."""
+        self.tools: list[str] | None = None
+        """The names of the tools at the start of the last turn; None before the first."""
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
         self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
@@ -54,6 +56,7 @@ class SessionFacts:
             self._check_guide(message)
         self.session_id = message.session_id
         self.permission_mode = message.permission_mode
+        self.tools = message.tools
         self.task_list.track(message)
 
     def _check_guide(self, message: InitMessage) -> None:

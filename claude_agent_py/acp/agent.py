@@ -34,14 +34,14 @@ from claude_agent_py._connection.runs.result import (
     RunResult,
 )
 from claude_agent_py._version import __version__
-from claude_agent_py.acp.editor_tools import SERVER, make_tools
+from claude_agent_py.acp.editor_tools import SERVER, BoundTools
 from claude_agent_py.acp.questions import Asker
 from claude_agent_py.acp.updates import Update, Updates, list_commands
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import get_session, list_sessions
-from claude_agent_py.tools import ToolServer
+from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
@@ -72,10 +72,14 @@ class EditorAgent:
         options: The options of each session, or a function that returns them for a working directory. The editor's
             directory, MCP servers and files are added. Permissions and questions that your handlers do not answer
             are asked in the editor.
+        editor_tools: Offer the model the files and the terminals of the editor as tools. Each may do no more than
+            `Read`, `Write` or `Bash`: it is refused if a rule, the tools of the session, a hook, a permission handler
+            or the mode refuses that tool, and if only the CLI can apply what restricts it, such as a rule with a path.
     """
 
-    def __init__(self, options: ClientOptions | MakeOptions | None = None) -> None:
+    def __init__(self, options: ClientOptions | MakeOptions | None = None, *, editor_tools: bool = False) -> None:
         self._given = options
+        self._offers_tools = editor_tools
         self._editor: Editor | None = None
         self._capabilities = schema.ClientCapabilities()
         self._sessions: dict[str, _EditorSession] = {}
@@ -259,9 +263,12 @@ class EditorAgent:
             raise LocalProtocolError("connect the agent to an editor first, with serve() or acp.run_agent")
         try:
             given = self._make_options(cwd)
-            tools = list(make_tools(self._editor, name, self._capabilities))
+            bound = BoundTools(self._editor, name, self._capabilities)
+            tools = list(bound.make()) if self._offers_tools else []
             own = {SERVER: ToolServer(SERVER, tools)} if tools else {}
             options = given.replace(
+                # They ask on their own, as `Read`, `Write` and `Bash`.
+                allowed_tools=[*given.allowed_tools, *(mcp_tool_name(SERVER, tool.name) for tool in tools)],
                 cwd=cwd,
                 additional_directories=[*given.additional_directories, *(directories or ())],
                 mcp_servers={**_list_servers(given), **dict(map(_read_server, servers or ())), **own},
@@ -272,6 +279,7 @@ class EditorAgent:
         except (OptionsError, ValueError) as error:
             raise RequestError.invalid_params({"details": str(error)}) from error
         session = _EditorSession(name, Client(options), self._editor, self._capabilities)
+        bound.client = session.client
         await self.close_session(name)
         await _translated(session.open())
         # Another request may have opened it meanwhile. The last one counts.
@@ -505,12 +513,12 @@ class _EditorSession:
             await self._send(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
 
 
-async def serve(options: ClientOptions | MakeOptions | None = None) -> None:
-    """Serve an editor over stdin and stdout until it disconnects. `options` are those of `EditorAgent`.
+async def serve(options: ClientOptions | MakeOptions | None = None, *, editor_tools: bool = False) -> None:
+    """Serve an editor over stdin and stdout until it disconnects. The arguments are those of `EditorAgent`.
 
     What is printed meanwhile goes to stderr. `claude-agent-py acp` also redirects what child processes print.
     """
-    agent = EditorAgent(options)
+    agent = EditorAgent(options, editor_tools=editor_tools)
     from_editor, to_editor = await acp.stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
     connection = AgentSideConnection(agent, to_editor, from_editor, listening=False, use_unstable_protocol=True)
     try:

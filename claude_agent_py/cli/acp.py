@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 from contextlib import redirect_stdout
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -24,6 +25,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="module:options",
         help="your ClientOptions, or a function from a working directory to them; the defaults if omitted",
     )
+    parser.add_argument(
+        "--editor-tools",
+        action="store_true",
+        help="offer the model the editor's open files and terminals, under the restrictions of Read, Write and Bash",
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -40,7 +46,7 @@ def execute(arguments: argparse.Namespace) -> int:
     # End as after Ctrl-C: the programs of the sessions end first.
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     with redirect_stdout(os.fdopen(protocol, "w", encoding="utf-8")):
-        anyio.run(serve, options)
+        anyio.run(partial(serve, options, editor_tools=arguments.editor_tools))
     return 0
 
 

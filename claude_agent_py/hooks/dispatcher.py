@@ -129,6 +129,14 @@ class HookDispatcher:
         """Whether a hook of the user may replace or withhold the output of tools."""
         return any(event in WITHHOLDING for event, _ in self.registered)
 
+    def find(self, event: str, name: str) -> "dict[str, HookMatcher]":
+        """Return the matchers of the user's hooks for an event about `name`, by callback id."""
+        return {
+            callback_id: entry.matcher
+            for callback_id, entry in self._registered.items()
+            if entry.event == event and not entry.is_builtin and matches(entry.matcher.pattern, name)
+        }
+
     def initialize_field(self, *, without: HookMatcher | None = None) -> dict[str, list[JSONObject]]:
         """Return the `hooks` field of the `initialize` request, leaving out the matcher `without`."""
         groups: dict[tuple[str, int], JSONObject] = {}

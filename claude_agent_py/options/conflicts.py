@@ -148,8 +148,11 @@ PROMPTING_TOOLS: Final = frozenset({"Bash", "PowerShell", "Write", "Edit", "Note
 """Built-in tools that ask for permission, as tools of MCP servers do."""
 
 _NEVER_ASKS: Final = {
-    "bypassPermissions": "allows everything without asking",
-    "dontAsk": "denies all prompts",
+    "bypassPermissions": (
+        ", except for ask rules of the settings: permission_mode='bypassPermissions' allows everything without asking "
+        "otherwise"
+    ),
+    "dontAsk": ": permission_mode='dontAsk' denies all prompts",
 }
 
 
@@ -166,9 +169,10 @@ def find_warnings(options: OptionFields) -> Iterator[str]:
         yield f"env: {IDLE_LIMIT} ends calls of tools in this process that report no progress"
     if options.can_use_tool is None:
         return
-    if options.permission_mode in _NEVER_ASKS:
+    is_asked = options.permission_mode == "bypassPermissions" and _has_ask_rules(options)
+    if options.permission_mode in _NEVER_ASKS and not is_asked:
         mode = options.permission_mode
-        yield f"can_use_tool will not be called: permission_mode={mode!r} {_NEVER_ASKS[mode]}"
+        yield f"can_use_tool will not be called{_NEVER_ASKS[mode]}"
     if options.permission_prompts == "none":
         yield "can_use_tool will not be called: permission_prompts='none' denies all prompts"
     shadowed = [rule for rule in options.allowed_tools if _approves_prompting_tool(rule)]
@@ -177,6 +181,15 @@ def find_warnings(options: OptionFields) -> Iterator[str]:
             f"can_use_tool will not be asked about {', '.join(shadowed)}: allowed_tools approves them beforehand "
             "(to restrict the available tools, use tools)"
         )
+
+
+def _has_ask_rules(options: OptionFields) -> bool:
+    """Return whether the options have rules that ask in any mode but `dontAsk`. Does not read files."""
+    for settings in (options.settings, options.managed_settings):
+        permissions = settings.get("permissions") if isinstance(settings, Mapping) else None
+        if isinstance(permissions, Mapping) and permissions.get("ask"):
+            return True
+    return False
 
 
 def _find_unknown_tools(options: OptionFields) -> Iterator[str]:

@@ -121,6 +121,19 @@ def _read_decision(request: CanUseToolRequest, value: object) -> JSONObject:
     return check_input(request, build_reply(value, request.permission_suggestions or ()))
 
 
+def leave_plan_mode(request: WireRequest, reply: JSONObject) -> JSONObject:
+    """Return a reply unchanged, but an approval of a plan with the mode `default` if it sets no mode.
+
+    Measured on CLI 2.1.328: without it, the CLI restores the mode before `plan`, for example `bypassPermissions`.
+    """
+    updates = reply.get("updatedPermissions") or []
+    is_approval = get_kind(request) == "plan" and reply.get("behavior") == "allow"
+    if not is_approval or any(update.get("type") == "setMode" for update in updates):
+        return reply
+    default = {"type": "setMode", "mode": "default", "destination": "session"}
+    return {**reply, "updatedPermissions": [*updates, default]}
+
+
 def check_input(request: CanUseToolRequest, reply: JSONObject) -> JSONObject:
     """Raise ValueError for an empty `updated_input` if the input is not: the CLI would run the original."""
     if reply.get("updatedInput") == {} and request.input:

@@ -162,6 +162,108 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
     assert any("no shell here" in shown for shown in texts)
 
 
+def use_editor(tmp_path: Path) -> list[Reply]:
+    return [
+        Reply(tool_use("mcp__editor__read_open_file", {"path": f"{tmp_path}/notes"})),
+        Reply(tool_use("mcp__editor__write_open_file", {"path": f"{tmp_path}/new", "content": "by the agent"})),
+        Reply(tool_use("mcp__editor__run_in_terminal", {"command": "make", "args": ["all"]})),
+        Reply("Done."),
+    ]
+
+
+RESTRICTED = """
+from claude_agent_py import ClientOptions, Deny, HookMatcher, guard, within
+from claude_agent_py.hooks import PostToolUseOutput
+from claude_agent_py.permissions import deny_tools
+
+options = ClientOptions({})
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        'tools=["Glob"]',
+        'disallowed_tools=["Read", "Write", "Bash"]',
+        'disallowed_tools=["Read(//x/**)", "Edit(//x/**)", "Bash(rm *)"]',
+        'settings={"permissions": {"deny": ["Read(./.env)", "Write(./.env)"], "ask": ["Bash(make *)"]}}',
+        'hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
+        'hooks={"PostToolUse": [HookMatcher("Read|Write|Bash", lambda input, context: PostToolUseOutput())]}',
+        'permission_mode="bypassPermissions", hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
+    ],
+)
+async def test_the_tools_of_the_editor_undo_no_restriction(given: str, tmp_path: Path) -> None:
+    editor = Editor("allow_once")
+    editor.files[f"{tmp_path}/notes"] = "not saved yet"
+    async with ScriptedModel(use_editor(tmp_path)) as model:
+        (model.sandbox.cwd / "agent_options.py").write_text(RESTRICTED.format(given))
+        arguments = ("--editor-tools", "agent_options:options")
+        async with open_editor(editor, model, *arguments, capabilities=FULL) as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
+            sent = str(model.requests[-1].body["messages"])
+    assert "not saved yet" not in sent
+    assert list(editor.files) == [f"{tmp_path}/notes"]
+    assert editor.commands == []
+    assert editor.asked == []
+
+
+ASKING = """
+from claude_agent_py import Allow, ClientOptions, Deny
+
+def can_use_tool(request, context):
+    print(request.tool_name)
+    if request.tool_name == "Bash":
+        return Deny("no shell") if "all" in request.raw_input["command"] else Allow()
+    return Allow() if request.raw_input["file_path"].endswith("notes") else Deny("not this file")
+
+options = ClientOptions(can_use_tool=can_use_tool)
+"""
+
+
+async def test_a_permission_handler_decides_about_the_tools_of_the_editor(tmp_path: Path) -> None:
+    editor = Editor("allow_once")
+    editor.files[f"{tmp_path}/notes"] = "not saved yet"
+    async with ScriptedModel(use_editor(tmp_path)) as model:
+        (model.sandbox.cwd / "agent_options.py").write_text(ASKING)
+        arguments = ("--editor-tools", "agent_options:options")
+        async with open_editor(editor, model, *arguments, capabilities=FULL) as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
+            sent = str(model.requests[-1].body["messages"])
+    assert "not saved yet" in sent
+    assert "not this file" in sent
+    assert "no shell" in sent
+    assert editor.commands == []
+
+
+async def test_always_allows_the_same_command_in_a_terminal_and_plan_mode_none(tmp_path: Path) -> None:
+    editor = Editor("allow_always")
+    run = "mcp__editor__run_in_terminal"
+    calls = [Reply(tool_use(run, {"command": command})) for command in ("make", "make", "make clean")]
+    script = [*calls, Reply("Done."), Reply(tool_use(run, {"command": "make"})), Reply("Planned.")]
+    async with (
+        ScriptedModel(script) as model,
+        open_editor(editor, model, "--editor-tools", capabilities=FULL) as connection,
+    ):
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
+        await connection.set_session_mode(session_id=session.session_id, mode_id="plan")
+        await connection.prompt(session_id=session.session_id, prompt=text("Plan"))
+        sent = str(model.requests[-1].body["messages"][-1])
+    assert [call.raw_input["command"] for call, _ in editor.asked][:2] == ["make", "make clean"]
+    assert editor.commands == ["make", "released", "make", "released", "make clean", "released"]
+    assert "'is_error': True" in sent
+
+
+async def test_the_editor_has_no_tools_unless_they_are_asked_for(tmp_path: Path) -> None:
+    editor = Editor()
+    async with ScriptedModel(["Hi."]) as model, open_editor(editor, model, capabilities=FULL) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
+        assert "mcp__editor__" not in str(model.requests[0].body)
+
+
 async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> None:
     editor = Editor("allow_once")
     editor.files["/notes"] = "not saved yet"
@@ -171,7 +273,10 @@ async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> No
         tool_use("mcp__editor__run_in_terminal", {"command": "make"}),
     ]
     script = [Reply(calls), Reply("Done.")]
-    async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=FULL) as connection:
+    async with (
+        ScriptedModel(script) as model,
+        open_editor(editor, model, "--editor-tools", capabilities=FULL) as connection,
+    ):
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
         sent = str(model.requests[-1].body["messages"][-1])

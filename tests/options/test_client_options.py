@@ -474,7 +474,10 @@ def test_a_repr_shows_names_and_no_secrets() -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ({"permission_mode": "bypassPermissions"}, "allows everything without asking"),
+        (
+            {"permission_mode": "bypassPermissions"},
+            "except for ask rules of the settings: .* allows everything without asking",
+        ),
         ({"permission_mode": "dontAsk"}, "permission_mode='dontAsk' denies all prompts"),
         ({"permission_prompts": "none"}, "permission_prompts='none' denies all prompts"),
         ({"allowed_tools": ["Bash", "Read"]}, "will not be asked about Bash:"),
@@ -485,6 +488,14 @@ def test_a_handler_that_is_not_called_is_warned_about(given: dict[str, Any], say
     with pytest.warns(OptionsWarning, match=says) as caught:
         ClientOptions(can_use_tool=handler, **given)
     assert caught[0].filename == __file__
+
+
+def test_a_handler_that_ask_rules_call_in_any_mode_is_not_warned_about() -> None:
+    ask = {"permissions": {"ask": ["Bash(touch:*)"]}}
+    ClientOptions(can_use_tool=handler, permission_mode="bypassPermissions", settings=ask)  # warnings are errors
+    ClientOptions(can_use_tool=handler, permission_mode="bypassPermissions", managed_settings=ask)
+    with pytest.warns(OptionsWarning, match="denies all prompts"):
+        ClientOptions(can_use_tool=handler, permission_mode="dontAsk", settings=ask)
 
 
 def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:

@@ -374,6 +374,23 @@ async def test_a_server_asks_questions_are_answered_and_a_plan_is_refused_and_th
         assert "think again" not in str(approved.tool_results[-1])
 
 
+@pytest.mark.parametrize("earlier", ["bypassPermissions", "acceptEdits"])
+async def test_an_approved_plan_runs_in_the_mode_default_whatever_the_mode_was_before(earlier: Any) -> None:
+    asked: list[str] = []
+
+    def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
+        asked.append(request.tool_name)
+        return Allow()
+
+    one = OneSession()
+    handlers = {"can_use_tool": decide, "on_plan": lambda plan, context: Allow()}
+    async with one.open(permission_mode="default", allow_dangerously_skip_permissions=True, **handlers):
+        await one.client.set_permission_mode(earlier)
+        await one.client.set_permission_mode("plan")
+        await one.ask(Reply(tool_use("ExitPlanMode", {"plan": "1. do it"})), shell("touch ran"), "done")
+    assert asked == ["Bash"]
+
+
 # The inbox -------------------------------------------------------------------------------------------------------
 
 

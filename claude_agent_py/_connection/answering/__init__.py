@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         HANDLERS as HANDLERS,
         PermissionDispatcher as PermissionDispatcher,
     )
+    from claude_agent_py.permissions.prompts import leave_plan_mode as leave_plan_mode
     from claude_agent_py.permissions.requests import PermissionContext as PermissionContext
     from claude_agent_py.tools.host import MCPHost as MCPHost, is_hosted as is_hosted
     from claude_agent_py.tools.server import ToolServer as ToolServer
@@ -21,6 +22,7 @@ else:
         "claude_agent_py.hooks.live": "put_in_force",
         "claude_agent_py.options.delegation_hooks": "DelegationHooks",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
+        "claude_agent_py.permissions.prompts": "leave_plan_mode",
         "claude_agent_py.permissions.requests": "PermissionContext",
         "claude_agent_py.tools.host": "MCPHost is_hosted",
         "claude_agent_py.tools.server": "ToolServer",

@@ -198,7 +198,7 @@ class RequestHandlers:
             tool_use_id=getattr(request, "tool_use_id", None),
             cwd=self._cwd,
         )
-        return await self.answer_person(request, context)
+        return answering.leave_plan_mode(request, await self.answer_person(request, context))
 
     async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> Payload:
         """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
