@@ -1,9 +1,11 @@
 """Files and folders that only one user can read, because they contain conversations; and who that is."""
 
+import contextlib
 import errno
 import os
 import stat
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -106,3 +108,39 @@ def find_uid(user: str | int | None) -> int | None:
     if account is not None:
         return account.pw_uid
     return user if isinstance(user, int) and sys.platform != "win32" else None
+
+
+def find_other(user: str | int | None) -> int | None:
+    """Return the id of a user, or None for the user of this process."""
+    uid = find_uid(user)
+    return None if sys.platform == "win32" or uid == os.geteuid() else uid
+
+
+def give_tree(folder: Path, uid: int) -> None:
+    """Make another user the owner of a folder that is still private to this one, and of all that is in it. Blocks.
+
+    By descriptors, and the folder itself last: from then on the other user can put links in the place of its names.
+    """
+    if sys.platform == "win32":
+        return
+
+    def fail(error: OSError) -> None:
+        raise error
+
+    for _, _, names, descriptor in os.fwalk(folder, topdown=False, onerror=fail):
+        for name in names:
+            os.chown(name, uid, -1, dir_fd=descriptor, follow_symlinks=False)
+        os.fchown(descriptor, uid, -1)
+
+
+@contextlib.contextmanager
+def opened_folder(path: Path) -> Iterator[int | None]:
+    """Open a folder, not a link to one, for calls with `dir_fd`; None if the system has no such calls."""
+    if sys.platform == "win32":
+        yield None
+        return
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import sys
 import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,9 +14,12 @@ from typing import Any, Final
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.locks import leftovers, lock, unlock
-from claude_agent_py._base.private_files import check_private, find_uid
+from claude_agent_py._base.private_files import check_parent, check_private, find_other, give_tree
+from claude_agent_py.transport.processes import make_folder_as
 
 PRIVATE: Final = 0o700
+PASSABLE: Final = 0o711
+"""The mode of a directory that another user can pass, to files of his in it."""
 
 CONFIG: Final = ".claude"
 """The config folder in a home."""
@@ -108,14 +112,14 @@ class LaunchPlan:
 
     def _fill(self, scratch: Path) -> None:
         """Create the directory, the new home and the files."""
-        scratch.mkdir(mode=PRIVATE, exist_ok=True)
+        uid = find_other(self.user)
+        # It stays this user's, so that another user can neither move it nor put anything else in its place.
+        scratch.mkdir(mode=PRIVATE if uid is None else PASSABLE, exist_ok=True)
         lock(scratch)
-        _give_to(self.user, scratch)
         if self.home is not None and self.is_new_home:
             make_home(self.home, self.user)
         for path, text in self.files.items():
-            _write_private(path, text)
-            _give_to(self.user, path)
+            _write_private(path, text, uid)
 
     @property
     def _scratch(self) -> Path | None:
@@ -155,33 +159,58 @@ def make_home(home: Path, user: str | int | None) -> None:
         OptionsError: The directory exists and is a link, belongs to another user or can be read by others, or it cannot
             be created.
     """
+    uid = find_other(user)
     try:
-        _make_folder(home, user)
-        try:
-            check_private(home, uid=find_uid(user))
-        except PermissionError as error:
-            raise OptionsError(f"{error}, or name a directory that does not exist yet", option="home") from error
-        _make_folder(home / CONFIG, user)
+        if uid is None:
+            _make_new_home(home, None)
+        else:
+            _make_home_of(home, user, uid)
     except OSError as error:
         raise OptionsError(f"cannot be created: {error}", option="home") from error
 
 
-def _make_folder(folder: Path, user: str | int | None) -> None:
-    if not folder.is_dir():
-        folder.mkdir(mode=PRIVATE, parents=True)
-        _give_to(user, folder)
+def _make_home_of(home: Path, user: str | int | None, uid: int) -> None:
+    """Make the home of another user as that user, or for him in a directory that he cannot change."""
+    is_there = home.is_dir()
+    if is_there or home.is_symlink():
+        _check_home(home, uid)
+    problem = make_folder_as(user, Path(CONFIG), cwd=home) if is_there else make_folder_as(user, home / CONFIG)
+    if problem is None:
+        _check_home(home, uid)
+        return
+    if is_there:
+        raise OptionsError(f"the user {user} cannot use it: {problem}", option="home")
+    for given in (home.parent.absolute(), home.parent.resolve()):
+        for folder in (given, *given.parents):
+            if folder.exists():
+                check_parent(folder)
+    _make_new_home(home, uid)
 
 
-def _write_private(path: Path, text: str) -> None:
-    """Write a new file that only this user can read."""
+def _make_new_home(home: Path, uid: int | None) -> None:
+    is_new = not home.is_dir()
+    if is_new:
+        home.mkdir(mode=PRIVATE, parents=True)
+    _check_home(home, None)
+    (home / CONFIG).mkdir(mode=PRIVATE, exist_ok=True)
+    if uid is not None:
+        give_tree(home, uid)
+
+
+def _check_home(home: Path, uid: int | None) -> None:
+    try:
+        check_private(home, uid=uid)
+    except PermissionError as error:
+        raise OptionsError(f"{error}, or name a directory that does not exist yet", option="home") from error
+
+
+def _write_private(path: Path, text: str, uid: int | None) -> None:
+    """Write a new file that only this user can read, or another one."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
-
-
-def _give_to(user: str | int | None, path: Path) -> None:
-    if user is not None:
-        shutil.chown(path, user)
+        if uid is not None and sys.platform != "win32":
+            os.fchown(descriptor, uid, -1)
 
 
 def _remove(scratch: Path, paths: tuple[Path, ...], owner: int) -> None:

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Collection
 from functools import cache
+from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import anyio
@@ -39,6 +40,10 @@ PS_TIMEOUT: Final = 2.0
 """Time limit of `ps` in seconds; it takes a few milliseconds."""
 
 
+_MAKE: Final = 'umask 077; mkdir -p -- "$1" && [ -w "$1" ] && [ -x "$1" ]'
+NOT_WRITABLE: Final = "its user cannot write to it"
+
+
 def find_groups(user: str | int | None) -> dict[str, Any]:
     """Return the groups for a program that runs as another user. It would otherwise keep the groups of this process."""
     account = find_account(user)
@@ -47,6 +52,24 @@ def find_groups(user: str | int | None) -> dict[str, Any]:
     if account.pw_uid == os.geteuid():
         return {}
     return {"group": account.pw_gid, "extra_groups": os.getgrouplist(account.pw_name, account.pw_gid)}
+
+
+def make_folder_as(user: str | int | None, folder: Path, *, cwd: Path = Path("/")) -> str | None:
+    """Make a folder as another user, with its parents. Return why that user cannot make or use it, or None. Blocks.
+
+    `cwd`, to which the folder may be relative, is entered as this user.
+    """
+    tried = subprocess.run(
+        ["/bin/sh", "-c", _MAKE, "sh", str(folder)],
+        cwd=cwd,
+        env={},
+        user=user,
+        **find_groups(user),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (tried.stderr.strip() or NOT_WRITABLE) if tried.returncode else None
 
 
 class ProcessID(NamedTuple):

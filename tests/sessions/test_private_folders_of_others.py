@@ -2,13 +2,25 @@
 
 import json
 import os
+import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
 
-from claude_agent_py.sessions.stores.private_folder import find_write_problem, make_folder
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.sessions.stores.private_folder import change_owner, find_write_problem, make_folder
+from claude_agent_py.transport import LaunchPlan
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "getuid"), reason="users are changed on POSIX only")
+
+
+def open_to_all(folder: Path) -> None:
+    """Let other users pass the folders of pytest, which are private."""
+    for place in (folder, *folder.parents):
+        if place == Path(tempfile.gettempdir()):
+            break
+        place.chmod(0o755)
 
 
 def test_only_files_of_the_user_itself_are_copied(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -38,8 +50,7 @@ def test_only_files_of_the_user_itself_are_copied(tmp_path: Path, caplog: pytest
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
 def test_whether_a_folder_can_be_written_is_a_question_of_the_user_of_the_cli(tmp_path: Path) -> None:
     agent = 12345
-    for parent in (tmp_path, *tmp_path.parents[:3]):
-        parent.chmod(0o755)
+    open_to_all(tmp_path)
     ours, his = tmp_path / "ours", tmp_path / "his"
     for folder in (ours, his):
         folder.mkdir(mode=0o700)
@@ -50,3 +61,98 @@ def test_whether_a_folder_can_be_written_is_a_question_of_the_user_of_the_cli(tm
     assert "Permission denied" in problem
     assert find_write_problem(his / "projects" / "p", agent) is None
     assert ((his / "projects" / "p").stat().st_uid, (his / "projects").stat().st_uid) == (agent, agent)
+
+
+AGENT = 12345
+needs_root = pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can give a folder away"
+)
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> Path:
+    """A folder of root with a file, for which another user leaves links."""
+    folder = tmp_path / "roots"
+    (folder / "home").mkdir(parents=True, mode=0o700)
+    for place in (folder / "settings.json", folder / "home" / "file"):
+        place.write_text("precious")
+    return folder
+
+
+def is_untouched(roots: Path) -> bool:
+    places = [roots, *roots.rglob("*")]
+    return len(places) == 4 and all(place.stat().st_uid == 0 for place in places)
+
+
+def swap(folder: Path, roots: Path) -> None:
+    """Do what its owner can do in a folder for temporary files: put a link in the place of the folder."""
+    folder.rename(folder.with_name(f"{folder.name}.moved"))
+    folder.symlink_to(roots)
+
+
+@needs_root
+def test_a_folder_that_was_given_away_is_removed_without_following_links(roots: Path) -> None:
+    folder = make_folder(None)
+    (folder.projects / "p").mkdir()
+    (folder.projects / "p" / "s.jsonl").write_text("{}")
+    (folder.path / "link").symlink_to(roots / "settings.json")
+    change_owner(folder, AGENT)
+    assert [p.stat().st_uid for p in (folder.path, *folder.projects.rglob("*"))] == [AGENT] * 3
+    assert is_untouched(roots)
+    moved = folder.path.with_name(f"{folder.path.name}.moved")
+    swap(folder.path, roots)
+    folder.remove()
+    assert is_untouched(roots)
+    folder.path.unlink()
+    shutil.rmtree(moved)
+
+
+@needs_root
+def test_a_folder_is_given_away_from_below(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before the folder itself is theirs, other users cannot enter it, so that no name in it changes."""
+    folder, seen = make_folder(None), list[tuple[int, int]]()
+    inner = folder.projects / "p"
+    inner.mkdir()
+    give = os.fchown
+
+    def fchown(descriptor: int, uid: int, gid: int) -> None:
+        seen.append((os.fstat(descriptor).st_ino, folder.path.stat().st_uid))
+        give(descriptor, uid, gid)
+
+    monkeypatch.setattr(os, "fchown", fchown)
+    change_owner(folder, AGENT)
+    assert seen == [(place.stat().st_ino, 0) for place in (inner, folder.projects, folder.path)]
+    folder.remove()
+
+
+@needs_root
+def test_the_folder_of_a_plan_stays_with_its_maker(tmp_path: Path) -> None:
+    scratch = tmp_path / "scratch"
+    files = {scratch / "settings.json": "{}"}
+    plan = LaunchPlan(["claude"], {}, user=AGENT, files=files, home=scratch / "home", is_new_home=True)
+    plan.prepare()
+    owners = {place.name: place.stat().st_uid for place in (scratch, *scratch.rglob("*"))}
+    assert owners == {"scratch": 0, "settings.json": AGENT, "home": AGENT, ".claude": AGENT}
+    modes = {place.name: place.stat().st_mode & 0o777 for place in (scratch, *scratch.rglob("*"))}
+    assert modes == {"scratch": 0o711, "settings.json": 0o600, "home": 0o700, ".claude": 0o700}
+    plan.clean_up()
+    assert not scratch.exists()
+
+
+@needs_root
+def test_links_of_another_user_do_not_lead_to_a_home_elsewhere(tmp_path: Path, roots: Path) -> None:
+    his = tmp_path / "his"
+    his.mkdir(mode=0o700)
+    (his / "homes").symlink_to(roots)
+    (his / ".claude").symlink_to(roots / "settings.json")
+    open_to_all(tmp_path)
+    os.chown(his, AGENT, AGENT)
+    for home in (his / "homes" / "one", his):
+        with pytest.raises(OptionsError, match="home"):
+            LaunchPlan(["claude"], {}, user=AGENT, home=home).prepare()
+        assert is_untouched(roots)
+    LaunchPlan(["claude"], {}, user=AGENT, home=his / "a" / "b").prepare()
+    assert [(his / place).stat().st_uid for place in ("a", "a/b", "a/b/.claude")] == [AGENT] * 3
+    ours = tmp_path / "ours" / "b"
+    LaunchPlan(["claude"], {}, user=AGENT, home=ours).prepare()
+    assert [place.stat().st_uid for place in (ours.parent, ours, ours / ".claude")] == [0, AGENT, AGENT]

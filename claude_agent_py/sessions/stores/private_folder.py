@@ -24,8 +24,8 @@ from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.private_files import find_uid
-from claude_agent_py.transport.processes import find_groups
+from claude_agent_py._base.private_files import find_other, give_tree, opened_folder
+from claude_agent_py.transport.processes import NOT_WRITABLE, make_folder_as
 
 PREFIX: Final = "claude-agent-py-session-"
 SETTINGS: Final = ("settings.json", "cowork_settings.json")
@@ -36,7 +36,6 @@ KEPT_DAYS: Final = 7
 NEW_SECONDS: Final = 60.0
 KEYCHAIN_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
-NOT_WRITABLE: Final = "its user cannot write to it"
 _HAS_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
 
@@ -100,7 +99,7 @@ def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) ->
     try:
         folder.projects.mkdir(mode=0o700)
         if env is not None:
-            _copy_user_configuration(env, folder.path, _resolve_uid(user))
+            _copy_user_configuration(env, folder.path, find_other(user))
     except OSError as error:
         folder.remove()
         raise StoreError(f"the private folder cannot be filled: {error}") from error
@@ -109,36 +108,21 @@ def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) ->
 
 def change_owner(folder: PrivateFolder, user: str | int) -> None:
     """Make another user the owner of the folder and its files. Blocks."""
-    for place, _, names in os.walk(folder.path):
-        for path in (place, *(os.path.join(place, name) for name in names)):
-            if not os.path.islink(path):
-                shutil.chown(path, user)
-
-
-_MAKE_WRITABLE: Final = 'umask 077; mkdir -p -- "$1" && [ -w "$1" ] && [ -x "$1" ]'
-"""Makes a folder, and fails if its user cannot write to it."""
+    uid = find_other(user)
+    if uid is not None:
+        give_tree(folder.path, uid)
 
 
 def find_write_problem(folder: Path, user: str | int | None = None) -> str | None:
     """Return why a user (by default the one of this process) cannot write to a folder, or None. Makes it. Blocks."""
-    if _resolve_uid(user) is not None:
-        command = ["/bin/sh", "-c", _MAKE_WRITABLE, "sh", str(folder)]
-        tried = subprocess.run(
-            command, cwd="/", env={}, user=user, **find_groups(user), capture_output=True, text=True, check=False
-        )
-        return (tried.stderr.strip() or NOT_WRITABLE) if tried.returncode else None
+    if find_other(user) is not None:
+        return make_folder_as(user, folder)
     try:
         for place in (*reversed(folder.parents), folder):
             place.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         return str(error)
     return None if os.access(folder, os.W_OK | os.X_OK, effective_ids=_HAS_EFFECTIVE) else NOT_WRITABLE
-
-
-def _resolve_uid(user: str | int | None) -> int | None:
-    """Return the id of a user, or None for the user of this process."""
-    uid = find_uid(user)
-    return None if uid is None or uid == os.getuid() else uid
 
 
 def _copy_user_configuration(env: Mapping[str, str], target: Path, uid: int | None) -> None:
@@ -233,16 +217,16 @@ def _remove_leftovers() -> None:
 
 
 def _remove_private_files(path: Path) -> None:
-    """Remove everything except the transcripts."""
-    with contextlib.suppress(OSError):
-        for each in path.iterdir():
-            if each.name == "projects":
+    """Remove everything except the transcripts. Follows no link: the folder may be another user's by now."""
+    with contextlib.suppress(OSError), opened_folder(path) as folder:
+        for name in os.listdir(path if folder is None else folder):
+            if name == "projects":
                 continue
-            if each.is_dir() and not each.is_symlink():
-                shutil.rmtree(each, ignore_errors=True)
-            else:
-                with contextlib.suppress(OSError):
-                    each.unlink()
+            place: str | Path = path / name if folder is None else name
+            try:
+                os.unlink(place, dir_fd=folder)
+            except OSError:  # a folder
+                shutil.rmtree(place, ignore_errors=True, dir_fd=folder)
 
 
 def remove_tree(path: Path) -> None:
