@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         TaskTimeoutError as TaskTimeoutError,
         ToolError as ToolError,
     )
+    from claude_agent_py._connection.runs.prompts import verbatim as verbatim
     from claude_agent_py._connection.runs.result import (
         AuthenticationError as AuthenticationError,
         BudgetExceededError as BudgetExceededError,
@@ -183,6 +184,7 @@ else:
         """,
         "claude_agent_py.permissions": "Allow Deny PermissionContext PermissionMode PermissionRequest read_only within",
         "claude_agent_py.retrying": "RetryPolicy",
+        "claude_agent_py._connection.runs.prompts": "verbatim",
         "claude_agent_py.runs": "query run run_sync",
         "claude_agent_py.tasks": "Task TaskEvent TaskManager TaskOutcome TaskStatus",
         "claude_agent_py.tools": """

@@ -25,6 +25,7 @@ from claude_agent_py._base.errors import (
 )
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import Drops, logger
+from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import (
     AuthenticationError,
     InterruptedRunError,
@@ -43,7 +44,7 @@ from claude_agent_py.permissions.interactions import InteractionOpened, Interact
 from claude_agent_py.sessions import get_session, list_sessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
 
 MakeOptions: TypeAlias = Callable[[str], ClientOptions]
@@ -378,7 +379,7 @@ class _EditorSession:
         for update in Updates().replay(stored):
             await self._show(update)
 
-    async def prompt(self, content: list[JSONObject]) -> schema.PromptResponse:
+    async def prompt(self, message: UserMessage) -> schema.PromptResponse:
         """Send a prompt, and return when its turn has ended and the editor has seen it."""
         self._is_cancelled = False
         try:
@@ -386,7 +387,7 @@ class _EditorSession:
                 if not self.client.is_open:
                     await self.client.reopen()
                     self._follow()
-            run = self.client.query(content)
+            run = self.client.query(message)
             result = await run
         except RunError as error:
             if error.result is not None:
@@ -548,12 +549,27 @@ async def _translated(call: Awaitable[object]) -> None:
 # From the editor ------------------------------------------------------------------------------------------------------
 
 
-def read_prompt(blocks: Iterable[Any]) -> list[JSONObject]:
-    """Return the content blocks of a prompt for the CLI.
+def read_prompt(blocks: Iterable[Any]) -> UserMessage:
+    """Return the prompt for the CLI, which expands `@files` and `/commands` in the last block only.
+
+    So the user's text is last, and what is attached behind it goes before it. Without such text, nothing is expanded.
 
     Raises:
-        RequestError: A block has a form that the CLI does not take, such as audio.
+        RequestError: A block has a form that the CLI does not take, such as audio, or there is no block.
     """
+    given = list(blocks)
+    typed = [index for index, block in enumerate(given) if isinstance(block, schema.TextContentBlock)]
+    if typed:
+        given.append(given.pop(typed[-1]))
+    content = _read_blocks(given)
+    try:
+        message = prompt_message(content, verbatim=False)
+    except OptionsError as error:
+        raise RequestError.invalid_params({"details": str(error)}) from error
+    return message.replace(client_composed=not typed)
+
+
+def _read_blocks(blocks: Iterable[Any]) -> list[JSONObject]:
     read: list[JSONObject] = []
     for block in blocks:
         if isinstance(block, schema.TextContentBlock):

@@ -314,8 +314,9 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Send a suggestion for the next prompt after every result."""
     verbatim_prompts: StrictBool = False
     """Send prompts verbatim, without `/commands` and `@files`, for text that was not typed for the CLI. The CLI then
-    also omits the context that it adds at the start of a turn. If this option is not set and a `guard` watches the tool
-    calls, prompts that contain `@` are sent verbatim: the CLI reads `@files` without a tool."""
+    also omits the context that it adds at the start of a turn. `verbatim(prompt)` does the same for one prompt. If this
+    option is not set and a `guard` watches the tool calls, prompts that contain `@` are sent verbatim: the CLI reads
+    `@files` without a tool."""
 
     # Sessions and settings
 

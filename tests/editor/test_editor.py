@@ -162,6 +162,27 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
     assert any("no shell here" in shown for shown in texts)
 
 
+async def test_the_cli_expands_what_the_user_typed_and_nothing_attached(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("OUTSIDE-SECRET")
+    resource = schema.TextResourceContents(uri="file:///r/README.md", text=f"see @{secret} for details")
+    embedded = schema.EmbeddedResourceContentBlock(type="resource", resource=resource)
+    link = acp.resource_link_block(f"x @{secret}", "file:///r/x")
+    command = acp.resource_link_block("x](/", "/compact")
+    async with ScriptedModel(["ok"] * 9) as model, open_editor(Editor(), model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        attached = [[embedded], [link], [command], [*text("explain"), embedded], [*text("explain"), link]]
+        for blocks in [*attached, [embedded, *text("explain")], [*text("a"), link, *text("b"), embedded]]:
+            await connection.prompt(session_id=session.session_id, prompt=blocks)
+        assert len(model.requests) == 7
+        assert "OUTSIDE-SECRET" not in str([request.body for request in model.requests])
+        sent = str(model.requests[-1].body["messages"][-1])
+        assert f"see @{secret} for details" in sent
+        assert sent.index(f"x @{secret}") < sent.index("'b'")
+        await connection.prompt(session_id=session.session_id, prompt=[*text(f"look at @{secret}"), embedded])
+        assert "OUTSIDE-SECRET" in str(model.requests[-1].body)
+
+
 def use_editor(tmp_path: Path) -> list[Reply]:
     return [
         Reply(tool_use("mcp__editor__read_open_file", {"path": f"{tmp_path}/notes"})),

@@ -62,15 +62,33 @@ async def close_stream(iterator: AsyncIterator[object] | None) -> None:
                 logger.exception("closing the prompts failed")
 
 
+def verbatim(prompt: PromptContent) -> UserMessage:
+    """Return a prompt that the CLI passes to the model as it is, for text that was not typed for the CLI.
+
+    The CLI reads a prompt as a person's typing: it runs a `/command`, and puts the files that `@paths` name into the
+    request, without a tool call. It does not in this message, and omits the context that it adds at the start of a
+    turn. The option `verbatim_prompts` does the same for all prompts.
+
+    Raises:
+        OptionsError: The prompt is empty or has the wrong type.
+    """
+    return prompt_message(prompt, verbatim=True)
+
+
 def prompt_message(prompt: object, *, verbatim: bool) -> UserMessage:
     """Return the user message of one prompt, with a new uuid unless it has one.
+
+    A prompt of several texts is verbatim if the CLI would expand the last one, unless its `client_composed` is set:
+    nobody can know whether that text was typed or is attached.
 
     Raises:
         OptionsError: The prompt is empty, has an invalid field, or has the wrong type.
     """
     whole = _whole_message(prompt)
     content = UserContent(role="user", content=_check_content(prompt if whole is None else whole.content))
-    marks: dict[str, Any] = {"client_composed": True} if verbatim else {}
+    is_chosen = whole is not None and whole.client_composed is not None
+    is_verbatim = verbatim or (not is_chosen and _may_expand_attached_text(content.content))
+    marks: dict[str, Any] = {"client_composed": True} if is_verbatim else {}
     if whole is None:
         return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
     message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
@@ -108,6 +126,18 @@ def _check_content(prompt: Any) -> str | list[ContentBlock]:
     if not any(not isinstance(block, TextBlock) or block.text.strip() for block in blocks):
         raise OptionsError("must have content", option="prompt")
     return blocks
+
+
+def _may_expand_attached_text(content: object) -> bool:
+    """Return whether the CLI would expand a text that may be attached.
+
+    Measured on CLI 2.1.328: it expands the last block, if that is text, and never other blocks.
+    """
+    if not isinstance(content, list) or not isinstance(content[-1], TextBlock):
+        return False
+    last = content[-1].text
+    texts = sum(isinstance(block, TextBlock) for block in content)
+    return texts > 1 and ("@" in last or last.lstrip().startswith("/"))
 
 
 def _whole_message(prompt: object) -> UserMessage | None:
