@@ -55,14 +55,20 @@ def pgbouncer(server_url: str, user: str | None) -> Iterator[int]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+SYNC = b"S\x00\x00\x00\x04"
+"""The message that ends a statement with parameters."""
+
+
 class Proxy:
     """Forwards connections to a port, until `stall`: then it forwards nothing and closes nothing.
 
-    After `heal` it forwards new connections. Those that were open stay as they are: they never get an answer.
+    After `heal` it forwards new connections. Those that were open stay as they are: they never get an answer. It also
+    stalls when a program sends a statement with `stall_at`, whose end it does not forward.
     """
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, stall_at: bytes | None = None) -> None:
         self._target = port
+        self._stall_at = stall_at
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._sockets: list[socket.socket] = []
@@ -105,6 +111,10 @@ class Proxy:
         with suppress(OSError):
             while data := source.recv(65536):
                 if number != self._round:
+                    return
+                if self._stall_at is not None and self._stall_at in data:
+                    target.sendall(data.removesuffix(SYNC))
+                    self.stall()
                     return
                 target.sendall(data)
         if number == self._round:

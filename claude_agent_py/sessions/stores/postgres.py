@@ -71,6 +71,12 @@ MOST_IDLE: Final = 8
 _used: ContextVar["list[Connection[Any]] | None"] = ContextVar("_used", default=None)
 """The connections that the current call has used."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
+_END_CUT: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    WHERE usename = current_user AND datname = current_database() AND pid != pg_backend_pid() AND state = 'active'
+    AND wait_event = 'ClientRead' AND strpos(query, %s) > 0
+    AND state_change < clock_timestamp() - make_interval(secs => %s)"""
+"""Ends connections of stores that have long been waiting for the rest of a statement: the network lost it. No limit of
+PostgreSQL 15 applies to such a transaction, which holds the row of its session."""
 _NOW: Final = "extract(epoch from clock_timestamp())::float8"
 
 
@@ -151,10 +157,10 @@ class PostgresStore(SQLStore):
         raise StoreError(message, key=place.key, session_id=place.session or None)
 
     def _borrow(self) -> "Connection[Any]":
-        connection = self._find_idle() or self._open()
-        used = _used.get()
-        if used is not None:
-            used.append(connection)
+        connection = self._find_idle()
+        if connection is None:
+            return self._open()
+        _note_used(connection)
         return connection
 
     def _find_idle(self) -> "Connection[Any] | None":
@@ -173,15 +179,17 @@ class PostgresStore(SQLStore):
         settings = {**TCP, **self._parse(self._conninfo)}
         # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
         connection: Connection[Any] = self._connect(**settings, autocommit=True, prepare_threshold=None)
-        milliseconds = str(int(FROZEN_SECONDS * 1000))
-        connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
-        if not self._is_ready:
-            try:
+        _note_used(connection)  # the first statements may also stay without an answer
+        try:
+            milliseconds = str(int(FROZEN_SECONDS * 1000))
+            connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
+            connection.execute(_END_CUT.encode(), (f"{self._schema}.", FROZEN_SECONDS))
+            if not self._is_ready:
                 self._migrate(connection)
-            except BaseException:
-                connection.close()
-                raise
-            self._is_ready = True
+        except BaseException:
+            connection.close()
+            raise
+        self._is_ready = True
         return connection
 
     def _return_connection(self, connection: "Connection[Any]") -> None:
@@ -240,6 +248,13 @@ class PostgresStore(SQLStore):
             return text
         value: str = json.loads(f'"{text.replace(chr(34), chr(92) + chr(34))}"')
         return value
+
+
+def _note_used(connection: "Connection[Any]") -> None:
+    """Note that the current call uses a connection."""
+    used = _used.get()
+    if used is not None:
+        used.append(connection)
 
 
 def break_off(connection: "Connection[Any]") -> None:
