@@ -471,6 +471,12 @@ class Connection(Session):
         for journal in self.journals:
             journal.feed(prompt, sent=True)
 
+    def seal_run(self, run: RunState) -> None:
+        """Send no more prompts of a run. It ends if it has been interrupted and all of them are answered."""
+        if run.sending is not None:
+            run.sending.cancel()
+        self.act(self.router.seal_run(run, self.now()))
+
     def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
         """End a run with an error, for example because its iterable of prompts failed."""
         self.router.drop_run(run)

@@ -284,7 +284,7 @@ class Journal:
         if self._turn is None:
             self._begin_turn(message.prompt_uuids)
         status: TurnStatus = "error" if message.is_error else "ok"
-        if (message.terminal_reason or "").startswith("aborted"):
+        if message.was_interrupted:
             status = "cancelled"
         models = {
             model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=float(usage.cost_usd))

@@ -106,6 +106,8 @@ class OpenRun:
         self.limits = limits
         self.is_sealed = False
         """No more prompts will come."""
+        self.was_interrupted = False
+        """It was interrupted, or its turn was: it ends with its last answer, without waiting for tasks."""
         self.tasks: set[str] = set()
         """The ids of the tasks started in the run, or by their subagents."""
         self.restart(0.0)

@@ -11,7 +11,7 @@ prompts into one turn, and answers queued prompts together. So routing does not 
 * A task belongs to the runs in whose turn it started: see `task_owners.py`.
 
 A run ends with its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
-`is_idle`. Its time limits and the verdicts are in `open_runs.py`.
+`is_idle`. An interrupted run waits for no task. Its time limits and the verdicts are in `open_runs.py`.
 """
 
 import math
@@ -258,8 +258,11 @@ class TurnRouter:
         prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
         if not prompts and not message.is_injected:
             prompts = self._assumed_prompts()
-        owners = [self._answer(prompt) for prompt in prompts]
-        runs = tuple(dict.fromkeys([*turn.audience, *(o for o in owners if o is not None)]))
+        owners = [owner for prompt in prompts if (owner := self._answer(prompt)) is not None]
+        runs = tuple(dict.fromkeys([*turn.audience, *owners]))
+        if message.was_interrupted:
+            for run in runs:
+                run.was_interrupted = True
         if message.origin is not None:
             self._follow_ups.discard(message.origin.run_id or "")
         self._follow_ups_until = now + FOLLOW_UP_GRACE  # delayed follow-up turns begin now
@@ -425,7 +428,7 @@ class TurnRouter:
     def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
         if not run.was_answered:
             return self._end(run, "cancelled")
-        if run.until == "result":
+        if run.until == "result" or run.was_interrupted:
             return self._end(run, "result")
         if run.waiting_since is None:
             run.waiting_since = now

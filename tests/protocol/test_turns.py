@@ -117,6 +117,16 @@ def test_an_interrupted_turn_ends_its_runs_with_its_result() -> None:
     assert scene.results(waiting) == ["answer to b"]
 
 
+def test_a_run_whose_turn_is_interrupted_waits_for_no_task() -> None:
+    scene = Scene()
+    run, other = scene.ask("a", until="idle"), scene.ask("b", until="idle")
+    scene.cli(started("a"), init("a"), agent("t"))
+    scene.cli(result("", "a", subtype="error_during_execution", terminal_reason="aborted_streaming"))
+    assert scene.end_of(run) == "result"
+    scene.cli(turn("answer to b", "b"))
+    assert scene.end_of(other) is None
+
+
 def test_a_folded_prompt_that_is_cancelled_with_its_turn_gets_the_result_of_the_turn() -> None:
     scene = Scene()
     first, second = scene.ask("a"), scene.ask("b")

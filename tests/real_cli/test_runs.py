@@ -283,6 +283,42 @@ async def interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them(on
     assert caught.value.result.text == "started"
 
 
+async def interrupting_the_turn_of_a_run_ends_it_although_its_tasks_live(one: OneSession) -> None:
+    shell = tool_use("Bash", {"command": "sleep 600", "description": "Wait", "run_in_background": True})
+    for interrupt_session in (False, True):
+        gate = Gate()
+        one.answers(Reply(shell), Reply("late", after=gate))
+        run = one.client.query("go", until="idle")
+        await gate.wait_reached()
+        await (one.client.interrupt() if interrupt_session else run.interrupt())
+        with pytest.raises(InterruptedRunError) as caught:
+            await run
+        gate.open()
+        [task] = caught.value.result.unfinished_tasks
+        await task.stop()
+
+
+async def interrupting_a_run_ends_its_iterable_of_prompts(one: OneSession) -> None:
+    is_closed = anyio.Event()
+
+    async def prompts() -> AsyncIterator[str]:
+        try:
+            yield "first"
+            await anyio.sleep_forever()
+        finally:
+            is_closed.set()
+
+    gate = Gate()
+    one.answers(Reply("late", after=gate))
+    run = one.client.query(prompts())
+    await gate.wait_reached()
+    await run.interrupt()
+    with pytest.raises(InterruptedRunError):
+        await run
+    gate.open()
+    await is_closed.wait()
+
+
 async def the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt(one: OneSession) -> None:
     """What the peers get wrong, with the next prompt sent after that turn and while it runs."""
     client, folder = one.client, Path(str(one.client.options.cwd))
@@ -359,6 +395,8 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
         interrupting_a_queued_run_takes_its_prompt_out_of_the_queue,
         a_run_that_takes_too_long_is_interrupted,
         interrupting_a_run_that_waits_for_its_tasks_ends_it_and_spares_them,
+        interrupting_the_turn_of_a_run_ends_it_although_its_tasks_live,
+        interrupting_a_run_ends_its_iterable_of_prompts,
         the_turn_that_a_task_causes_is_not_taken_for_the_answer_to_a_prompt,
         a_run_that_a_hook_ends_is_no_success,
         a_refused_key_is_an_error_within_seconds,

@@ -61,7 +61,7 @@ class RunResult(Generic[Output]):
     sent: Sequence[UserMessage] = ()
     """The prompts, as they were sent."""
     was_interrupted: bool = False
-    """Whether `Run.interrupt` interrupted the run."""
+    """Whether the run, or one of its turns, was interrupted."""
     late_tasks: frozenset[str] = frozenset()
     """The ids of the tasks that were running when `Timeouts.idle` expired."""
     store_errors: Sequence[StoreError] = ()

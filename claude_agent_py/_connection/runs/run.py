@@ -216,11 +216,14 @@ class Run(Generic[Output]):
         dequeued = tuple([prompt for prompt in queued if await _dequeue(connection, prompt)])
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
-        state.was_interrupted = True
+        is_answered = connection.router.waits_for_idle(state)
+        state.was_interrupted = not is_answered  # from now on it ends with its answer
         assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
-        if connection.router.waits_for_idle(state):
+        if is_answered:
             connection.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
+        state.was_interrupted = True
+        connection.seal_run(state)
         if stop_tasks:
             await connection.stop_tasks(state.tasks)
         return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))

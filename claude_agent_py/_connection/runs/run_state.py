@@ -36,7 +36,6 @@ class RunState(OpenRun):
         self.results: list[ResultMessage] = []
         self.store_errors: list[StoreError] = []
         """The errors of turns that the session store lacks a part of."""
-        self.was_interrupted = False
         self.sending: anyio.CancelScope | None = None
         """The scope of the worker that sends an async iterable of prompts; cancelled when the run ends."""
         self.reason: EndReason | None = None

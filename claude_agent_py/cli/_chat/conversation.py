@@ -150,7 +150,7 @@ class Conversation:
 
     def _on_turn_end(self, message: ResultMessage) -> Iterator[Entry]:
         self._answer = None
-        if str(message.terminal_reason).startswith("aborted"):
+        if message.was_interrupted:
             yield self._notice("interrupted")
         elif message.is_error:
             yield self._notice(message.error_text or str(message.subtype))

@@ -420,6 +420,11 @@ class ResultMessage(AnswerModel):
         return "structured_output" in self.raw
 
     @property
+    def was_interrupted(self) -> bool:
+        """Whether the turn was interrupted."""
+        return self.terminal_reason in ("aborted_streaming", "aborted_tools")
+
+    @property
     def is_injected(self) -> bool:
         """Whether the turn was started by something other than a prompt from this SDK."""
         return self.origin is not None and not self.origin.is_human
