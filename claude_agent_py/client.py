@@ -108,8 +108,8 @@ class Client(SessionControls, Generic[Output]):
             self._connection = self._make_connection(self._options)
         return self._connection
 
-    def _make_connection(self, options: ClientOptions[Output]) -> Connection:
-        return _connection.Connection(options)
+    def _make_connection(self, options: ClientOptions[Output], earlier: Connection | None = None) -> Connection:
+        return _connection.Connection(options, earlier=earlier)
 
     def __repr__(self) -> str:
         connection = self._connection
@@ -206,8 +206,9 @@ class Client(SessionControls, Generic[Output]):
 
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
         settings of the running session are kept; hooks and servers are reset to the options. A session of a store is
-        loaded from there, including everything that the old process wrote. Background tasks of the CLI ended with it
-        and are listed in `tasks` as stopped. Child agents are cancelled. Iterators of `messages()` and `events()` have
+        loaded from there, including everything that the old process wrote. Background tasks of the CLI failed with it.
+        They stay in `tasks`, which is the same object for the life of the client, with its listeners. Child agents are
+        cancelled. Iterators of `messages()` and `events()` have
         ended; start new ones. After an error or a cancellation the client is closed.
 
         Raises:
@@ -233,8 +234,7 @@ class Client(SessionControls, Generic[Output]):
             await old.shutdown.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
-            connection = self._make_connection(options)
-            connection.resumption.follow(old.resumption)
+            connection = self._make_connection(options, earlier=old)
             self._connection, self._hooks = connection, None
             with running_client(self):
                 await self._connect(options, old)

@@ -24,6 +24,7 @@ BOUNDS = {
     "QUEUE_LIMIT": "tasks.listeners.QUEUE_LIMIT",
     "REPORT_DELAY": "tasks.files.completion.REPORT_DELAY",
     "RUN_IDLE": "runs.DEFAULT_IDLE",
+    "SLOW": "_base.listeners.SLOW",
     "SLICE": "_connection.runs.mailbox.SLICE",
     "USUAL_PLACES": "_launch.locate.USUAL_PLACES",
     "VERSION_TIMEOUT": "_connection.startup.VERSION_TIMEOUT",

@@ -4,7 +4,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from functools import partial
 from typing import Any
 
@@ -49,32 +48,40 @@ async def test_a_listener_is_told_everything_in_order() -> None:
     assert told == list(range(50))
 
 
-async def test_a_plain_function_is_notified_in_one_thread_of_one_thing_at_a_time() -> None:
-    told: list[tuple[int, int]] = []
-    queue = ListenerQueue(lambda number: told.append((number, threading.get_ident())), never)
-    async with delivering(queue):
-        for number in range(10):
-            queue.put(number)
-    assert [number for number, _ in told] == list(range(10))
-    assert threading.get_ident() not in {thread for _, thread in told}
+async def test_a_plain_function_is_called_in_the_event_loop() -> None:
+    threads: set[int] = set()
+    told, arrived = anyio.create_memory_object_stream[int](10)
+    is_told = anyio.Event()
+    plain: list[Callable[[int], object]] = [
+        lambda number: threads.add(threading.get_ident()),
+        told.send_nowait,
+        lambda number: is_told.set(),
+    ]
+    with told, arrived:
+        for listener in plain:
+            queue = ListenerQueue(listener, never)
+            async with delivering(queue):
+                queue.put(1)
+        assert arrived.receive_nowait() == 1
+    assert threads == {threading.get_ident()}
+    assert is_told.is_set()
 
 
-async def test_a_plain_function_that_returns_something_is_told_many_things_in_one_turn_of_a_thread() -> None:
-    turn: ContextVar[bool] = ContextVar("turn", default=False)  # each turn has a copy of the context
-    turns: list[int] = []
+async def test_a_plain_function_that_blocks_is_warned_about_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_bound(monkeypatch, "SLOW", -1.0)
 
-    def listener(number: int) -> int:
-        if not turn.get():
-            turn.set(True)
-            turns.append(number)
-        return number
-
-    queue = ListenerQueue(listener, never)
-    for number in range(50):
-        queue.put(number)
-    async with delivering(queue):
+    def blocks(number: int) -> None:
         pass
-    assert len(turns) < 10
+
+    queue = ListenerQueue(blocks, never)
+    async with delivering(queue):
+        queue.put(1)
+        queue.put(2)
+    [warning] = caplog.messages
+    assert "blocks took" in warning
+    assert "make it async" in warning
 
 
 async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:

@@ -1,6 +1,7 @@
 """Calling user functions: handlers, listeners and tools.
 
-Async functions are awaited; plain functions run in worker threads. Their exceptions become `HandlerError`, except for
+Async functions are awaited; plain functions run in worker threads, but plain listeners, which are told and do not
+answer, in the event loop, so that they may use its objects. Their exceptions become `HandlerError`, except for
 the program's own cancellation and KeyboardInterrupt.
 """
 
@@ -135,9 +136,14 @@ class Callback:
             raise HandlerError(self.name, f"it returned an invalid answer: {why}") from error
 
     async def tell(self, report: Report, *args: object) -> None:
-        """Call the function, ignoring its return value. An error goes to `report`, with its text: no model reads it."""
+        """Call a listener in the event loop, and await what it returns if that is awaitable.
+
+        Its value is ignored. An error goes to `report`, with its text: no model reads it.
+        """
         try:
-            await self.call(*args)
+            value = self.function(*args)
+            if inspect.isawaitable(value):
+                await value
         except BaseException as error:
             report(make_handler_error(self.name, error, with_text=True))
 

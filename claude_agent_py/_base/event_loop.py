@@ -15,6 +15,7 @@ import functools
 import math
 import signal
 import sys
+import threading
 import types
 from collections.abc import Callable, Coroutine, Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, TypeVarTuple
@@ -25,6 +26,7 @@ from anyio import to_thread
 
 from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.thread_locks import ThreadLock
 
 if TYPE_CHECKING:
     import asyncio
@@ -42,6 +44,9 @@ AsyncioLoop: TypeAlias = "asyncio.AbstractEventLoop"
 Waiter: TypeAlias = "asyncio.Future[None] | anyio.Event"
 Waiters: TypeAlias = "list[Waiter]"
 """Those that wait for the same thing; for `wait_in`."""
+
+LOOP_CHECK = 1.0
+"""After how many seconds a thread that waits for an event loop looks whether it is still there."""
 
 FILE_THREADS = 40
 """How many threads of one event loop may work on files concurrently."""
@@ -340,6 +345,50 @@ def from_any_thread(function: Callable[..., object]) -> Callable[..., object]:
     if in_trio():
         return functools.partial(sys.modules["trio"].lowlevel.current_trio_token().run_sync_soon, function)
     return functools.partial(asyncio.get_running_loop().call_soon_threadsafe, function)
+
+
+class HomeLoop:
+    """The event loop that an object is used in, so that calls from other threads can run there."""
+
+    def __init__(self) -> None:
+        self._thread: int | None = None
+        self._call_soon: Callable[[Callable[[], object]], object] | None = None
+        self._lock = ThreadLock()
+
+    def enter(self) -> None:
+        """Note that the object is used in the running loop."""
+        self._call_soon = from_any_thread(lambda function: function())
+        self._thread = threading.get_ident()
+
+    def call(self, function: Callable[[], T]) -> T:
+        """Call a function in the loop and return its value, blocking another thread meanwhile.
+
+        Without a loop that runs, it is called here, but not by two threads at once.
+        """
+        call_soon = self._call_soon
+        if call_soon is None or self._thread == threading.get_ident():
+            with self._lock:
+                return function()
+        from concurrent.futures import Future, wait as wait_for  # takes a while, and few need it
+
+        done: Future[T] = Future()
+
+        def call() -> None:
+            if done.set_running_or_notify_cancel():
+                try:
+                    done.set_result(function())
+                except BaseException as error:
+                    done.set_exception(error)
+
+        try:
+            call_soon(call)
+            while not wait_for([done], LOOP_CHECK).done:
+                call_soon(lambda: None)  # raises once the loop is closed
+        except RuntimeError:
+            if done.cancel():
+                with self._lock:
+                    return function()
+        return done.result()
 
 
 class Wakeup:

@@ -1,9 +1,9 @@
 """`ListenerQueue`: calls a listener that may be slow or fail, without making the pump wait.
 
+Async and plain listeners run in the event loop, after the pump has handed over, so that they may use its objects.
 Exceptions of the listener are reported, and it is called for the next item all the same.
 """
 
-import inspect
 from collections import deque
 from collections.abc import Callable
 from sys import getsizeof
@@ -19,14 +19,11 @@ from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 WAITING_BYTES: Final = 64 * 1024 * 1024
 """How many bytes of items may wait for a listener before the oldest are dropped."""
 
-PIECE: Final = 1000
-"""How many items a plain listener gets in one visit to its thread."""
-
-THREAD_TURN: Final = 0.05
-"""How many seconds that may take; errors are reported after it."""
-
 SLICE: Final = 0.005
 """After how many seconds a listener that never awaits yields to other workers."""
+
+SLOW: Final = 0.5
+"""A plain listener that takes more seconds is warned about, once: the event loop waits for it."""
 
 
 class ListenerQueue:
@@ -36,15 +33,10 @@ class ListenerQueue:
     """
 
     def __init__(self, listener: Callable[[Any], object], report: Report) -> None:
-        callback = Callback(listener)
-        self._listener = listener
-        self._is_plain = callback.is_plain
-        self._callback = Callback(self._next_for_a_while, name=callback.name) if callback.is_plain else callback
+        self._callback = Callback(listener)
         self._report = report
         self._waiting: deque[object] = deque()
         self._waiting_bytes = 0
-        self._piece: deque[object] = deque()
-        """The items that the thread of a plain listener is working on."""
         self._changed = RepeatingEvent()
         self._has_ended = False
         self.over: LazyEvent = LazyEvent()
@@ -52,6 +44,7 @@ class ListenerQueue:
         self.dropped: int = 0
         """How many items were dropped."""
         self._warned_of = 0
+        self._is_slow = False
 
     def __len__(self) -> int:
         """Return the number of waiting items."""
@@ -89,9 +82,6 @@ class ListenerQueue:
                     await self._changed.wait()
         finally:
             self.over.set()
-            while self._piece:  # so that an abandoned thread finds nothing more
-                self._piece.pop()
-                self.dropped += 1
             self.dropped += len(self._waiting)
             self._waiting.clear()
             self._warn()
@@ -102,25 +92,16 @@ class ListenerQueue:
         return item
 
     async def _tell(self) -> None:
-        """Call the listener; a plain one with many items, as a thread switch takes longer than most listeners."""
-        if not self._is_plain:
-            await self._callback.tell(self._report, self._take())
-            return
-        self._piece.extend(self._take() for _ in range(min(len(self._waiting), PIECE)))
-        while self._piece:
-            await self._callback.tell(self._report)
-
-    def _next_for_a_while(self) -> object:
-        ends = monotonic() + THREAD_TURN
-        while monotonic() < ends:
-            try:
-                item = self._piece.popleft()
-            except IndexError:
-                return None
-            value = self._listener(item)
-            if inspect.isawaitable(value):
-                return value
-        return None
+        began = monotonic()
+        await self._callback.tell(self._report, self._take())
+        if self._callback.is_plain and not self._is_slow and monotonic() - began > SLOW:
+            self._is_slow = True
+            logger.warning(
+                "the listener %s took %.1f s, and the event loop waited: make it async, and let it do slow work with "
+                "anyio.to_thread.run_sync",
+                self._callback.name,
+                monotonic() - began,
+            )
 
     def _warn(self) -> None:
         if self.dropped > self._warned_of:

@@ -88,23 +88,28 @@ class Connection(Session):
     Args:
         options: The options of the client.
         parent: The parent's connection, for a child agent; otherwise None.
+        earlier: The connection of the client's last process, whose work this one goes on with.
     """
 
-    def __init__(self, options: ClientOptions, *, parent: "Connection | None" = None) -> None:
-        super().__init__(options, parent)
+    def __init__(
+        self, options: ClientOptions, *, parent: "Connection | None" = None, earlier: "Connection | None" = None
+    ) -> None:
+        super().__init__(options, parent, earlier)
         self.default_idle: float | None = None if parent is None else DEFAULT_IDLE
         """The wait for tasks without progress unless `Timeouts.idle` is set; None means no limit."""
         if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
             telemetry.observe(self)  # it also traces the child agents
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
         """Whether the CLI sends text of subagents only for telemetry."""
-        if options.on_task_notification is not None:
+        if options.on_task_notification is not None and earlier is None:
             self.tasks.on("notification", options.on_task_notification)
-        if options.on_task_event is not None:
+        if options.on_task_event is not None and earlier is None:
             self.tasks.on(options.on_task_event)
         self.handlers: RequestHandlers = RequestHandlers(self)
         self.shutdown: Shutdown = Shutdown(self)
         self.resumption: Resumption = Resumption(self)
+        if earlier is not None:
+            self.resumption.follow(earlier.resumption)
 
     def __repr__(self) -> str:
         return f"<Connection {self.state.value} over {self.launched and self.launched.transport!r}>"
@@ -136,6 +141,7 @@ class Connection(Session):
             if self.store_sync is not None:
                 self.start_worker(self.run_logged, self.store_sync.run)
             self.intake.reconciler.work_in(functools.partial(self.start_worker, self.run_logged))
+            self.intake.home.enter()
             self.intake.listeners.deliver_with(self.deliver, self.report)
             if self.stderr is not None:
                 self.deliver(self.stderr)

@@ -90,9 +90,10 @@ class Session:
     Args:
         options: The options of the client.
         parent: The parent's session, for a child agent; otherwise None.
+        earlier: The session of the client's last process, whose tasks and errors this one goes on with.
     """
 
-    def __init__(self, options: ClientOptions, parent: "Session | None") -> None:
+    def __init__(self, options: ClientOptions, parent: "Session | None", earlier: "Session | None" = None) -> None:
         self.options = options
         self.lineage: tuple[Session, ...] = (self, *(() if parent is None else parent.lineage))
         """This session and, for a child agent, its ancestors."""
@@ -104,15 +105,17 @@ class Session:
         """The journal of the session, which gets every message, prompt, request and answer; none without observers."""
         self.facts: SessionFacts = SessionFacts(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
-        self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS)
+        self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS) if earlier is None else earlier.errors
         """The errors of handlers and listeners, also those of child agents."""
         self.stderr: ListenerQueue | None = None
         """Calls `on_stderr`; None without it."""
         if options.on_stderr is not None:
             self.stderr = ListenerQueue(options.on_stderr, self.report)
-        self.intake: TaskIntake = TaskIntake(on_events=self.on_task_events, wants_event=self.wants_event)
+        self.intake: TaskIntake = TaskIntake() if earlier is None else earlier.intake
         """Feeds messages and hooks to the tasks."""
-        self.tasks: TaskManager = TaskManager(self, intake=self.intake)
+        self.intake.on_events, self.intake.wants_event = self.on_task_events, self.wants_event
+        self.tasks: TaskManager = TaskManager(self, intake=self.intake) if earlier is None else earlier.tasks
+        self.intake.control = self
         self.engine: Engine = Engine(max_line_bytes=options.limits.max_line_bytes)
         self.router: TurnRouter = TurnRouter(self.tasks.live_ids, self.intake.ledger.causes_follow_up)
         self.hooks: HookDispatcher | None = None

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._base.callbacks import Callback, Report, log_failure, make_handler_error
+from claude_agent_py._base.callbacks import Callback, Report, log_failure
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
@@ -289,10 +289,8 @@ class StoreSync:
 
     async def _call_listener(self, error: StoreError) -> None:
         if self._given.on_store_error is not None:
-            try:
-                await Callback(self._given.on_store_error).call_within(LISTENER_SECONDS, None, error)
-            except BaseException as failure:
-                self._report_failure(make_handler_error("on_store_error", failure))
+            with anyio.move_on_after(LISTENER_SECONDS):
+                await Callback(self._given.on_store_error, name="on_store_error").tell(self._report_failure, error)
 
     def _find_kept(self, error: StoreError) -> str | None:
         """Return the folder that still has the entries that the store lacks, or None."""

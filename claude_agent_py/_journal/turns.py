@@ -281,7 +281,7 @@ class TurnRouter:
         return audience
 
     def _on_other(self, message: object, now: float) -> tuple[OpenRun, ...]:
-        task_id = _find_task_id(message)
+        task_id = find_task_id(message)
         return self._task_audience(task_id) if task_id else self._session_audience()
 
     # Tasks -------------------------------------------------------------------------------------------------------
@@ -538,7 +538,7 @@ def _is_injected(raw: object) -> bool:
     return isinstance(origin, dict) and origin.get("kind") != "human"
 
 
-def _find_task_id(message: object) -> str | None:
+def find_task_id(message: object) -> str | None:
     """Return the task that a message names, even in a field that its model does not have."""
     if isinstance(message, UnknownMessage):
         named = message.raw.get("task_id") or message.raw.get("agent_id")

@@ -437,7 +437,7 @@ class _ChildClient(Client):
         super().__init__(run.options)
         self.run = run
 
-    def _make_connection(self, options: ClientOptions) -> Connection:
+    def _make_connection(self, options: ClientOptions, earlier: Connection | None = None) -> Connection:
         return _ChildConnection(options, self.run)
 
 

@@ -9,10 +9,13 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
+from weakref import WeakSet
 
 from claude_agent_py._base.errors import TaskError
+from claude_agent_py._base.event_loop import HomeLoop
 from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.events import Answered, Asked, TaskEvent
 from claude_agent_py._journal.tasks.ledger import Grace, Ledger
@@ -75,8 +78,14 @@ class TaskIntake:
         self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
         self._events: dict[str | None, RepeatingEvent] = {}
         """What waits for a task, by its id; None for what waits for any."""
-        self._on_events = on_events
-        self._wants_event = wants_event
+        self.on_events = on_events
+        self.wants_event = wants_event
+        self.control: ControlPort | None = None
+        """Sends requests to the CLI; None without a session."""
+        self.home: HomeLoop = HomeLoop()
+        """The event loop in which tasks are waited for."""
+        self.followers: WeakSet[TaskIntake] = WeakSet()
+        """Intakes that a program feeds with the messages of the session, which are told when it ends."""
         self.watchers: dict[object, Watcher] = {}
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -96,7 +105,7 @@ class TaskIntake:
             if handler is not None:
                 handler(ledger, message, now)
             elif kind is InitMessage:
-                self._is_orphaned = False
+                self._is_orphaned = self.listeners.is_closed = False
                 self.paths.record_init(message.cwd, message.session_id)
             if kind in _OF_SUBAGENTS and message.agent_id in ledger.records:
                 self._keep(message.agent_id, message)
@@ -140,6 +149,8 @@ class TaskIntake:
         """
         self._is_orphaned = True
         self._apply(Ledger.end_all, reason, by)
+        for follower in tuple(self.followers):
+            follower.process_exited(reason, by)
 
     def adopt(
         self,
@@ -229,7 +240,7 @@ class TaskIntake:
             self.listeners.close()
             self._wake_all()
         if events or has_news:
-            self._on_events(events)
+            self.on_events(events)
         return events
 
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
@@ -243,7 +254,7 @@ class TaskIntake:
 
     def _wants(self, kind: type[TaskEvent]) -> bool:
         """Return whether anyone receives events of a kind."""
-        return bool(self.watchers) or self.listeners.want(kind) or self._wants_event(kind)
+        return bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
 
     # Waiting
 
@@ -259,6 +270,7 @@ class TaskIntake:
         Raises:
             TaskError: The tasks are an unpickled copy, which never changes, and there is no timeout.
         """
+        self.home.enter()
         if self.is_copy and timeout is None:
             raise TaskError("cannot wait for an unpickled copy of a task that was still running", task_id="")
         await self.reconciler.wait(event, timeout)

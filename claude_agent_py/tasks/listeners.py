@@ -14,7 +14,7 @@ from claude_agent_py._journal.tasks.events import EVENT_TYPES, TaskEvent, TaskFi
 
 ItemT = TypeVar("ItemT")
 TaskListener: TypeAlias = Callable[[ItemT], object]
-"""An async or plain function that is called with task events. A plain function runs in a worker thread."""
+"""An async or plain function that is called with task events, in the event loop."""
 Listener: TypeAlias = TaskListener[Any]
 What: TypeAlias = str | type[TaskEvent] | None
 """A selection of events: a class, a `kind`, `"notification"`, or None for all."""
@@ -80,7 +80,8 @@ class Listeners:
     def __init__(self) -> None:
         self._registered: list[_Registered] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
-        self._is_closed = False
+        self.is_closed: bool = False
+        """Whether the process has ended, so that new streams are empty."""
         self._report: Report = log_failure
         self._start: Callable[[ListenerQueue], object] | None = None
 
@@ -90,15 +91,18 @@ class Listeners:
             raise OptionsError(f"must be a function, not {listener!r}", option="listener")
         is_for_notifications = what == NOTIFICATION
         kind = TaskFinished if is_for_notifications else event_kind(what)
-        queue = ListenerQueue(listener, lambda error: self._report(error))
+        queue = self._make_queue(listener)
         self._registered.append(_Registered(listener, kind, is_for_notifications, queue))
         if self._start is not None:
             self._start(queue)
 
+    def _make_queue(self, listener: Listener) -> ListenerQueue:
+        return ListenerQueue(listener, lambda error: self._report(error))
+
     def stream(self, what: What) -> EventStream[Any]:
         """Return a stream of the events from now on."""
         stream: EventStream[Any] = EventStream(event_kind(what))
-        if self._is_closed:
+        if self.is_closed:
             stream.close()
         self._streams = self._streams or weakref.WeakSet()
         self._streams.add(stream)
@@ -110,7 +114,10 @@ class Listeners:
         `report` receives their failures.
         """
         self._start, self._report = start, report
+        self.is_closed = False
         for registered in self._registered:
+            if registered.queue.over.is_set():  # with an earlier process of the session
+                registered.queue = self._make_queue(registered.listener)
             start(registered.queue)
 
     def remove(self, listener: Listener) -> None:
@@ -140,9 +147,10 @@ class Listeners:
 
     def close(self) -> None:
         """End the streams, and let the workers end once their queues are empty."""
-        self._is_closed = True
+        self.is_closed = True
         for receiver in self._receivers():
             receiver.close()
+        self._streams = ()
 
     def _receivers(self) -> "tuple[_Registered | EventStream[Any], ...]":
         return (*self._registered, *self._streams)

@@ -22,6 +22,7 @@ from claude_agent_py._journal.tasks.ledger import Grace
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import ModelPrice
+from claude_agent_py._journal.turns import find_task_id
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
@@ -55,7 +56,8 @@ class TaskManager:
         """Create a manager.
 
         Args:
-            control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError.
+            control: Sends requests to the CLI. Without it, `stop` and `move_to_background` raise TaskError. If it is a
+                `Client`, the manager also hears how its process ends, which no message reports.
             intake: Tracks the session's messages. By default, one is created from the other arguments.
             config_dir: The CLI's configuration directory, which contains the transcripts of subagents.
             grace: How long to wait before inferring the end of a task.
@@ -64,14 +66,18 @@ class TaskManager:
         """
         if intake is None:
             intake = TaskIntake(config_dir, grace=grace, message_limit=message_limit, clock=clock)
-        self._intake = intake
+            session: object = getattr(control, "tasks", None)
+            if isinstance(session, TaskManager):
+                session._intake.followers.add(intake)
+        intake.control = control
+        self._intake: TaskIntake = intake
         self._records = intake.ledger.records
-        self._control = control
         self._tasks: dict[str, Task] = {}
 
     @cached_property
     def _reader(self) -> OutputReader:
-        return OutputReader(self._intake.paths, self._intake.messages, self._control)
+        intake = self._intake
+        return OutputReader(intake.paths, intake.messages, lambda: intake.control)
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
@@ -115,7 +121,7 @@ class TaskManager:
     def _get_task(self, record: Record) -> Task:
         task = self._tasks.get(record.id)
         if task is None:
-            task = self._tasks[record.id] = Task(record, self.get, self._intake, self._reader, self._control)
+            task = self._tasks[record.id] = Task(record, self.get, self._intake, self._reader)
         return task
 
     @property
@@ -152,12 +158,15 @@ class TaskManager:
 
     # Events
 
-    def track(self, message: object, /) -> list[TaskEvent]:
-        """Track a message of any type, and return the task events that it caused.
+    def track(self, message: object, /) -> Task | None:
+        """Track a message of any type, and return the task that it is about, or None.
 
-        Does no I/O and never raises. Messages may be repeated, missing or out of order.
+        Does no I/O and never raises. Messages may be repeated, missing or out of order. May be called from any thread:
+        if tasks are waited for in an event loop of another thread, the message is tracked there, and this thread blocks
+        meanwhile.
         """
-        return self._intake.track(message)
+        self._intake.home.call(lambda: self._intake.track(message))
+        return self.get(find_task_id(message))
 
     @overload
     def events(self, what: None = None) -> EventStream[TaskEvent]: ...
@@ -229,9 +238,10 @@ class TaskManager:
 
         A type checker checks `f` for an event class, `"finished"` and `"notification"`, not for the other words.
         `on("notification", f)` calls it once for each end, with a `TaskNotificationMessage` (made up if the CLI sent
-        none). Without a function it is a decorator. The function may be async or plain; it runs in a separate worker,
-        or in a thread if it is plain. Its exceptions are logged and reported, and do not stop later calls. A slow
-        listener misses progress events.
+        none). Without a function it is a decorator. The function may be async or plain, and runs in the event loop, in
+        a separate worker, so it may use the loop's queues and events; a plain one must not block. Its exceptions are
+        logged and reported, and do not stop later calls. A slow listener misses progress events. Listeners stay for the
+        life of the client, also after `Client.reopen`.
         """
         if listener is not None:
             return self._listen(what, listener)
@@ -433,9 +443,9 @@ class TaskManager:
         Raises:
             ControlError: The request failed.
         """
-        if self._control is None:
+        if self._intake.control is None:
             raise TaskError("this TaskManager has no session to send requests to", task_id="")
-        await self._control.control("background_tasks")
+        await self._intake.control.control("background_tasks")
 
 
 class Completions(AsyncIterator[Task]):

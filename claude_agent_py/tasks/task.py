@@ -36,7 +36,7 @@ def check_timeout(timeout: object) -> None:
 class Task:
     """A background task of the CLI: a subagent, a shell, a workflow, a monitor. `await task` returns its outcome."""
 
-    __slots__ = ("_control", "_find", "_intake", "_reader", "_record")
+    __slots__ = ("_find", "_intake", "_reader", "_record")
 
     def __init__(
         self,
@@ -44,13 +44,11 @@ class Task:
         find: "Callable[[str | None], Task | None]",
         intake: TaskIntake,
         reader: OutputReader,
-        control: ControlPort | None,
     ) -> None:
         self._record = record
         self._find = find
         self._intake = intake
         self._reader = reader
-        self._control = control
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.type} {self.status.value} {self.description!r}>"
@@ -341,9 +339,10 @@ class Task:
         return not self.is_backgrounded and not self.done
 
     def _port(self) -> ControlPort:
-        if self._control is None:
+        control = self._intake.control
+        if control is None:
             raise TaskError("this TaskManager has no session to send requests to", task_id=self.id)
-        return self._control
+        return control
 
     async def read_output(self, tail_bytes: int | None = None) -> str:
         """Read the text of a shell so far, or the report of a subagent (its latest text if there is no report).

@@ -50,6 +50,8 @@ class ToolCallRecord:
     """Seconds from `started_at` to `ended_at`, including waits for permission."""
     is_running: bool = field(default=False, repr=False)
     """Whether a message showed that the tool runs, and the result has not arrived."""
+    was_cut_off: bool = field(default=False, repr=False)
+    """Whether the process, the turn or the subagent ended before the result: what the tool did is unknown."""
 
     @classmethod
     def of(cls, fact: CallStarted | CallEnded) -> Self:
@@ -84,7 +86,9 @@ class ToolCallRecord:
 
     @property
     def status(self) -> ToolCallStatus:
-        """The state of the call. Without a result it stays `pending` or `running`, even after the session's end."""
+        """The state of the call. A call that was cut off is `cancelled`, in the result of a run."""
+        if self.was_cut_off:
+            return ToolCallStatus.CANCELLED
         if self.result is None:
             return ToolCallStatus.RUNNING if self.is_running else ToolCallStatus.PENDING
         return get_call_status(self.result, self.permission, self.non_execution_kind)

@@ -19,14 +19,18 @@ from claude_agent_py import (
     CLIExitError,
     ConnectionClosedError,
     RunResult,
+    TaskManager,
+    TaskNotificationMessage,
     TaskStatus,
     UserMessage,
 )
 from claude_agent_py.errors import LocalProtocolError
+from claude_agent_py.history import TaskHistory
 from claude_agent_py.messages import InitMessage, UserContent
 from claude_agent_py.sessions import MemoryStore, rename_session
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.tools import ToolCallStatus
 
 pytestmark = [
     pytest.mark.anyio,
@@ -269,6 +273,61 @@ async def test_a_reopened_client_continues_its_runs_and_keeps_live_changes() -> 
         assert {request.model for request in model.requests_of("main")} == {"claude-haiku-4-5"}
         with pytest.raises(ConnectionClosedError):
             await client.reopen()
+
+
+async def test_tasks_listeners_and_followers_live_as_long_as_the_client() -> None:
+    def shell(description: str, command: str = "echo hi") -> Any:
+        return tool_use("Bash", {"command": command, "description": description, "run_in_background": True})
+
+    def answer(request: RecordedRequest) -> Any:
+        if request.last_user_text.endswith("first"):
+            return Reply([shell("one"), shell("cut off", "sleep 600")])
+        return shell("two") if request.last_user_text.endswith("second") else "ok"
+
+    heard: list[str] = []
+    notified: list[TaskNotificationMessage] = []
+    async with ScriptedModel(answer) as model, TaskHistory(":memory:") as history:
+        async with Client(model.options(on_task_notification=notified.append)) as client:
+            tasks, own = client.tasks, TaskManager(client)
+            tasks.on("finished", lambda event: heard.append(tasks[event.task_id].description))
+            history.attach(tasks, "S")
+            async for message in client.query("first", until="result"):
+                own.track(message)
+            [one, cut_off] = tasks
+            await one.wait(timeout=60)
+            with anyio.fail_after(60):
+                async with anyio.create_task_group() as waiting:
+                    waiting.start_soon(own.wait, cut_off.id)
+                    await died(client)
+            assert (cut_off.status, own[cut_off.id].status) == (TaskStatus.FAILED, TaskStatus.FAILED)
+            await client.reopen()
+            assert client.tasks is tasks
+            assert cut_off.status is TaskStatus.FAILED
+            await client.query("second", until="idle")
+            assert [task.description for task in tasks] == ["one", "cut off", "two"]
+            await tasks.wait_all(timeout=60)
+        assert sorted(heard) == ["cut off", "one", "two"]
+        assert [message.task_id for message in notified] == [task.id for task in (one, cut_off, list(tasks)[2])]
+        await history.flush()
+        assert sorted(str(record.description) for record in await history.finished(session_id="S")) == [
+            "cut off",
+            "one",
+            "two",
+        ]
+
+
+async def test_a_call_that_was_cut_off_is_cancelled_in_the_result() -> None:
+    async with ScriptedModel([Reply(slow()), "Done."]) as model:
+        async with Client(model.options()) as client:
+            run = client.query("Do it")
+            async for message in run:
+                if isinstance(message, AssistantMessage):
+                    break
+            await on_disk(model, client, "$(seq 100)")
+            await died(client)
+            await client.reopen()
+            [call] = (await run).tool_calls
+    assert (call.status, call.was_cut_off, call.done) == (ToolCallStatus.CANCELLED, True, False)
 
 
 class OwnClient(Client):

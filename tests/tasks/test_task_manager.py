@@ -3,6 +3,7 @@
 import copy
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from folding import Clock, child, intake_of, level, message, shell_started, text_of, tracking
 
 from claude_agent_py import Task, TaskManager, TaskStartedMessage, TaskStatus
-from claude_agent_py.errors import TaskError, TaskNotFoundError
+from claude_agent_py.errors import TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py.tasks import TaskFinished, TaskIntake
 from claude_agent_py.testing import frames
 
@@ -128,13 +129,57 @@ def test_the_history_of_runs_is_kept() -> None:
     assert [outcome.run_id for outcome in task.outcomes] == ["0-a1", "1-a1"]
 
 
-def test_tracking_gives_the_events_it_caused() -> None:
+def test_tracking_returns_the_task_that_the_message_is_about() -> None:
     manager = TaskManager()
-    assert [event.kind for event in manager.track(message(frames.task_started("a1")))] == ["started"]
-    events = manager.track(message(frames.task_notification("a1", summary="fine")))
-    assert isinstance(events[-1], TaskFinished)
-    assert events[-1].outcome.summary == "fine"
-    assert events[-1].notification().summary == "fine"
+    task = manager.track(message(frames.task_started("a1")))
+    assert task is not None
+    assert task.id == "a1"
+    assert manager.track(message(frames.assistant("hi", agent_id="a1", parent_tool_use_id="toolu_a1"))) is task
+    assert manager.track(message(frames.assistant("hi"))) is None
+    assert manager.track(message(frames.background_tasks())) is None
+    notified = manager.track(message(frames.task_notification("a2", summary="fine")))
+    assert notified is not None
+    assert (notified.id, notified.status) == ("a2", TaskStatus.COMPLETED)
+    ends = manager.events("finished")
+    assert manager.track(message(frames.task_notification("a1", summary="fine"))) is task
+    event = ends.take()
+    assert (event.outcome.summary, event.notification().summary) == ("fine", "fine")
+
+
+async def test_tracking_in_a_thread_wakes_what_waits_in_the_event_loop() -> None:
+    manager = TaskManager()
+    started, ended = message(frames.task_started("a1")), message(frames.task_notification("a1", summary="fine"))
+    task = await anyio.to_thread.run_sync(manager.track, started)
+    outcomes: list[Any] = []
+
+    async def wait() -> None:
+        outcomes.append(await manager.wait("a1"))
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            assert await anyio.to_thread.run_sync(manager.track, ended) is task
+    assert [outcome.summary for outcome in outcomes] == ["fine"]
+
+
+def test_tracking_in_many_threads_loses_nothing_and_works_after_the_loop_of_a_wait() -> None:
+    manager = TaskManager()
+
+    async def wait_briefly() -> None:
+        manager.track(message(frames.task_started("first")))
+        with pytest.raises(TaskTimeoutError):
+            await manager.wait("first", timeout=0.01)
+
+    anyio.run(wait_briefly)
+
+    def track(number: int) -> None:
+        manager.track(message(frames.task_started(f"a{number}")))
+        manager.track(message(frames.task_notification(f"a{number}")))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(track, range(200)))
+    assert (len(manager.finished), [task.id for task in manager.running]) == (200, ["first"])
 
 
 def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
@@ -145,7 +190,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
 
     manager: TaskManager | None = None
     manager = TaskManager(clock=broken_clock)
-    assert manager.track(message(frames.task_started("a1"))) == []
+    assert manager.track(message(frames.task_started("a1"))) is None
     intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"})
     intake_of(manager).process_exited("over")
     assert caplog.text.count("the session continues") == 3
@@ -154,7 +199,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("odd", [None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()])
 def test_what_is_no_message_is_ignored(odd: object) -> None:
     manager = TaskManager()
-    assert manager.track(odd) == []
+    assert manager.track(odd) is None
     intake_of(manager).track_hook("SubagentStart", {"agent_id": odd})
     assert len(manager) == 0
 
@@ -199,10 +244,12 @@ def test_of_equal_watchers_the_right_one_is_removed() -> None:
 def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     seen: list[Any] = []
-    assert [event.kind for event in manager.track(message(frames.task_progress("a1", "one")))] == ["progressed"]
+    assert [event.kind for event in intake_of(manager).track(message(frames.task_progress("a1", "one")))] == [
+        "progressed"
+    ]
     manager = tracking(TaskManager(intake=TaskIntake(wants_event=lambda kind: False)), frames.task_started("a1"))
     ends = manager.events("finished")
-    assert manager.track(message(frames.task_progress("a1", "two"))) == []
+    assert intake_of(manager).track(message(frames.task_progress("a1", "two"))) == []
     assert (ends.waiting, manager["a1"].activity) == (0, "two")
     stop_watching = manager.watch(lambda _, events: seen.extend(events))
     manager.track(message(frames.task_progress("a1", "three")))
@@ -217,7 +264,7 @@ def test_a_session_hears_of_starts_and_ends_without_events() -> None:
     heard: list[Any] = []
     manager = TaskManager(intake=TaskIntake(on_events=heard.append, wants_event=lambda kind: False))
     for frame in frames.task_started("a1"), frames.task_progress("a1", "one"), *frames.task_end("a1", output_file="/o"):
-        assert manager.track(message(frame)) == []
+        assert intake_of(manager).track(message(frame)) == []
     assert (heard[0], heard[-1], len(heard)) == ([], [], 3)  # the start, the status and the report
     assert (manager["a1"].done, manager["a1"].output_file) == (True, "/o")
     ends = manager.events("finished")

@@ -230,7 +230,10 @@ class RunResult(Generic[Output]):
         traffic = tools.ToolTraffic()
         for message in self.messages:
             traffic.fold(message)
-        return traffic.calls
+        live = {task.id for task in self.tasks if not task.done}
+        return [
+            call if call.done or call.agent_id in live else replace(call, was_cut_off=True) for call in traffic.calls
+        ]
 
     @property
     def refused_agents(self) -> Sequence["ToolCallRecord"]:

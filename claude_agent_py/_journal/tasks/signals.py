@@ -27,8 +27,8 @@ from claude_agent_py.wire.messages.tasks import (
 )
 
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
-_WITH_PROCESS: Final = "the previous session ended"
-"""The CLI's (2.1.328) text for a task that was running when its process ended."""
+_WITH_PROCESS: Final = ("the previous session ended", "a previous Claude Code process exit")
+"""The CLI's (2.1.328) texts for a task that was running when its process ended, alone and among others."""
 
 HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
 """Hooks about a task. Other hooks may list tasks in `background_tasks`."""
@@ -135,6 +135,8 @@ def _on_updated(ledger: Ledger, message: TaskUpdatedMessage, now: float) -> None
 
 def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: float) -> None:
     record, run = ledger.ensure_run(message.task_id, message.run_id, now)
+    if run.evidence is Evidence.PROCESS_EXIT and message.task_status is TaskStatus.STOPPED:
+        return  # the next process calls stopped what failed with the last one
     ledger.set_ambient(record, bool(message.ambient or message.skip_transcript))
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     ledger.set_output(record, run, message.output_file, now)
@@ -417,7 +419,7 @@ def _apply_report(record: Record, run: TaskRun, message: TaskNotificationMessage
         run.exit_code = code
     if not message.is_success:
         run.failure_reason = run.failure_reason or summary or message.reason
-        if _WITH_PROCESS in message.summary:
+        if any(text in message.summary for text in _WITH_PROCESS):
             run.ended_by = run.ended_by or EndedBy.PROCESS
 
 

@@ -61,10 +61,12 @@ class TaskOutput(Struct, frozen=True):
 class OutputReader:
     """Reads the output of the tasks of one session."""
 
-    def __init__(self, paths: Paths, messages: SubagentMessages, control: ControlPort | None) -> None:
+    def __init__(
+        self, paths: Paths, messages: SubagentMessages, find_control: Callable[[], ControlPort | None]
+    ) -> None:
         self._paths = paths
         self._messages = messages
-        self._control = control
+        self._find_control = find_control
         self._complete_runs: set[tuple[str, int]] = set()
         """Runs, by task and number, whose transcripts were read after their end. Reading them again does not wait."""
 
@@ -118,10 +120,11 @@ class OutputReader:
 
     async def _ask_cli(self, record: Record, tail_bytes: int | None) -> ShellText | None:
         """Request the output from the CLI, which returns the last 8 KiB of a shell. None if the request fails."""
-        if self._control is None:
+        control = self._find_control()
+        if control is None:
             return None
         try:
-            reply = await self._control.control("get_task_output", task_id=record.id)
+            reply = await control.control("get_task_output", task_id=record.id)
         except ControlError:
             return None
         return _parse_reply(reply, tail_bytes)
