@@ -126,10 +126,10 @@ if TYPE_CHECKING:
         PermissionContext as PermissionContext,
         PermissionMode as PermissionMode,
         PermissionRequest as PermissionRequest,
+        guard as guard,
         read_only as read_only,
         within as within,
     )
-    from claude_agent_py.permissions.guard import guard as guard
     from claude_agent_py.retrying import RetryPolicy as RetryPolicy
     from claude_agent_py.runs import query as query, run as run, run_sync as run_sync
     from claude_agent_py.tasks import (
@@ -162,7 +162,6 @@ else:
             ControlError ControlRejectedError ControlTimeoutError LocalProtocolError OptionsError ProtocolError
             RemoteProtocolError RunFailed SessionError TaskError TaskNotFoundError TaskTimeoutError ToolError
         """,
-        "claude_agent_py.permissions.guard": "guard",
         "claude_agent_py._connection.runs.result": """
             AuthenticationError BudgetExceededError InterruptedRunError InvalidRequestError MaxTurnsError
             OverloadedError RateLimitedError RunError RunResult RunTimeoutError StructuredOutputError
@@ -182,7 +181,9 @@ else:
         "claude_agent_py.options": """
             ClientOptions EffortLevel Limits MCPHTTPServer MCPStdioServer SettingSource Timeouts
         """,
-        "claude_agent_py.permissions": "Allow Deny PermissionContext PermissionMode PermissionRequest read_only within",
+        "claude_agent_py.permissions": """
+            Allow Deny PermissionContext PermissionMode PermissionRequest guard read_only within
+        """,
         "claude_agent_py.retrying": "RetryPolicy",
         "claude_agent_py._connection.runs.prompts": "verbatim",
         "claude_agent_py.runs": "query run run_sync",

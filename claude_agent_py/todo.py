@@ -14,6 +14,7 @@ from msgspec.structs import fields
 
 from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from claude_agent_py._journal.fold import Journal
 
 __all__ = ["TASK_LIST_ENVIRONMENT", "TODO_ENVIRONMENT", "TaskList", "TaskListChange", "TaskListItem"]
+
+if not TYPE_CHECKING:
+    __getattr__, _ = attach(__name__, {})
 
 TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"}
 """Switches TaskCreate, TaskGet, TaskUpdate and TaskList on."""

@@ -7,6 +7,9 @@
         __getattr__, __dir__ = attach(__name__, {"package.models": "*", "package.module": "Name"})
 
 Type checkers read the imports, the program reads the table, and a test compares them.
+
+A missing name that another public module has, or that the official SDK has, gets a hint. `from package import name`
+discards the text of an AttributeError, so it gets the hint as an ImportError.
 """
 
 import importlib
@@ -15,15 +18,21 @@ import sys
 TYPE_CHECKING = False  # avoids importing `typing`
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from types import FrameType
     from typing import Any
+
+_subpackages: "dict[str, list[str]]" = {}
+"""The public subpackages of each package."""
 
 
 def attach(module: str, names: "Mapping[str, str]") -> "tuple[Callable[[str], Any], Callable[[], list[str]]]":
     """Return the `__getattr__` and `__dir__` of a module that offers the names of other modules.
 
     `names` has the names for each module, separated by spaces; `*` are all public names that the module defines. The
-    subpackages of the module itself are under its own name. `__getattr__` also returns `__all__`.
+    subpackages of the module itself are under its own name. `__getattr__` also returns `__all__`. A module that defines
+    its names itself passes no names.
     """
+    _subpackages[module] = names.get(module, "").split()
     homes = {name: home for home, listed in names.items() for name in listed.split() if name != "*"}
     whole = [home for home, listed in names.items() if "*" in listed.split()]
 
@@ -37,7 +46,10 @@ def attach(module: str, names: "Mapping[str, str]") -> "tuple[Callable[[str], An
         if home is None and not name.startswith("_"):
             home = next((home for home in whole if name in _defined(home)), None)
         if home is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}{_hint(name, module, names)}")
+            error = MissingNameError(module, name)
+            if _is_from_import(sys._getframe(1)) and f"{module}.{name}" not in sys.modules and error.hint():
+                raise ImportError(f"cannot import name {name!r} from {module!r}{error.hint()}", name=module)
+            raise error
         if home == module:
             return importlib.import_module(f"{module}.{name}")
         value = getattr(importlib.import_module(home), name)
@@ -45,6 +57,21 @@ def attach(module: str, names: "Mapping[str, str]") -> "tuple[Callable[[str], An
         return value
 
     return load, lambda: sorted({*vars(sys.modules[module]), *find_all()})
+
+
+class MissingNameError(AttributeError):
+    """A module lacks a name. Its text has a hint, which is only looked for if the text is used: `hasattr` is common."""
+
+    def __init__(self, module: str, name: str) -> None:
+        super().__init__(f"module {module!r} has no attribute {name!r}", name=name)
+        self._module, self._name = module, name
+
+    def hint(self) -> str:
+        """Return what to use instead, or an empty text."""
+        return "" if self._name.startswith("_") else find_hint(self._name, self._module.partition(".")[0])
+
+    def __str__(self) -> str:
+        return f"{super().__str__()}{self.hint()}"
 
 
 class LazyModule:
@@ -71,10 +98,30 @@ def _defined(home: str) -> list[str]:
     ]
 
 
-def _hint(name: str, module: str, names: "Mapping[str, str]") -> str:
-    """Return a hint on which subpackage has the name, if any."""
-    if name.startswith("_"):
-        return ""
-    spaces = [f"{module}.{space}" for space in names.get(module, "").split()]
-    found = [space for space in spaces if name in dir(importlib.import_module(space))]
-    return f": {name} is in {' and '.join(found)}" if found else ""
+def find_hint(name: str, root: str) -> str:
+    """Return a hint on which public module of the root package has a name, if any."""
+    from claude_agent_py._base.official_names import translations  # only needed for a missing name
+
+    found = _find(name, root)
+    if found:
+        return f": {name} is in {' and '.join(found)}"
+    for translation in translations(name):
+        if not translation.isidentifier():
+            return f": instead of the official SDK's {name}, use {translation}"
+        if found := _find(translation, root):
+            return f": the official SDK's {name} is {translation} in {' and '.join(found)}"
+    return ""
+
+
+def _find(name: str, root: str) -> list[str]:
+    """Return the public modules that have a name, or just the root package if it has it."""
+    spaces = [root, *(f"{root}.{space}" for space in _subpackages.get(root, ()))]
+    found = [space for space in spaces if name in importlib.import_module(space).__all__]
+    return found[:1] if root in found else found
+
+
+def _is_from_import(frame: "FrameType") -> bool:
+    """Return whether the frame executes `from module import name`, after Python has looked for a submodule."""
+    from opcode import opmap  # only needed for a missing name
+
+    return frame.f_code.co_code[frame.f_lasti] == opmap["IMPORT_FROM"]

@@ -16,12 +16,12 @@ from claude_agent_py._launch.environment import surroundings
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Brief, ChildReport, Priority
+from claude_agent_py.children.child_run import ChildRun
 from claude_agent_py.children.process_options import (
     build_process_options,
     find_ineffective_fields,
     has_answering_handler,
 )
-from claude_agent_py.children.run import ChildRun
 from claude_agent_py.client import Client, current_client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import IDLE_LIMIT

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the script and return the exit code."""
-    from claude_agent_py.cli.main import COMMANDS, make_parser
+    from claude_agent_py.cli.program import COMMANDS, make_parser
 
     commands = list(_list_commands(make_parser(list(COMMANDS))))
     if arguments.shell == "fish":

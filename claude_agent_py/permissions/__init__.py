@@ -7,6 +7,7 @@ from claude_agent_py._base.lazy_names import attach
 if TYPE_CHECKING:
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
     from claude_agent_py.permissions.elicitation import Accept as Accept, Cancel as Cancel, Decline as Decline
+    from claude_agent_py.permissions.guarding import guard as guard
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
         Inbox as Inbox,
@@ -54,6 +55,7 @@ else:
         "claude_agent_py.permissions.signatures": """
             CanUseTool QuestionHandler PlanHandler ElicitationHandler DialogHandler
         """,
+        "claude_agent_py.permissions.guarding": "guard",
         "claude_agent_py.permissions.inbox_sqlite": "SQLiteInbox",
         "claude_agent_py.permissions.interactions": """
             Inbox Interaction InteractionOpened InteractionSettled PendingInteractions

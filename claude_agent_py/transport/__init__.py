@@ -1,7 +1,13 @@
 """Bytes to a `claude` program and back: the interface, the real subprocess, and the plan that it is started from."""
 
+from typing import TYPE_CHECKING
+
+from claude_agent_py._base.lazy_names import attach
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.transport.launch_plan import LaunchPlan
 from claude_agent_py.transport.subprocess import SubprocessTransport
 
 __all__ = ["LaunchPlan", "SubprocessTransport", "Transport"]
+
+if not TYPE_CHECKING:
+    __getattr__, _ = attach(__name__, {})

@@ -24,6 +24,7 @@ import pytest
 from package_source import PACKAGE
 
 import claude_agent_py
+from claude_agent_py._base.official_names import OFFICIAL_NAMES
 
 RUNTIME = {"anyio", "msgspec", "pydantic", "pydantic-core", "typing-extensions"}
 BELOW = {"annotated-types", "typing-inspection", "idna", "sniffio", "exceptiongroup"}
@@ -278,9 +279,54 @@ def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
     assert not hasattr(claude_agent_py.hooks, "Nonsense")
 
 
-def test_a_name_of_a_namespace_says_where_it_is() -> None:
-    with pytest.raises(AttributeError, match=r"ToolProgressMessage is in claude_agent_py\.messages$"):
-        _ = claude_agent_py.ToolProgressMessage  # type: ignore[attr-defined]
+HINTS = [
+    ("claude_agent_py", "ToolProgressMessage", r"ToolProgressMessage is in claude_agent_py\.messages$"),
+    ("claude_agent_py", "Pool", r"Pool is in claude_agent_py\.pool$"),
+    ("claude_agent_py.hooks", "BashInput", r"BashInput is in claude_agent_py\.tools$"),
+    ("claude_agent_py.children", "Client", r"Client is in claude_agent_py$"),
+    ("claude_agent_py.todo", "HookMatcher", r"HookMatcher is in claude_agent_py$"),
+    ("claude_agent_py", "ClaudeSDKClient", r"the official SDK's ClaudeSDKClient is Client in claude_agent_py$"),
+    ("claude_agent_py.permissions", "PermissionResultAllow", r"PermissionResultAllow is Allow in claude_agent_py$"),
+    ("claude_agent_py", "StopHookInput", r"StopHookInput is StopInput in claude_agent_py\.hooks$"),
+    ("claude_agent_py", "McpServerStatus", r"McpServerStatus is MCPServerStatus in claude_agent_py\.control$"),
+    ("claude_agent_py", "TaskBudget", r"instead of the official SDK's TaskBudget, use an int$"),
+]
+
+
+@pytest.mark.parametrize(("where", "name", "hint"), HINTS)
+def test_a_missing_name_says_where_it_is_in_both_forms(where: str, name: str, hint: str) -> None:
+    module = importlib.import_module(where)
+    with pytest.raises(AttributeError, match=hint):
+        getattr(module, name)
+    with pytest.raises(ImportError, match=hint):
+        exec(f"from {where} import {name}")
+    assert not hasattr(module, name)
+    assert getattr(module, name, None) is None
+
+
+def test_every_name_of_the_official_sdk_that_is_called_otherwise_here_is_in_the_guide() -> None:
+    guide = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
+    everywhere = {name for module in EVERY_MODULE for name in getattr(importlib.import_module(module), "__all__", ())}
+    for name, replacement in OFFICIAL_NAMES.items():
+        assert f"`{name}" in guide, name
+        if replacement.isidentifier():
+            assert replacement in everywhere, name
+            assert f"`{replacement}" in guide, name
+
+
+def packages(package: ModuleType) -> Iterator[ModuleType]:
+    """Yield a package and its public subpackages."""
+    yield package
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if found.ispkg and not found.name.rpartition(".")[2].startswith("_"):
+            yield from packages(importlib.import_module(found.name))
+
+
+def test_no_submodule_has_the_name_of_a_public_class_or_function() -> None:
+    """Otherwise `from package import name` returns one or the other, depending on what was imported earlier."""
+    for package in packages(claude_agent_py):
+        names = {*getattr(package, "__all__", ()), *importlib.import_module("claude_agent_py").__all__}
+        assert names.isdisjoint(found.name for found in pkgutil.iter_modules(package.__path__)), package
 
 
 def test_the_contract_names_are_public() -> None:

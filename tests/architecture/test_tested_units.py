@@ -32,8 +32,8 @@ PURE = {
         children.assignment children.process_options
     """,
     "values to texts, and texts to values": """
-        _base.display _base.redaction agents.guide cli.diffs formatting.encoders formatting.media formatting.truncation
-        tools.jsonrpc tools.results
+        _base.display _base.official_names _base.redaction agents.guide cli.diffs formatting.encoders formatting.media
+        formatting.truncation tools.jsonrpc tools.results
         tools.schema testing.upstream
     """,
     "answers and patterns to what the CLI reads": """

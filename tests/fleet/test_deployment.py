@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from claude_agent_py.cli.main import make_parser
+from claude_agent_py.cli.program import make_parser
 from claude_agent_py.fleet._health import ANSWER_SECONDS, parse_address
 from claude_agent_py.fleet.metrics import FIGURES, PREFIX, QUEUE_REASONS, UNITS
 from claude_agent_py.transport.memory import read_size
