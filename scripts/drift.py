@@ -5,8 +5,10 @@ python scripts/drift.py --typescript PATH    reads an unpacked package, a .tgz, 
 python scripts/drift.py --check              exits with 1 if anything is missing
 
 The TypeScript package's declarations describe the wire: each object type is compared with the model for the same
-message, control request or hook, or of the same name. The Python package is compared if it is installed. What is left
-out on purpose is listed in `LEFT_OUT`.
+message, control request or hook, or of the same name. Its functions, constants and the methods of its `Query` are known
+if a public name here is the same in snake_case, or if the page about the official SDKs explains them; the options of
+its functions for sessions are compared with parameters. The Python package is compared if it is installed. What is
+left out on purpose is listed in `LEFT_OUT`.
 """
 
 import argparse
@@ -29,11 +31,13 @@ from typing import Any
 import msgspec
 
 import claude_agent_py
-from claude_agent_py import ClientOptions, wire
+from claude_agent_py import Client, ClientOptions, sessions, wire
+from claude_agent_py._connection import controls
 from claude_agent_py.wire.base import WireModel
 
 NPM_PACKAGE = "@anthropic-ai/claude-agent-sdk"
-MIGRATION = Path(__file__).parent.parent / "docs" / "coming-from-the-official-sdk.md"
+ROOT = Path(__file__).parent.parent
+EXPLAINED = (ROOT / "docs" / "coming-from-the-official-sdk.md", ROOT / "docs" / "sessions.md")
 
 LEFT_OUT: Mapping[str, str] = {
     "Options.abortController": "cancel the worker, or call `Client.abort`",
@@ -52,9 +56,25 @@ LEFT_OUT: Mapping[str, str] = {
     "ControlResponse.pending_elicitation_requests": "a part of `ControlSuccess` and `ControlFailure`",
     "ControlResponse.pending_permission_requests": "a part of `ControlSuccess` and `ControlFailure`",
     "ControlResponse.pending_user_dialog_requests": "a part of `ControlSuccess` and `ControlFailure`",
+    "AbortError": "`asyncio.CancelledError`, `trio.Cancelled`",
+    "Query.supportedCommands": "`client.info.commands`",
+    "Query.supportedAgents": "`client.info.agents`",
+    "Query.setMcpPermissionModeOverride": "`client.mcp.set_permission_mode`",
+    "Query.updateSettings": "`client.settings.update`",
+    "Query.reconnectMcpServer": "`client.mcp.reconnect`",
+    "Query.toggleMcpServer": "`client.mcp.toggle`",
+    "Query.usage_EXPERIMENTAL_MAY_CHANGE_DO_NOT_RELY_ON_THIS_API_YET": "`client.usage.session`",
+    "GetSessionMessagesOptions.includeSystemMessages": "none, as the page says",
+    "ListSessionsOptions.includeProgrammatic": "none, as the page says",
+    "ImportSessionToStoreOptions.batchSize": "none, as the page says",
+    "*.dir": "`directory`",
+    "*.sessionStore": "the functions with `_from_store` and `_via_store`",
     "ElicitationRequest.serverName": "`mcp_server_name`",
     "HookCallbackMatcher.hooks": "the TypeScript package's own; on the wire it has ids",
     "keep_alive": "`KeepAlive`, which is not a message",
+    "set_color": "CLI 2.1.332 does not know it; `client.control`",
+    "set_has_subscribers": "for a CLI that joins its deltas, which needs a variable of a host; `client.control`",
+    "SDKControlMcpStatusRequest.liveReply": "for the event stream of cloud sessions",
     **{f"{name}.data": "`raw`" for name in ("MirrorErrorMessage", "TaskNotificationMessage", "TaskProgressMessage")},
     **{f"{name}.data": "`raw`" for name in ("TaskStartedMessage", "TaskUpdatedMessage")},
     "TaskUpdatedMessage.status": "`patch.task_status`",
@@ -68,6 +88,8 @@ LEFT_OUT: Mapping[str, str] = {
 }
 """What is not here on purpose, and what to use instead."""
 
+OTHER_NAMES: Mapping[str, str] = {"importSessionToStore": "import_session"}
+"""The functions for sessions that have another name here."""
 
 TAGS = ("type", "subtype", "hook_event_name")
 """Fields that say which model it is."""
@@ -77,7 +99,11 @@ TAGS = ("type", "subtype", "hook_event_name")
 
 
 _DECLARATION = re.compile(r"^(?:export )?(?:declare )?(?:type|interface) (\w+)(?:<[^=>{]*>)?\s*", re.MULTILINE)
-_FIELD = re.compile(r"\s*(?:readonly\s+)?['\"]?([\w$-]+)['\"]?\??\s*:\s*(.*)", re.DOTALL)
+_EXPORT = re.compile(r"^export declare (function|const|class) (\w+)", re.MULTILINE)
+_METHOD = re.compile(r"^ {4}(\w+)\??\(", re.MULTILINE)
+_SESSION_FUNCTION = re.compile(
+    r"^export declare function (\w*(?:Session|Subagent)\w*)\([^;]*?_options\?: (\w+)", re.MULTILINE
+)
 
 
 @dataclass
@@ -107,6 +133,23 @@ def read_declarations(text: str) -> dict[str, Declared]:
 
     fields = {name: {one: spelled_out(told) for one, told in _fields(name, bodies, frozenset())} for name in bodies}
     return {name: Declared(name, fields[name]) for name in bodies}
+
+
+def read_exports(text: str) -> dict[str, str]:
+    """Return the exported functions, constants and classes in the text of a `.d.ts` file, with their kind."""
+    return {found[2]: found[1] for found in _EXPORT.finditer(_without_comments(text))}
+
+
+def read_methods(text: str, interface: str) -> list[str]:
+    """Return the methods of an interface in the text of a `.d.ts` file."""
+    text = _without_comments(text)
+    found = re.search(rf"^export declare interface {interface}\b[^{{]*", text, re.MULTILINE)
+    return _METHOD.findall(text[found.end() : _end_of_statement(text, found.end())]) if found else []
+
+
+def read_session_functions(text: str) -> dict[str, str]:
+    """Return the functions for sessions in the text of a `.d.ts` file, with the types of their options."""
+    return {found[1]: found[2] for found in _SESSION_FUNCTION.finditer(_without_comments(text))}
 
 
 def words_in(told: str) -> set[str]:
@@ -273,14 +316,21 @@ def key_of(declared: Declared) -> tuple[str, ...] | None:
 
 def compare_wire(declarations: Iterable[Declared], ours: Ours) -> Iterator[tuple[str, str]]:
     """Yield the section and the text of each difference."""
+    sent = sent_without_model()
     for declared in declarations:
         key = key_of(declared)
         models = ours.by_key.get(key, []) if key else ours.by_name.get(plain(declared.name), [])
-        if key and not models and key[-1] not in LEFT_OUT:
+        if key and not models and key[-1] not in LEFT_OUT and not (key[0] == "control" and key[1] in sent):
             yield f"{key[0]}s without a model", f"{'/'.join(key[1:])} ({declared.name})"
         if not models or not declared.fields:
             continue
         yield from compare_fields(declared.name, declared.fields, models)
+
+
+def sent_without_model() -> set[str]:
+    """Return the control requests that the package sends as a name and fields."""
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "claude_agent_py").rglob("*.py"))
+    return set(re.findall(r"\.(?:control|ask)\(\s*\"(\w+)\"", "\n".join(sources)))
 
 
 def compare_fields(owner: str, fields: Mapping[str, str], models: list[type[WireModel]]) -> Iterator[tuple[str, str]]:
@@ -340,6 +390,43 @@ def compare_options(name: str, fields: Iterable[str]) -> Iterator[tuple[str, str
             yield "options", f"{name}.{option}"
 
 
+def compare_exports(exports: Mapping[str, str], methods: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield the functions, constants, classes and methods of `Query` that are not here and not explained."""
+    names, explained = {name.lower() for name in _public_names()}, _explained()
+    for name, kind in exports.items():
+        spellings = {snake(name), name.lower()}
+        if not spellings & names and not {name, *spellings} & explained and name not in LEFT_OUT:
+            yield {"function": "functions", "const": "constants", "class": "classes"}[kind], name
+    known = set(dir(Client)) | {name for group in _control_groups() for name in dir(group)}
+    for name in methods:
+        if snake(name) not in known and not {name, snake(name)} & explained and f"Query.{name}" not in LEFT_OUT:
+            yield "methods of Query", name
+
+
+def compare_session_options(
+    functions: Mapping[str, str], declared: Mapping[str, Declared]
+) -> Iterator[tuple[str, str]]:
+    """Yield the options of functions for sessions that the functions here do not have."""
+    for name, options in functions.items():
+        ours = getattr(sessions, OTHER_NAMES.get(name, snake(name)), None)
+        known = set(inspect.signature(ours).parameters) if ours is not None else set()
+        for option in declared[options].fields if ours is not None and options in declared else ():
+            if snake(option) not in known and not {f"{options}.{option}", f"*.{option}"} & set(LEFT_OUT):
+                yield "options of functions for sessions", f"{name}({option})"
+
+
+def _control_groups() -> list[type]:
+    """Return the classes of `client.mcp`, `client.files`, ..."""
+    modules = [
+        importlib.import_module(one.name) for one in pkgutil.iter_modules(controls.__path__, f"{controls.__name__}.")
+    ]
+    return [one for module in modules for one in vars(module).values() if inspect.isclass(one)]
+
+
+def _explained() -> set[str]:
+    return set(re.findall(r"\w+", "\n".join(page.read_text(encoding="utf-8") for page in EXPLAINED)))
+
+
 def compare_python() -> Iterator[tuple[str, str]]:
     """Yield what the official Python package has and this one does not."""
     try:
@@ -352,7 +439,7 @@ def compare_python() -> Iterator[tuple[str, str]]:
         "ClaudeAgentOptions", (one.name for one in dataclasses.fields(official.ClaudeAgentOptions))
     )
     ours = Ours()
-    names, explained = set(map(plain, _public_names())), set(re.findall(r"\w+", MIGRATION.read_text(encoding="utf-8")))
+    names, explained = set(map(plain, _public_names())), _explained()
     for name in official.__all__:
         thing = getattr(official, name)
         models = ours.by_name.get(plain(name), [])
@@ -426,10 +513,18 @@ def compare_typescript(path: Path) -> Iterator[tuple[str, str]]:
     print(f"{NPM_PACKAGE} (TypeScript): {path.name}")
     texts = declarations_in(path)
     declared: dict[str, Declared] = {}
+    exports: dict[str, str] = {}
+    methods: list[str] = []
+    functions: dict[str, str] = {}
     for name in sorted(texts):
         if name not in ("bridge.d.ts", "browser-sdk.d.ts"):  # other programs' interfaces
             declared |= read_declarations(texts[name])
+            exports |= read_exports(texts[name])
+            methods += read_methods(texts[name], "Query")
+            functions |= read_session_functions(texts[name])
     yield from compare_wire(declared.values(), Ours())
+    yield from compare_exports(exports, dict.fromkeys(methods))
+    yield from compare_session_options(functions, declared)
     yield from compare_options("Options", declared["Options"].fields if "Options" in declared else ())
 
 

@@ -35,6 +35,17 @@ export declare type Options = {
     cwd?: string;
     additionalDirectories?: string[];
 };
+declare type SDKControlStopTaskRequest = { subtype: 'stop_task'; task_id: string; };
+export declare interface Query extends AsyncGenerator<SDKMessage, void> {
+    interrupt(): Promise<{ setPlanted(): void }>;
+    mcpServerStatus(): Promise<void>;
+}
+export declare function listSessions(_options?: ListSessionsOptions): Promise<void>;
+export declare function importSessionToStore(_id: string, _store: S, _options?: ImportOptions): Promise<void>;
+export declare type ListSessionsOptions = { dir?: string; limit?: number; };
+export declare type ImportOptions = { includeSubagents?: boolean; };
+export declare const BUILTIN_TOOL_NAMES: readonly ['Agent'];
+export declare class InMemorySessionStore implements SessionStore { append(key: string): Promise<void>; }
 """
 
 
@@ -57,6 +68,12 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
         .replace("event: string;", "event: string; planted: number;")
         .replace("'remote' |", "'remote' | 'planted_word' |")
         .replace("cwd?: string;", "cwd?: string;\n    plantedOption?: { cwd: string };")
+        .replace("interrupt(): Promise", "plantedMethod?(at: { x: number }): void;\n    interrupt(): Promise")
+        .replace("limit?: number;", "limit?: number; plantedFilter?: boolean;")
+        .replace("includeSubagents?: boolean;", "includeSubagents?: boolean; plantedSize?: number;")
+        + "export declare function plantedFunction(_a: string): Promise<void>;\n"
+        + "export declare const PLANTED_PREFIXES: readonly ['a'];\n"
+        + "export declare class PlantedStore { }\n"
         + "declare type SDKPlantedMessage = { type: 'system'; subtype: 'planted'; };\n"
         + "declare type SDKControlPlantedRequest = { subtype: 'planted_request'; };\n"
     )
@@ -68,6 +85,12 @@ def test_what_is_missing_is_printed(tmp_path: Path) -> None:
         "SDKControlInterruptRequest.planted -> InterruptRequest",
         "SDKControlGetHooksListingResponse.hooks.planted -> HookListing",
         "Options.plantedOption",
+        "plantedMethod",
+        "listSessions(plantedFilter)",
+        "importSessionToStore(plantedSize)",
+        "plantedFunction",
+        "PLANTED_PREFIXES",
+        "PlantedStore",
         "SDKControlRenameSessionRequest.source: 'planted_word' -> RenameSessionRequest",
         "system/planted (SDKPlantedMessage)",
         "planted_request (SDKControlPlantedRequest)",

@@ -9,8 +9,6 @@ from typing import Any, Final, Literal
 
 from claude_agent_py.wire.base import JSONObject
 
-REMINDER = "<system-reminder>"
-
 Conversation = Literal["main", "agent", "side"]
 
 CONVERSATIONS: Mapping[str, Conversation] = {"main": "main", "subagent": "agent", "workflow": "agent"}
@@ -72,7 +70,10 @@ class RecordedRequest:
 
     @cached_property
     def last_user_text(self) -> str:
-        """The text of the last user message, without reminders; empty if it has only tool results."""
+        """The text of the last user message, without reminders; empty if it has only tool results.
+
+        Feedback of a stop hook is included, although CLI 2.1.332 sends it as a reminder.
+        """
         users = [message for message in self.messages if message.get("role") == "user"]
         return "\n".join(_get_spoken_texts(users[-1])) if users else ""
 
@@ -146,7 +147,19 @@ def _get_texts(content: object) -> list[str]:
 
 
 def _get_spoken_texts(message: Mapping[str, object]) -> list[str]:
-    return [said for said in _get_texts(message.get("content")) if not said.lstrip().startswith(REMINDER)]
+    texts = _get_texts(message.get("content"))
+    return [said for said in map(_remove_reminders, texts) if said.strip()]
+
+
+def _remove_reminders(text: str) -> str:
+    """Return a text without reminders, but with the text of hooks in them."""
+    kept, found = _REMINDER.subn(_keep_hook_text, text)
+    return kept.strip() if found else text
+
+
+def _keep_hook_text(reminder: re.Match[str]) -> str:
+    hook = _HOOK_TEXT.fullmatch(reminder[1])
+    return f"\n{hook[1].strip()}\n" if hook else ""
 
 
 def _iterate_texts(message: Mapping[str, object]) -> Iterator[str]:
@@ -155,7 +168,10 @@ def _iterate_texts(message: Mapping[str, object]) -> Iterator[str]:
         yield from _get_texts(block.get("content"))
 
 
-_REMINDER: Final = re.compile(r"\s*<system-reminder>.*?</system-reminder>\s*", re.DOTALL)
+_REMINDER: Final = re.compile(r"\s*<system-reminder>(.*?)</system-reminder>\s*", re.DOTALL)
+_HOOK_TEXT: Final = re.compile(r"\s*The text below is the output of a hook[^\n]*\n(.*)", re.DOTALL)
+"""A reminder with the text of a hook that starts another request, such as a stop hook's feedback. Older CLIs than
+2.1.332 send only the text."""
 _NOTIFICATION: Final = re.compile(r"<task-notification>(.*?)</task-notification>", re.DOTALL)
 
 _LAUNCHES: Final = (
@@ -199,7 +215,7 @@ def _extract_block_lines(role: str, block: Mapping[str, object]) -> Iterator[str
             text = str(block.get("text", ""))
             for body in _NOTIFICATION.findall(text):
                 yield f"notified: {_format_notification(body)}"
-            said = _REMINDER.sub("", text).strip()
+            said = _remove_reminders(text).strip()
             if said:
                 yield f"{role}: {said}"
         case "tool_use":
@@ -222,7 +238,7 @@ def _format_result(content: object) -> str:
 
 def shorten_result(text: str) -> str:
     """Return the text of a tool's result without reminders. The result of a launch becomes a short phrase."""
-    text = _REMINDER.sub("", text).strip()
+    text = _remove_reminders(text).strip()
     return next((phrase for beginning, phrase in _LAUNCHES if text.startswith(beginning)), text)
 
 

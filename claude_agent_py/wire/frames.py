@@ -16,6 +16,7 @@ SystemMessage: TypeAlias = (
     | system.InitMessage
     | system.StatusMessage
     | system.SessionStateChangedMessage
+    | system.SessionTitleChangedMessage
     | system.CompactBoundaryMessage
     | system.APIRetryMessage
     | system.ThinkingTokensMessage
@@ -24,6 +25,7 @@ SystemMessage: TypeAlias = (
     | system.InformationalMessage
     | system.PermissionDeniedMessage
     | occasional.CommandsChangedMessage
+    | occasional.BridgeStateMessage
     | occasional.WorkerShuttingDownMessage
     | occasional.SessionWritesLostMessage
     | occasional.MirrorErrorMessage

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from claude_agent_py.testing import RecordedRequest
 
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": [{"type": "text", "text": "found it"}]}
@@ -24,6 +26,28 @@ def test_the_prompt_is_what_the_user_said_first() -> None:
     assert request(user("plain")).prompt == "plain"
     assert request(user(REMINDER), user("late")).prompt == "late"
     assert request().prompt == request().last_user_text == ""
+
+
+HOOK_TEXT = (
+    "<system-reminder>\nThe text below is the output of a hook{}. It carries no message from the user.\n"
+    "Stop hook feedback:\nBe brief.\n</system-reminder>"
+)
+"""What CLI 2.1.332 sends if a stop hook blocks; the words of the first line differ."""
+
+
+@pytest.mark.parametrize("lead", [HOOK_TEXT.format(""), HOOK_TEXT.format(" that the user set up")])
+def test_the_text_of_a_stop_hook_is_not_a_reminder(lead: str) -> None:
+    feedback = "Stop hook feedback:\nBe brief."
+    asked = request(user("go"), {"role": "assistant", "content": "long"}, user(lead))
+    assert asked.last_user_text == feedback
+    assert asked.prompt == "go"
+    several = user(REMINDER, {"type": "text", "text": f"{REMINDER['text']}\n{lead}"}, {"type": "text", "text": "then"})
+    assert request(several).last_user_text == f"{feedback}\nthen"
+
+
+def test_text_next_to_a_reminder() -> None:
+    assert request(user(f"{REMINDER['text']}\nbefore")).last_user_text == "before"
+    assert request(user(f"after\n\n{REMINDER['text']}")).prompt == "after"
 
 
 def test_tool_results_of_the_last_message_that_has_any() -> None:

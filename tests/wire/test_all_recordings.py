@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from recordings_loader import all_frames, as_line, names, records
+from recordings_loader import all_frames, as_line, frames, names, records
 from reply_models import REPLIES
 from wire_values import as_json
 
@@ -46,7 +46,6 @@ INTERNAL = {
     "post_turn_summary",
     "scheduled_task_fire",
     "session_metadata",
-    "session_title_changed",
     "shell_cwd",
     "stop_hook_summary",
     "task_list_statuses",
@@ -102,6 +101,26 @@ def test_every_frame_has_a_model(direction: str) -> None:
 def test_every_part_of_every_frame_of_the_cli_has_a_model() -> None:
     written = [frame for _, direction, frame in all_frames() if direction == "out"]
     assert [part for frame in written for part in unknowns(decode(as_line(frame)))] == []
+
+
+def without_attribute(model: Any, raw: Any) -> Iterator[str]:
+    """Find the fields of a frame that its model does not declare."""
+    if isinstance(model, msgspec.Struct) and isinstance(raw, dict):
+        declared = {field.encode_name: field.name for field in msgspec.structs.fields(type(model))}
+        for name, value in raw.items():
+            if name in declared:
+                yield from without_attribute(getattr(model, declared[name]), value)
+            elif not isinstance(getattr(model, name, None), str):  # the tags are attributes of the class
+                yield f"{type(model).__name__}.{name}"
+    elif isinstance(model, list) and isinstance(raw, list):
+        for item, value in zip(model, raw, strict=True):
+            yield from without_attribute(item, value)
+
+
+def test_every_field_of_the_newest_recorded_cli_has_an_attribute() -> None:
+    """A session of CLI 2.1.332 with thinking, a subagent and its shell, a title, slash commands and a compaction."""
+    newest = frames("turns/every_field_2_1_332")
+    assert {name for frame in newest for name in without_attribute(decode(as_line(frame)), frame)} == set()
 
 
 def test_every_frame_comes_back_as_the_same_json_value() -> None:

@@ -54,6 +54,13 @@ SYSTEM: dict[str, dict[str, Any]] = {
         "processed_at": "2026-01-01T00:00:00Z",
     },
     "memory_recall": {"mode": "select", "memories": [{"path": "a", "scope": "team", "content": "c"}]},
+    "bridge_state": {
+        "state": "failed",
+        "detail": "the account changed",
+        "failure_kind": "terminal",
+        "recovered": True,
+        "bridge_epoch": 1,
+    },
     "elicitation_complete": {"mcp_server_name": "m", "elicitation_id": "e"},
     "mirror_error": {"error": "e", "key": {"projectKey": "p", "sessionId": "s", "subpath": "x"}},
     "session_writes_lost": {

@@ -159,6 +159,7 @@ class MCPControls(Controls):
         timeout: float | None = None,
         check_permissions: bool = False,
         result_not_for_model: bool = False,
+        soft_error_result: bool = False,
         expires_at: datetime | str | None = None,
         input_files: Sequence[Mapping[str, object]] = (),
         output_files: Sequence[Mapping[str, object]] = (),
@@ -173,6 +174,8 @@ class MCPControls(Controls):
                 limit. Otherwise the tool is called regardless of the rules.
             result_not_for_model: Return the server's own content blocks, without what the CLI does for a model, such as
                 cutting long results.
+            soft_error_result: Return the tool's own error as a reply whose `is_error` is set, instead of raising. CLIs
+                without the capability `mcp_call_soft_error_result_v1` (2.1.332 has it) ignore this.
             expires_at: Do not call the tool after this time, with a time zone; text is sent unchanged (RFC 3339).
                 Required with `output_files`.
             input_files: For cloud sessions: files to fetch for the call, as `{"name": ..., "lane_path": ...}`. The
@@ -199,6 +202,7 @@ class MCPControls(Controls):
                 timeout_ms=None if timeout is None else round(timeout * MILLISECONDS),
                 check_permissions=check_permissions,
                 result_not_for_model=result_not_for_model,
+                soft_error_result=soft_error_result or None,
                 expires_at=_rfc3339(expires_at),
                 input_files=input_files or None,
                 output_files=output_files or None,

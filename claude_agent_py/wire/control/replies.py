@@ -474,6 +474,7 @@ class MCPSetServersReply(FrameModel):
 class MCPCallReply(FrameModel, rename="camel"):
     """The result of an MCP tool."""
 
+    is_error: bool = False
     content: Any = None
     structured_content: JSONObject | None = None
     meta: JSONObject | None = field(default=None, name="_meta")

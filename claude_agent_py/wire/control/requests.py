@@ -169,6 +169,8 @@ class GetWorkspaceDiffRequest(RequestModel, tag="get_workspace_diff"):
 class MCPStatusRequest(RequestModel, tag="mcp_status", rename="camel"):
     """Get the status of the MCP servers."""
 
+    live_reply: bool | None = None
+
 
 class MCPSetServersRequest(RequestModel, DiscreetModel, tag="mcp_set_servers"):
     """Replace the session's MCP servers, including those declared at its start."""
@@ -200,6 +202,7 @@ class MCPCallRequest(RequestModel, tag="mcp_call"):
     expires_at: str | None = None
     timeout_ms: Number | None = None
     result_not_for_model: bool | None = None
+    soft_error_result: bool | None = None
     check_permissions: bool | None = None
     input_files: list[JSONObject] | None = None
     output_files: list[JSONObject] | None = None

@@ -92,6 +92,7 @@ TerminalReason: TypeAlias = Open[
 ]
 """Why a turn ended, in more detail than the subtype."""
 
+PostQueue: TypeAlias = Open[Literal["durable_post", "ephemeral_post", "retry_backoff", "hold", "none"]]
 StartupFailureReason: TypeAlias = Open[
     Literal[
         "org_pin_api_key_conflict",
@@ -114,6 +115,7 @@ StartupFailureReason: TypeAlias = Open[
         "org_config_required_unavailable",
         "org_config_refused",
         "sandbox_required_unavailable",
+        "sideload_flags_disabled",
         "initialize_not_first",
         "config_file_invalid",
         "managed_settings_not_delivered",
@@ -248,6 +250,7 @@ class AssistantContent(WireModel):
     usage: Usage | None = None
     container: JSONObject | None = None
     context_management: JSONObject | None = None
+    diagnostics: JSONObject | None = None
 
 
 class ToolUseMeta(WireModel):
@@ -259,6 +262,21 @@ class ToolUseMeta(WireModel):
     server_display_name: str | None = None
     tool_name: str | None = None
     icon_url: str | None = None
+
+
+class LocalCommandRun(WireModel):
+    """A slash command that the CLI ran without the model."""
+
+    command: str
+    args: str = ""
+
+
+class LocalCommandOutcome(WireModel):
+    """What became of a slash command that the CLI did not run, or that failed."""
+
+    kind: Open[Literal["unavailable_headless", "unknown", "failed", "restart_required"]]
+    suggestion: str | None = None
+    """A command with a similar name."""
 
 
 class AssistantMessage(AnswerModel):
@@ -293,6 +311,13 @@ class AssistantMessage(AnswerModel):
     context_usage: ContextUsage | None = None
     usage_report: UsageReport | None = None
     tool_use_meta: list[ToolUseMeta] | None = None
+    thinking_duration_ms: Number | None = None
+    """How long the thinking block took to stream, for display."""
+    thinking_display: str | None = None
+    local_command_run: LocalCommandRun | None = None
+    """The slash command whose output this message is."""
+    local_command_outcome: LocalCommandOutcome | None = None
+    local_command_source: str | None = None
 
     @property
     def content(self) -> list[ContentBlock]:
@@ -398,6 +423,26 @@ class ResultMessage(AnswerModel):
     """Milliseconds from the request to the first token."""
     ttft_stream_ms: Number | None = None
     time_to_request_ms: Number | None = None
+    time_to_request_from_spawn_ms: Number | None = None
+    request_sent_wall_ms: Number | None = None
+    """When the request was sent, in milliseconds since 1970."""
+    time_origin_ms: Number | None = None
+    """When the CLI's process started, in milliseconds since 1970."""
+    first_content_frame_ms: Number | None = None
+    first_stream_post_ms: Number | None = None
+    first_stream_post_ack_ms: Number | None = None
+    first_stream_post_queue_wait_ms: Number | None = None
+    first_stream_post_queued_behind: PostQueue | None = None
+    first_stream_post_wall_ms: Number | None = None
+    first_text_post_ms: Number | None = None
+    first_text_post_queue_wait_ms: Number | None = None
+    first_text_post_queued_behind: PostQueue | None = None
+    first_text_post_wall_ms: Number | None = None
+    warm_spare_claimed: bool | None = None
+    first_request_input_tokens: Number | None = None
+    first_request_cache_read_input_tokens: Number | None = None
+    begun_message_ids: list[str] | None = None
+    """The API messages of the turn that began."""
 
     @property
     def is_success(self) -> bool:

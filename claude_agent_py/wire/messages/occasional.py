@@ -18,6 +18,17 @@ class CommandsChangedMessage(SystemModel):
     commands: list[SlashCommand]
 
 
+class BridgeStateMessage(SystemModel):
+    """The connection for remote control of the session changed."""
+
+    subtype: ClassVar[Literal["bridge_state"]] = "bridge_state"
+    state: Open[Literal["ready", "connected", "reconnecting", "failed"]]
+    detail: str | None = None
+    failure_kind: Open[Literal["terminal"]] | None = None
+    recovered: bool | None = None
+    bridge_epoch: Number | None = None
+
+
 class WorkerShuttingDownMessage(SystemModel):
     """The CLI process is about to exit."""
 

@@ -174,6 +174,7 @@ class StreamEventMessage(AnswerModel):
     """Milliseconds from the request to the first token; set on `message_start`."""
     thinking_display: str | None = None
     resume_reason: str | None = None
+    owed_rows: list[str] | None = None
 
     @property
     def text_delta(self) -> str:

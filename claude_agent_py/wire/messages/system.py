@@ -49,6 +49,16 @@ class InitMessage(AnswerModel):
     original_cwd: str | None = None
     additional_directories: list[str] | None = None
     memory_paths: JSONObject | None = None
+    messaging_socket_path: str | None = None
+    """The socket on which the CLI takes messages of other sessions on this machine."""
+    sandbox_enabled: bool | None = None
+    served_by_anthropic: bool | None = None
+    """Whether the API is Anthropic's, and not another provider's or a gateway."""
+    analytics_disabled: bool | None = None
+    product_feedback_disabled: bool | None = None
+    per_turn_effort_active: bool | None = None
+    ultrathink_available: bool | None = None
+    ultrathink_typed_raises: bool | None = None
     agent_id: str | None = None
     """The id of a child agent's task, set by this package in `Task.messages()`; None otherwise."""
 
@@ -64,6 +74,8 @@ class StatusMessage(SystemModel):
     compact_error: str | None = None
     compact_output_chars: Number | None = None
     resume_held_for_plan: bool | None = None
+    user_message_uuids: list[str] | None = None
+    """The prompts of the turn."""
 
 
 class SessionStateChangedMessage(SystemModel):
@@ -76,6 +88,14 @@ class SessionStateChangedMessage(SystemModel):
     subtype: ClassVar[Literal["session_state_changed"]] = "session_state_changed"
     state: Open[Literal["idle", "running", "requires_action"]]
     sdk_host_only: bool | None = None
+
+
+class SessionTitleChangedMessage(SystemModel):
+    """The session was given a title."""
+
+    subtype: ClassVar[Literal["session_title_changed"]] = "session_title_changed"
+    title: str
+    given_by: Open[Literal["user", "other"]] | None = None
 
 
 class PreservedSegment(WireModel):
@@ -91,6 +111,7 @@ class PreservedMessages(WireModel):
 
     anchor_uuid: str = ""
     uuids: list[str] = field(default_factory=list)
+    all_uuids: list[str] | None = None
 
 
 class CompactMetadata(WireModel):
@@ -99,6 +120,8 @@ class CompactMetadata(WireModel):
     trigger: Open[Literal["manual", "auto"]]
     pre_tokens: Number = 0
     post_tokens: Number | None = None
+    cumulative_dropped_tokens: Number | None = None
+    """The tokens that all compactions of the session have removed."""
     duration_ms: Number | None = None
     preserved_segment: PreservedSegment | None = None
     preserved_messages: PreservedMessages | None = None

@@ -66,6 +66,7 @@ class Usage(WireModel):
     inference_geo: str | None = None
     speed: str | None = None
     iterations: list[JSONObject] | None = None
+    fallback_credit: JSONObject | None = None
 
     @property
     def total_tokens(self) -> int | float:

@@ -4,7 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 
 
 class GlobInput(FrameModel):
@@ -121,6 +121,8 @@ class WebFetchOutput(FrameModel, rename="camel"):
     code_text: str = ""
     bytes: int = 0
     duration_ms: Number = 0
+    artifact_read: JSONObject | None = None
+    """The artifact that the page is, and its version, if it counts as read now."""
 
 
 class WebSearchInput(FrameModel):
