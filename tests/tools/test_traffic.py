@@ -8,7 +8,7 @@ from each import for_each
 from recordings_loader import lines, names
 from wire_values import read_frame
 
-from claude_agent_py import AssistantMessage, ToolResultBlock, ToolUseBlock, UserMessage, wire
+from claude_agent_py import AssistantMessage, ResultMessage, RunResult, ToolResultBlock, ToolUseBlock, UserMessage, wire
 from claude_agent_py.tools import BashInput, ToolCallRecord, ToolCallStatus, ToolTraffic
 
 
@@ -30,6 +30,19 @@ def returned(call_id: str, content: Any = "done", **fields: Any) -> UserMessage:
     block = {"type": "tool_result", "tool_use_id": call_id, "content": content}
     read: UserMessage = read_frame({"type": "user", "message": {"role": "user", "content": [block]}, **fields})
     return read
+
+
+def test_the_denials_of_a_run_are_its_denied_calls() -> None:
+    def check(name: str) -> None:
+        messages: list[Any] = [wire.decode(line) for line in lines(name)]
+        results = [message for message in messages if isinstance(message, ResultMessage)]
+        if results:
+            run = RunResult(message=results[-1], results=results, messages=messages)
+            denied = {call.id for call in run.tool_calls if call.status is ToolCallStatus.DENIED}
+            seen = {call.id for call in run.tool_calls}
+            assert {denial.tool_use_id for denial in run.permission_denials} & seen == denied
+
+    for_each(names(), check)
 
 
 def test_every_kind_of_mcp_result() -> None:

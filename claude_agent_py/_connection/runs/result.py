@@ -216,8 +216,18 @@ class RunResult(Generic[Output]):
 
     @property
     def permission_denials(self) -> Sequence[PermissionDenial]:
-        """The tool calls that were denied."""
-        return [denial for result in self.results for denial in result.permission_denials]
+        """The calls of `tool_calls` that were denied, and those of subagents whose calls the CLI does not forward.
+
+        A call that was cancelled is not among them, although the CLI lists it in its results.
+        """
+        calls = self.tool_calls
+        known = {call.id for call in calls}
+        denied = [call for call in calls if call.status is tools.ToolCallStatus.DENIED]
+        listed = [denial for result in self.results for denial in result.permission_denials]
+        return [
+            *(PermissionDenial(tool_name=call.name, tool_use_id=call.id, tool_input=call.input) for call in denied),
+            *(denial for denial in listed if denial.tool_use_id not in known),
+        ]
 
     @property
     def unfinished_tasks(self) -> Sequence["Task"]:
