@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         BackgroundTask as BackgroundTask,
         BackgroundTasksChangedMessage as BackgroundTasksChangedMessage,
         HandbackReport as HandbackReport,
+        MCPTaskTimes as MCPTaskTimes,
         ResourceLink as ResourceLink,
         TaskMessage as TaskMessage,
         TaskNotificationMessage as TaskNotificationMessage,
@@ -70,8 +71,8 @@ else:
         "claude_agent_py.wire.messages.stream": "*",
         "claude_agent_py.wire.messages.system": "*",
         "claude_agent_py.wire.messages.tasks": """
-            BackgroundTask BackgroundTasksChangedMessage HandbackReport ResourceLink TaskMessage TaskNotificationMessage
-            TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
+            BackgroundTask BackgroundTasksChangedMessage HandbackReport MCPTaskTimes ResourceLink TaskMessage
+            TaskNotificationMessage TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
         """,
         "claude_agent_py.wire.messages.usage": """
             CacheCreation DeferredToolUse FastModeState ModelUsage OutputTokensDetails PermissionDenial RateLimitInfo
