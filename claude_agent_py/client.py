@@ -9,7 +9,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, overload
 
 from anyio.lowlevel import checkpoint
 
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.runs.subagents import Subagent
     from claude_agent_py._connection.shutdown import TasksAtClose
     from claude_agent_py._connection.store_sync import StoreSync
+    from claude_agent_py._journal.facts import Fact
     from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.hooks.live import LiveHooks
     from claude_agent_py.observe.watching import FactStream
@@ -400,7 +401,11 @@ class Client(SessionControls, Generic[Output]):
         """
         return _connection.SessionMessages(self, self.connection)
 
-    def events(self) -> AsyncIterator[SessionEvent]:
+    @overload
+    def events(self, *, facts: Literal[False] = False) -> AsyncIterator[SessionEvent]: ...
+    @overload
+    def events(self, *, facts: Literal[True]) -> AsyncIterator[SessionEvent | Fact]: ...
+    def events(self, *, facts: bool = False) -> AsyncIterator[Any]:
         """Iterate over everything that happens in the session from now on, in order, for a user interface for example.
 
         Yields every message, as `messages()` does; every `TaskEvent`, after the message that caused it; and
@@ -408,10 +413,16 @@ class Client(SessionControls, Generic[Output]):
         may be open. Messages that a slow reader has not taken go to a temporary file. Events stay in memory; when more
         than 10 000 items are waiting, `TaskProgressed` events are dropped.
 
+        With `facts` it also yields the facts of the session's journal, each after the message that it is from, and at
+        first those that started what is open. They stay in memory like events.
+
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        return _connection.SessionMessages(self, self.connection, events=True)
+        stream = _connection.SessionMessages(self, self.connection, events=True)
+        if facts:
+            _connection.put_facts(self.connection, stream.mailbox)
+        return stream
 
     def journal(self, *, after: int | None = None, retain: int | None = None) -> FactStream:
         """Iterate over the facts of the session from now on, after those that started what is open now.

@@ -7,7 +7,7 @@ if `TASK_LIST_ENVIRONMENT` is set.
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
 from msgspec.structs import fields
@@ -161,7 +161,12 @@ class TaskList:
     # The wire
 
     def track(self, message: object, /) -> list[TaskListChange]:
-        """Update the list from a message of the session and return the changes. Unexpected content does not raise."""
+        """Update the list from a message of the session and return the changes. Unexpected content does not raise.
+
+        A `CallEnded` of its journal does the same as the messages of the call. Pass one or the other.
+        """
+        if getattr(message, "fact", "") == "call_ended":
+            return self._publish(self._read_result(cast("CallEnded", message)))
         if isinstance(message, AssistantMessage):
             if any(block.name in self._APPLY for block in message.tool_uses):
                 self._fold(message)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.startup import open_session as open_session
     from claude_agent_py._connection.store_sync import StoreSync as StoreSync
     from claude_agent_py.hooks.live import LiveHooks as LiveHooks
-    from claude_agent_py.observe.watching import FactStream as FactStream
+    from claude_agent_py.observe.watching import FactStream as FactStream, put_facts as put_facts
 else:
     _NAMES = {
         "claude_agent_py._connection.budget": "subtract_spent",
@@ -46,6 +46,6 @@ else:
         "claude_agent_py._connection.startup": "open_session",
         "claude_agent_py._connection.store_sync": "StoreSync",
         "claude_agent_py.hooks.live": "LiveHooks",
-        "claude_agent_py.observe.watching": "FactStream",
+        "claude_agent_py.observe.watching": "FactStream put_facts",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -221,9 +221,9 @@ class Connection(Session):
         self.facts.task_list.close()
         if self.stderr is not None:
             self.stderr.end()
-        self.readers.end_events()
         for journal in self.journals:
             journal.end()
+        self.readers.end_events()
         if self.launched is not None and self.store_sync is None:  # the store may still need files of a private home
             self.launched.plan.clean_up()
         if isinstance(self.error, ConnectionClosedError):  # the session is closed, not just the CLI gone

@@ -24,23 +24,23 @@ class SessionMessages(AsyncIterator[Any]):
         self._connection = connection
         if connection.launched is None:
             connection.check_open()
-        self._mailbox = connection.readers.add(events=events)
+        self.mailbox: Mailbox = connection.readers.add(events=events)
 
     def __repr__(self) -> str:
-        return f"<messages of a session, {len(self._mailbox)} waiting>"
+        return f"<messages of a session, {len(self.mailbox)} waiting>"
 
     async def __anext__(self) -> Any:
-        message = self._mailbox.get_nowait()
+        message = self.mailbox.get_nowait()
         if message is not None:
             return message
         try:
-            return await self._mailbox.get()
+            return await self.mailbox.get()
         except StopAsyncIteration:
             if self._connection.went_well:
                 raise
             raise self._connection.error from None
 
     def __del__(self) -> None:
-        mailbox: Mailbox | None = vars(self).get("_mailbox")
+        mailbox: Mailbox | None = vars(self).get("mailbox")
         if mailbox is not None:
             self._connection.readers.remove(mailbox)

@@ -109,8 +109,14 @@ TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 
 def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
     """Yield the facts of the frames of a whole session."""
+    return (cast("Fact", item) for item in add_facts(frames) if isinstance(item, AnyFact))
+
+
+def add_facts(frames: Iterable[TimedFrame]) -> Iterator[Any]:
+    """Yield each frame of a whole session, followed by its facts."""
     journal = Journal()
     for frame, at, is_sent in frames:
+        yield frame
         yield from journal.feed(frame, at, sent=is_sent)
     yield from journal.finish()
 

@@ -332,7 +332,8 @@ class _EditorSession:
 
     def _follow(self) -> None:
         # `events` begins at once, so that nothing is missed.
-        self._follower = asyncio.create_task(self._show_events(self.client.events()))
+        self._updates.task_list = self.client.task_list
+        self._follower = asyncio.create_task(self._show_events(self.client.events(facts=True)))
 
     def describe(self) -> dict[str, Any]:
         """Return the modes and options for the editor, and send the slash commands after that answer."""
@@ -369,13 +370,12 @@ class _EditorSession:
         ]
 
     async def replay(self) -> None:
-        """Send the stored messages."""
+        """Send the stored session."""
         folder = self.client.options.env.get("CLAUDE_CONFIG_DIR")
         try:
-            stored = await run_file_work(lambda: get_session(self.id, config_dir=folder).history)
+            stored = await run_file_work(lambda: list(get_session(self.id, config_dir=folder).events()))
         except SessionError as error:
             raise RequestError.internal_error({"details": str(error)}) from error
-        # A fold of its own: the live one continues what the process reports.
         for update in Updates().replay(stored):
             await self._show(update)
 

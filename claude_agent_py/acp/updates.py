@@ -1,4 +1,4 @@
-"""`Updates`: what an editor shows of a session, from its events or its stored messages.
+"""`Updates`: what an editor shows of a session, from its messages and facts.
 
 A tool call of a session is a tool call of the editor, with the same id. A background task is one too, `task:<id>`,
 because the call that launched it returns at once.
@@ -27,7 +27,6 @@ from acp.helpers import (
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
     MAIN,
-    AnyFact,
     CallEnded,
     CallStarted,
     TaskBackgrounded,
@@ -35,7 +34,6 @@ from claude_agent_py._journal.facts import (
     TaskProgressed,
     TaskStarted,
 )
-from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli.terminal import one_line
 from claude_agent_py.todo import TaskList
@@ -85,16 +83,23 @@ _STATUSES: Final[Mapping[str, schema.PlanEntryStatus]] = {"in_progress": "in_pro
 
 
 class Updates:
-    """Turns the items of `Client.events()`, or stored messages, into updates for an editor."""
+    """Turns the items of `Client.events(facts=True)`, or of a stored session, into updates for an editor.
+
+    Attributes:
+        task_list: The to-do list of the session. A live one is kept by the client.
+    """
 
     def __init__(self) -> None:
-        self._journal = Journal()
+        self.task_list: TaskList = TaskList()
         self._text = TextFold()
         self._drops = Drops("an editor's view of a session")
         self._thought: set[str] = set()
         """The API messages whose thinking came as deltas."""
-        self._to_do = TaskList()
+        self._plan: list[schema.PlanEntry] = []
+        """The plan that the editor shows."""
         self._mode: str | None = None
+        self._calls: set[str] = set()
+        """The calls without a result that the editor shows."""
         self._tasks: dict[str, str] = {}
         """The titles of the background tasks that the editor shows, by id."""
         self._foreground: dict[str, TaskStarted] = {}
@@ -102,10 +107,8 @@ class Updates:
 
     def feed(self, event: object) -> Iterator[Update]:
         """Yield the updates for an event."""
-        yield from self._keep_going(self._list_texts(event), event)
-        for fact in self._journal.feed(event):
-            yield from self._keep_going(self._on_fact(fact), fact)
-        yield from self._keep_going(self._list_changes(event), event)
+        handle = _HANDLERS.get(type(event))
+        yield from self._keep_going(self._on_message(event) if handle is None else handle(self, event), event)
 
     def _keep_going(self, updates: Iterator[Update], item: object) -> Iterator[Update]:
         """Yield the updates for an item. If one cannot be made, the item is logged and dropped."""
@@ -114,14 +117,12 @@ class Updates:
         except Exception:
             self._drops.note(item)
 
-    def _list_texts(self, event: object) -> Iterator[Update]:
+    def _on_message(self, event: object) -> Iterator[Update]:
+        """Yield the updates for the texts of a message, and for changes of the session: its mode and commands."""
         yield from (update_agent_message_text(text) for text in self._text.feed(event))
         yield from (update_agent_thought_text(text) for text in self._list_thoughts(event))
-
-    def _list_changes(self, event: object) -> Iterator[Update]:
-        """Yield the updates for changes of the session: its plan, mode, and commands."""
-        if self._to_do.track(event):
-            yield self._plan()
+        if isinstance(event, InitMessage):
+            yield from self._list_plan()  # a new conversation has a new list
         mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None
         if mode is not None and mode != self._mode:
             self._mode = mode
@@ -131,23 +132,24 @@ class Updates:
         elif isinstance(event, LocalCommandOutputMessage):
             yield update_agent_message_text(event.content)
 
-    def replay(self, messages: Iterable[object]) -> Iterator[Update]:
-        """Yield the updates for stored messages, with the user's prompts."""
-        for message in messages:
+    def replay(self, session: Iterable[object]) -> Iterator[Update]:
+        """Yield the updates for a stored session, with the user's prompts."""
+        for message in session:
+            if isinstance(message, CallEnded | InitMessage):
+                self.task_list.track(message)
             if isinstance(message, UserMessage) and not message.is_subagent and not message.is_synthetic:
                 text = message.text.strip()
                 # What begins with "<" is from the CLI, such as the notification about a task.
                 if text and not text.startswith(("<", "[Request interrupted")):
                     yield update_user_message_text(text)
             yield from self.feed(message)
+        yield from self.end()
 
     def end(self) -> Iterator[Update]:
         """Yield the ends of the tool calls that ended with the process."""
-        for fact in self._journal.open:
-            if isinstance(fact, CallStarted):
-                yield schema.ToolCallProgress(
-                    session_update="tool_call_update", tool_call_id=fact.call.id, status="failed"
-                )
+        for call in sorted(self._calls):
+            yield schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call, status="failed")
+        self._calls.clear()
 
     def _list_thoughts(self, event: object) -> Iterator[str]:
         """Yield the thinking of the main agent, each piece once."""
@@ -161,14 +163,10 @@ class Updates:
             blocks = () if was_streamed else event.content
             yield from (block.thinking for block in blocks if isinstance(block, ThinkingBlock))
 
-    def _on_fact(self, fact: AnyFact) -> Iterator[Update]:
-        handle = _HANDLERS.get(type(fact))
-        if handle is not None:
-            yield from handle(self, fact)
-
     # Tool calls
 
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
+        self._calls.add(fact.id)
         meta = {"agent": fact.agent, "parentToolCallId": fact.parent_call} if fact.agent != MAIN else None
         yield schema.ToolCallStart(
             session_update="tool_call",
@@ -180,6 +178,7 @@ class Updates:
         )
 
     def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
+        self._calls.discard(fact.id)
         given = describe(fact.call.name, fact.call.input)
         # The editor keeps showing a diff that was applied.
         is_shown = bool(given["content"]) and not fact.result.is_error
@@ -190,6 +189,7 @@ class Updates:
             content=None if is_shown else [tool_content(block) for block in _list_content(fact.result)],
             raw_output=fact.structured if len(str(fact.structured)) <= RESULT_CHARS else None,
         )
+        yield from self._list_plan()
 
     # Background tasks
 
@@ -238,13 +238,17 @@ class Updates:
 
     # The to-do list
 
-    def _plan(self) -> Update:
-        entries = [(item.subject, item.active_form, item.status) for item in self._to_do]
-        entries = entries or [(item.content, item.active_form, item.status) for item in self._to_do.todos]
-        return update_plan(
+    def _list_plan(self) -> Iterator[Update]:
+        """Yield the plan if it differs from the one that the editor shows."""
+        entries = [(item.subject, item.active_form, item.status) for item in self.task_list]
+        entries = entries or [(item.content, item.active_form, item.status) for item in self.task_list.todos]
+        plan = [
             plan_entry((active or text) if status == "in_progress" else text, status=_STATUSES.get(status, "pending"))
             for text, active, status in entries
-        )
+        ]
+        if plan != self._plan:
+            self._plan = plan
+            yield update_plan(plan)
 
 
 _HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {

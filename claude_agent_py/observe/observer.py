@@ -30,6 +30,9 @@ from claude_agent_py.wire.messages.stream import MessageDeltaEvent, StreamEventM
 class Observer:
     """Gets the facts of a running session, starting with what was open when it began to observe."""
 
+    is_prompt: bool = False
+    """Whether it needs the facts of a frame before the next one. Then the journal folds each at once."""
+
     def sent(self, prompt: UserMessage) -> None:
         """Called when a prompt is sent, in the context of the sender and before its fact."""
 
@@ -56,6 +59,7 @@ class LiveJournal:
         """Replaced, never mutated."""
         self.limit: int = 1000
         """The length of the queue at which it is folded immediately."""
+        self._is_prompt = False
         self._journal = Journal()
         self._clock = clock
         self._pending: list[tuple[Any, float, bool, str]] = []
@@ -92,6 +96,7 @@ class LiveJournal:
         self.catch_up()
         facts = self._journal.open if after is None else self.facts_after(after)
         self.observers = (*self.observers, observer)
+        self._is_prompt = self._is_prompt or observer.is_prompt
         self._show(observer, facts)
 
     def retain(self, count: int) -> None:
@@ -119,6 +124,7 @@ class LiveJournal:
         self.catch_up()
         if observer in self.observers:
             self.observers = tuple(other for other in self.observers if other is not observer)
+            self._is_prompt = any(other.is_prompt for other in self.observers)
             self._call(observer.finish, self._clock())
 
     def message(self, message: Any) -> None:
@@ -135,7 +141,7 @@ class LiveJournal:
             for observer in self.observers:
                 self._call(observer.sent, frame)
         self._pending.append((frame, self._clock(), sent, agent))
-        if len(self._pending) >= self.limit:
+        if self._is_prompt or len(self._pending) >= self.limit:
             self.catch_up()
 
     def asked(self, request_id: str, request: Any, agent: str = "") -> None:

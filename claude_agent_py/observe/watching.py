@@ -6,11 +6,12 @@ from typing import Any, Protocol, Self
 from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import Stream
-from claude_agent_py._journal.facts import Fact
+from claude_agent_py._journal.facts import Fact, TaskProgressed
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
+from claude_agent_py.tasks.listeners import QUEUE_LIMIT
 
 
 class Watchable(Protocol):
@@ -90,6 +91,30 @@ class FactStream(Stream[Fact], Observer):
     def close(self) -> None:
         """Stop observing, and end the stream after the facts that wait."""
         LiveJournal.release(self._session, self)
+
+
+class _FactsAmongMessages(Observer):
+    """Puts the facts of a session into the mailbox of a reader, each after the message that it is from."""
+
+    is_prompt = True
+
+    def __init__(self, session: Any, mailbox: Any) -> None:
+        self._session = session
+        self._mailbox = mailbox
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        """Put facts into the mailbox, until its reader is gone."""
+        if self._mailbox.is_closed:
+            LiveJournal.release(self._session, self)
+        for fact in facts:
+            if type(fact) is not TaskProgressed or len(self._mailbox) < QUEUE_LIMIT:
+                self._mailbox.put(fact)
+
+
+def put_facts(session: Any, mailbox: Any) -> None:
+    """Put the facts of a session into the mailbox of a reader from now on, among its messages."""
+    if not session.stream_over.is_set():
+        LiveJournal.of(session).observe(_FactsAmongMessages(session, mailbox))
 
 
 def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:

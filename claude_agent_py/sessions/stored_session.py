@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from claude_agent_py._base.errors import SessionError
-from claude_agent_py._journal.fold import fold
+from claude_agent_py._journal.fold import add_facts, fold
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.entries import stored_frames
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
@@ -38,6 +38,7 @@ from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.facts import Fact
+    from claude_agent_py.wire.frames import Message
 
 _COST: Final = b'{"type":"cost-state"'
 
@@ -192,6 +193,14 @@ class StoredSession:
             SessionError: The transcript cannot be read.
         """
         return fold(stored_frames(self.id, self.history, self.tasks))
+
+    def events(self) -> Iterator["Message | Fact"]:
+        """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
+
+        Raises:
+            SessionError: The transcript cannot be read.
+        """
+        return add_facts(stored_frames(self.id, self.history, self.tasks))
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:

@@ -41,7 +41,7 @@ PURE = {
         permissions.questions
     """,
     "records and messages to views": """
-        history.records observe.observer observe.spans observe.telemetry
+        acp.updates history.records observe.observer observe.spans observe.telemetry
     """,
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
     "scripts of tests": "testing.fake_player testing.script testing.scripted_model",

@@ -9,6 +9,7 @@ import pytest
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.cli.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
 from claude_agent_py.cli.questions import OpenQuestion, list_details
+from claude_agent_py.journal import Journal
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind
@@ -31,9 +32,10 @@ RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "\n".join(f"lin
 
 
 def test_a_conversation_is_answers_and_calls_without_control_characters() -> None:
-    chat = Conversation()
+    chat, journal = Conversation(), Journal()
     messages = (said("I look.\x9b1m"), said("", CALL), told([RESULT]), said("Done.", uuid="n"))
-    shown = list(dict.fromkeys(entry for message in messages for entry in chat.apply(message)))
+    items = [item for message in messages for item in (message, *journal.feed(message))]
+    shown = list(dict.fromkeys(entry for item in items for entry in chat.apply(item)))
     assert [(one.kind, one.mark, one.text) for one in shown] == [
         ("answer", "", "I look.�1m"),
         ("tool", "✓", "Bash make�]0;owned� test"),

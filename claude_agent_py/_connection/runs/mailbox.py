@@ -65,6 +65,11 @@ class Mailbox:
         return self._takes_unrecorded is None
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it takes no more messages."""
+        return self._is_closed
+
+    @property
     def is_discarded(self) -> bool:
         """Whether nobody can read it any more."""
         return self._is_discarded

@@ -1,4 +1,4 @@
-"""`Conversation`: the entries of a chat, a view of `Client.events()` and of its journal.
+"""`Conversation`: the entries of a chat, a view of `Client.events(facts=True)`.
 
 Text of agents, tools and tasks is stripped of control characters.
 """
@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, TypeAlias
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
-from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli.diffs import build_diff, shorten
@@ -69,7 +68,6 @@ class Conversation:
 
     def __init__(self) -> None:
         self.pending: list[OpenQuestion] = []
-        self._journal = Journal()
         self._text = TextFold()
         self._drops = Drops("the chat")
         self._answer: Entry | None = None
@@ -83,17 +81,16 @@ class Conversation:
         self.pending = [other for other in self.pending if other is not question]
 
     def apply(self, event: object) -> list[Entry]:
-        """Apply an item of `Client.events()`, and return the new and changed entries."""
+        """Apply an item of `Client.events(facts=True)`, and return the new and changed entries."""
         changed = [self._on_text(piece) for piece in self._text.feed(event)]
         if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:
             self._answer = None
-        for item in (*self._journal.feed(event), event):
-            handle = _HANDLERS.get(type(item))
-            try:
-                changed.extend((handle and handle(self, item)) or ())
-            except Exception:
-                self._drops.note(item)
-                changed.append(self._notice(f"a {type(item).__name__} cannot be shown"))
+        handle = _HANDLERS.get(type(event))
+        try:
+            changed.extend((handle and handle(self, event)) or ())
+        except Exception:
+            self._drops.note(event)
+            changed.append(self._notice(f"a {type(event).__name__} cannot be shown"))
         return list(dict.fromkeys(changed))
 
     def _notice(self, text: str) -> Entry:

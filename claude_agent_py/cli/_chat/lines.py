@@ -199,7 +199,7 @@ class LineChat:
     async def follow(self) -> None:
         """Show the events of the session until it ends."""
         try:
-            async for event in self._client.events():
+            async for event in self._client.events(facts=True):
                 for entry in self._conversation.apply(event):
                     self._show(entry)
                 if isinstance(event, ResultMessage):
