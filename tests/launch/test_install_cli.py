@@ -1,9 +1,11 @@
 """Fetching the CLI, with an npm of our own on PATH and with the real pip on a folder of wheels: no network."""
 
+import hashlib
 import io
 import json
 import os
 import platform
+import re
 import sys
 import tarfile
 import zipfile
@@ -13,8 +15,10 @@ import pytest
 from bounds import set_bound
 
 from claude_agent_py._launch import install
+from claude_agent_py._launch.checksums import CHECKSUMS, WHEELS
 from claude_agent_py._launch.install import install_cli, platform_name
 from claude_agent_py._launch.locate import cached_cli
+from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.errors import CLIInstallError, OptionsError
 from claude_agent_py.options import find_cli
 
@@ -96,6 +100,54 @@ def test_npm_brings_exactly_the_version(tmp_path: Path, environ: Environ) -> Non
     assert str(path) in reports[-1]
     assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache" / "cli"]  # nothing is left of the download
     assert find_cli(environ=environ) == path
+
+
+TRACE = "#!/bin/sh\necho ran >> {}\necho '{} (Claude Code)'\n"
+
+
+def test_a_program_with_another_checksum_is_not_run(tmp_path: Path, environ: Environ) -> None:
+    ran = tmp_path / "ran"
+    npm(tmp_path, tgz(("package/claude", TRACE.format(ran, CLI_VERSION).encode())))
+    reports: list[str] = []
+    with pytest.raises(CLIInstallError) as caught:
+        install_cli(report=reports.append, environ=environ)
+    by_npm, by_pip = caught.value.tried
+    assert re.match(
+        r"npm: the program in package\.tgz has the SHA-256 \w{64} instead of \w{64}; it was not run", by_npm
+    )
+    assert "claude-agent-sdk==" in by_pip  # no other wheel bundles the program with the known checksum
+    assert not ran.exists()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_installed_program_with_another_checksum_is_removed_and_fetched_again(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = script(VERSION)
+    known = {VERSION: {platform_name(): hashlib.sha256(good).hexdigest()}}
+    monkeypatch.setattr(install, "CHECKSUMS", known)
+    npm(tmp_path, tgz(("package/claude", good)))
+    ran, path = tmp_path / "ran", cached_cli(VERSION, tmp_path / "cache")
+    path.parent.mkdir(parents=True)
+    path.write_text(TRACE.format(ran, VERSION))
+    path.chmod(0o755)
+    reports: list[str] = []
+    assert install_cli(VERSION, report=reports.append, environ=environ) == path
+    assert reports[0].startswith(f"{path} has the SHA-256 ")
+    assert path.read_bytes() == good
+    assert not ran.exists()
+    notes = tmp_path / "npm.json"
+    notes.unlink()
+    install_cli(VERSION, report=str, environ=environ)
+    assert not notes.exists()
+
+
+def test_each_published_platform_has_a_checksum_of_the_default_version() -> None:
+    systems = ("darwin-arm64", "darwin-x64", "win32-arm64", "win32-x64")
+    linux = (f"linux-{machine}{libc}" for machine in ("arm64", "x64") for libc in ("", "-musl"))
+    assert CHECKSUMS[CLI_VERSION].keys() == {*systems, *linux}
+    assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in CHECKSUMS[CLI_VERSION].values())
+    assert CLI_VERSION in WHEELS
 
 
 def test_progress_is_told_and_no_cache_of_the_client_is_filled(

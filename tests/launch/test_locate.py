@@ -1,6 +1,7 @@
 """Finding the CLI: the order of the places, and what an error says about each."""
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Callable
@@ -223,6 +224,10 @@ def test_what_is_too_old_is_refused() -> None:
     require_version("who knows", "claude")
     with pytest.raises(CLIVersionError) as caught:
         require_version("2.0.9", "/x/claude")
+    with pytest.raises(
+        CLIVersionError, match=rf"is version 2\.1\.327; at least {re.escape(MINIMUM_CLI_VERSION)} is needed"
+    ):
+        require_version("2.1.327", "/x/claude")
     assert (caught.value.version, caught.value.cli_path) == ("2.0.9", "/x/claude")
 
 

@@ -39,12 +39,17 @@ def squeezed(text: str) -> str:
 MODELS = sorted({DelegationGuide, SandboxSettings, *models()}, key=str)
 
 
+def without_last_comma(text: str) -> str:
+    """Return a signature as Python 3.11 to 3.13 write it alike: pydoc of 3.13 omits the comma after the last one."""
+    return text.replace(",\n)", "\n)")
+
+
 @pytest.mark.parametrize("model", MODELS, ids=lambda model: model.__name__)
 def test_help_shows_every_field_with_its_plain_type(model: type[ConfigModel]) -> None:
     parameters = inspect.signature(model).parameters
     assert sorted(parameters) == sorted(model.model_fields)
     told, shown = rendered(model), model.__name__ + str(inspect.signature(model))
-    assert shown in told.replace("\n |", "\n")
+    assert without_last_comma(shown) in without_last_comma(told.replace("\n |", "\n"))
     assert NOISE.search(shown + str(model.__doc__)) is None
     for name, field in model.model_fields.items():
         ending = "" if field.is_required() else " = .+"
