@@ -5,7 +5,6 @@ The control requests are in `_connection/controls/`; `runs.py` runs a single pro
 
 from __future__ import annotations
 
-import sys
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -268,10 +267,8 @@ class Client(SessionControls, Generic[Output]):
         await self.connection.shutdown.close(tasks=tasks, wait=not from_within, client=self)
         if self._connected is not None and not self._connected.is_set() and not from_within:
             await self._connected.wait()  # a pending `connect` fails once the client is closed
-        if not was_closed and sys.exception() is None:
-            for run in self.connection.resumption.cut_off:
-                if run.mailbox.is_discarded:  # otherwise the run may still be awaited
-                    run.warn_unread(stacklevel=3)  # the end of `async with`
+        if not was_closed:
+            self.connection.resumption.warn_forgotten()
 
     async def wait_closed(self) -> None:
         """Wait until the session has ended: the client was closed, or its CLI exited and `reopen` is not running."""
@@ -292,6 +289,7 @@ class Client(SessionControls, Generic[Output]):
         self._warns, self._is_closed = False, True
         if self._connection is not None:
             self._connection.shutdown.abort()
+            self._connection.resumption.warn_forgotten()
 
     def __del__(self) -> None:
         if self._warns and (launched := self.connection.launched) is not None and not launched.is_forked:

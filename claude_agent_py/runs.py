@@ -36,6 +36,8 @@ def query(
 ) -> Run[Output]:
     """Return a run with its own CLI process: iterate it for messages, await it for the `RunResult`.
 
+    Both raise the `RunError` of an error result: iterating after the last message.
+
     The process starts with the first message or await and exits when the run has ended or is dropped, for example after
     leaving a loop over it early. `until` is `idle` by default: the run waits for background tasks and includes their
     follow-up turns. If the tasks make no progress for 10 minutes, such as a shell with a server, the run ends with its
@@ -91,6 +93,8 @@ def run_sync(
 
 class OneShot(Run):
     """A run that opens its own client with the first message or await, and closes it at the end."""
+
+    _raises_at_end = True
 
     def __init__(
         self, options: ClientOptions, prompt: Prompt, until: Until, timeout: float | None, transport: Transport | None

@@ -11,7 +11,7 @@ async def main() -> None:
     options = ClientOptions(include_partial_messages=True)  # without it, only whole blocks arrive
     async with Client(options) as client:
         run = client.query("Write a haiku about pipes.")
-        async for piece in run.text():  # the main agent's text, each chunk once
+        async for piece in run.text_stream():  # the main agent's text, each chunk once
             print(piece, end="", flush=True)
         result = await run  # the same run can be awaited, too
         print(f"\n-- {result.stop_reason}")

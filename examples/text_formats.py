@@ -29,7 +29,7 @@ def show(events: list[SectionEvent]) -> None:
 async def ask(client: Client, text_format: TextFormat, prompt: str) -> ParsedText:
     run = client.query(prompt)
     stream = text_format.stream(strip=True)
-    async for text in run.text():
+    async for text in run.text_stream():
         show(stream.feed(text))
     result = await run
     show(stream.finish(is_truncated=result.stop_reason == "max_tokens"))

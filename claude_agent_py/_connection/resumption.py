@@ -3,10 +3,13 @@
 It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and the runs that `reopen` moved here.
 """
 
+import contextlib
+import sys
+import warnings
 from collections.abc import Collection, Sequence
 
 from claude_agent_py._base.streams import LazyEvent
-from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
@@ -23,6 +26,8 @@ class Resumption:
         """The unfinished runs of the session's last process."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
+        self.forgotten: set[tuple[str, int]] = set()
+        """The lines that dropped a run before its end, without awaiting it."""
         self._prompts: tuple[str, ...] | None = None
         """The prompts of the interrupted turn; None until the CLI has reported whether it resumes one."""
         self._is_known = LazyEvent()
@@ -31,7 +36,20 @@ class Resumption:
     def follow(self, last: "Resumption") -> None:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
+        self.forgotten = last.forgotten
         self._session.changes = last._session.changes
+
+    def warn_forgotten(self) -> None:
+        """Warn about each line that dropped a run, unless the program reads all messages of the session.
+
+        While an exception propagates, a filter that turns the warnings into errors does not replace it.
+        """
+        lines, self.forgotten = self.forgotten, set()
+        if self._session.readers.were_added:
+            return
+        with contextlib.suppress(*([RuntimeWarning] if sys.exception() else [])):
+            for filename, line in sorted(lines):
+                warnings.warn_explicit(NEVER_AWAITED, RuntimeWarning, filename, line)
 
     def begin(self) -> list[RunState]:
         """Return the runs whose turns the CLI may resume, to be opened before it writes anything."""

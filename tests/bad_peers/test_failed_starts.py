@@ -293,7 +293,7 @@ async def test_a_run_whose_start_failed_stays_failed(tmp_path: Path) -> None:
         async with anyio.create_task_group() as group:
             for use in (lambda: run, lambda: anext(aiter(run)), run.result):
                 group.start_soon(fails, use)
-        await fails(lambda: anext(run.text()))
+        await fails(lambda: anext(run.text_stream()))
         await fails(run.interrupt)
     assert len(errors) == 5
     assert all(error is errors[0] for error in errors)

@@ -66,7 +66,7 @@ async def test_text_gives_what_came_and_then_the_error(start: MakeClient) -> Non
     with anyio.fail_after(60):
         async with start(fake) as client:
             with pytest.raises(CLIExitError):
-                await read_into(seen, client.query("hi").text())
+                await read_into(seen, client.query("hi").text_stream())
     assert seen == ["one mom"]
 
 

@@ -103,7 +103,7 @@ def use(chance: random.Random, client: Client) -> Callable[[], Awaitable[Any]]:
             awaited,
             lambda: client.query(prompts(), until=until, timeout=timeout).result(),
             lambda: iterate(client.query("hi", until=until), most),
-            lambda: iterate(client.query("hi").text(), most),
+            lambda: iterate(client.query("hi").text_stream(), most),
             lambda: iterate(client.messages(), most),
             in_a_block,
             two_readers,

@@ -134,7 +134,7 @@ async def test_reading_text_loses_nothing(start: MakeClient) -> None:
 
 
 async def _read_text(client: Client, turns: int) -> None:
-    text = client.query("first").text()
+    text = client.query("first").text_stream()
     seen: list[str] = []
 
     async def read() -> None:

@@ -504,36 +504,3 @@ async def test_everything_says_that_the_client_is_not_connected() -> None:
     assert (client.pid, client.is_open, len(client.tasks)) == (None, False, 0)
     assert repr(client) == "<Client not connected>"
     assert client.stderr_tail == ""
-
-
-# Prompts that nobody awaits ---------------------------------------------------------------------------------------
-
-NEVER_AWAITED = r"client\.query\(\.\.\.\) was never awaited"
-
-
-async def test_a_prompt_that_nobody_awaited_warns_when_its_client_closes(start: MakeClient) -> None:
-    with pytest.warns(RuntimeWarning, match=NEVER_AWAITED) as told:  # noqa: PT031
-        async with start(FakeCLI(steps.turn("one"))) as client:
-            await client.query("first")
-            client.query("second")
-    assert told[0].filename == __file__
-
-
-async def test_a_run_that_is_dropped_after_the_end_warns_only_then(start: MakeClient) -> None:
-    async with start(FakeCLI()) as client:
-        run = client.query("hi")
-    with pytest.warns(RuntimeWarning, match=NEVER_AWAITED):
-        del run
-
-
-async def test_what_was_read_interrupted_or_seen_among_all_messages_warns_not(start: MakeClient) -> None:
-    async with start(FakeCLI(steps.turn("one"), answers={"interrupt": {}, "cancel_async_message": {}})) as client:
-        client.query("this one ends")
-        read = client.query("read")
-        with anyio.move_on_after(0.01):
-            await read
-        interrupted = client.query("interrupted")
-        await interrupted.interrupt()
-        await client.messages().__anext__()
-        client.query("seen")
-    del read, interrupted

@@ -47,7 +47,7 @@ async def test_a_client_and_its_runs_say_how_they_stand() -> None:
                 (await task.wait(), "completed"),
                 (await anext(events), "t1"),
                 (two, "running"),
-                (two.text(), "text of <Run running"),
+                (two.text_stream(), "text of <Run running"),
                 (aiter(two), "<Run running"),
                 (two.tool_calls(), "tool calls of <Run running"),
                 (client.messages(), "messages of a session"),

@@ -25,7 +25,7 @@ async def test_a_run_over_a_transport() -> None:
     with anyio.fail_after(60):
         assert (await run("hi", OPTIONS, transport=fake.transport())).text == "hello"
         one = query("hi", OPTIONS, transport=fake.transport())
-        assert [piece async for piece in one.text()] == ["hello"]
+        assert [piece async for piece in one.text_stream()] == ["hello"]
         await one
 
 

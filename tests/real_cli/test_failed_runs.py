@@ -51,7 +51,7 @@ async def test_text_that_streams_raises_what_awaiting_raises_and_a_policy_tries_
         run = client.query("hi")
         with anyio.fail_after(60):
             with pytest.raises(OverloadedError) as read:
-                await read_into(pieces, run.text())
+                await read_into(pieces, run.text_stream())
             with pytest.raises(OverloadedError) as awaited:
                 await run
         assert pieces == []

@@ -193,7 +193,7 @@ async def runs_of_one_client_from_several_workers(one: OneSession) -> None:
 
 async def text_arrives_once(one: OneSession) -> None:
     one.answers(Reply([text("Hello, "), text("world"), tool_use("Bash", {"command": "true"})], chunk_chars=3), "!")
-    pieces = [piece async for piece in one.client.query("hi").text()]
+    pieces = [piece async for piece in one.client.query("hi").text_stream()]
     assert "".join(pieces) == "Hello, world!"
     if one.client.options.include_partial_messages:
         assert len(pieces) > 5
@@ -203,7 +203,7 @@ async def text_arrives_once_when_the_stream_breaks(one: OneSession) -> None:
     answer = "The answer is forty-two, as everybody knows."
     seen, text_so_far = Gate(), ""
     one.answers(CutStream(Reply(answer, chunk_chars=5), after_chars=20, when=seen), Reply(answer, chunk_chars=7))
-    async for piece in one.client.query("hi").text():
+    async for piece in one.client.query("hi").text_stream():
         text_so_far += piece
         if text_so_far == answer[:20]:
             seen.open()
@@ -474,7 +474,7 @@ async def test_usage_and_limits_of_turns_and_of_the_budget() -> None:
         await usage_of_a_run_is_its_own(one)
         one.answers(*[endless] * 5)
         with anyio.fail_after(60), pytest.raises(MaxTurnsError):
-            await read_into(pieces, client.query("go").text())
+            await read_into(pieces, client.query("go").text_stream())
         assert "".join(pieces) == "Working.Working."  # text() gives what was said before the error
         with pytest.raises(BudgetExceededError):
             await one.ask(Reply(endless.blocks, usage=Usage(input_tokens=1_000_000)))
@@ -528,7 +528,7 @@ async def test_an_output_is_of_its_type_or_an_error_and_an_api_failure_is_a_type
         run = client.query("hi")
         with anyio.fail_after(60):
             with pytest.raises(OverloadedError) as read:  # text() raises it, and gives no failure as an answer
-                await read_into(pieces, run.text())
+                await read_into(pieces, run.text_stream())
             with pytest.raises(OverloadedError) as awaited:
                 await run
         assert pieces == []

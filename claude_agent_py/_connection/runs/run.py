@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +14,7 @@ from claude_agent_py._base.errors import RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.result import InterruptedRunError, RunResult, StructuredOutputError, make_result
+from claude_agent_py._connection.runs.run_state import NEVER_AWAITED
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.options.output_shape import Output
 
@@ -42,14 +45,18 @@ class InterruptReceipt:
 class Run(Generic[Output]):
     """A prompt that was sent to a session, with its messages and its result.
 
-    * `async for message in run` yields its messages as they arrive; an error result is just the last message.
+    * `async for message in run` yields its messages as they arrive. With `Client.query` an error result is just the
+      last message; with `query` and `Pool.query` the loop raises its `RunError` at the end.
     * `await run` waits for the end and returns the `RunResult`; an error result raises its `RunError`.
     * `async with run` interrupts the run on exit, unless it has ended.
 
     Leaving a loop early loses nothing: iterate again to continue, or await. After the last message, iterating again
     yields the recorded messages, which are all but the deltas. Cancelling has no effect on the run. Only one coroutine
-    may iterate at a time; any number may await.
+    may iterate at a time; any number may await. A run that is neither awaited nor iterated warns (RuntimeWarning).
     """
+
+    _raises_at_end = False
+    """Whether iterating raises the error of an error result."""
 
     def __init__(self, client: Any, state: RunState) -> None:
         self._client = client
@@ -58,11 +65,32 @@ class Run(Generic[Output]):
         self._is_exhausted = False
         """Whether an iteration has reached the end, so that the next one starts over."""
         self._result: RunResult[Output] | None = None
+        self._was_awaited = False
 
     def __del__(self) -> None:
-        if not self._state.is_resumed:
-            self._state.mailbox.discard()
-            self._state.warn_unread(stacklevel=2)  # the line that dropped it
+        state = self._state
+        if state.is_resumed:
+            return
+        state.mailbox.discard()
+        if state.is_forgotten:
+            self._warn_forgotten()
+        elif self._is_exhausted and not self._was_awaited and any(result.is_error for result in state.results[-1:]):
+            warnings.warn(
+                "client.query(...) ended with an error that nothing has read: after the loop, `await run` raises it "
+                "and `await run.result()` returns it",
+                RuntimeWarning,
+                stacklevel=2,  # the line that dropped it
+                source=self,
+            )
+
+    def _warn_forgotten(self) -> None:
+        """Warn that nobody has awaited the run: now, or at the end of the session if a reader may yet be added."""
+        connection = self._state.connection
+        if not self.done:
+            frame = sys._getframe(2)  # the line that dropped it
+            connection.resumption.forgotten.add((frame.f_code.co_filename, frame.f_lineno))
+        elif not connection.readers.were_added:
+            warnings.warn(NEVER_AWAITED, RuntimeWarning, stacklevel=3, source=self)
 
     def __copy__(self) -> Self:
         return self  # a copy that is collected would discard the messages of both
@@ -95,6 +123,14 @@ class Run(Generic[Output]):
         """Whether the run has ended."""
         return self._state.is_over
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            hint = ""
+            if not name.startswith("_") and (name in RunResult.__dataclass_fields__ or hasattr(RunResult, name)):
+                hint = f": it is an attribute of the result, so await the run first: (await run).{name}"
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
     # Messages ----------------------------------------------------------------------------------------------------
 
     def __aiter__(self) -> Self:
@@ -117,10 +153,12 @@ class Run(Generic[Output]):
             await self._release()
             if self._state.failure is not None:
                 raise self._make_error(self._state.failure) from None
+            if self._raises_at_end:
+                await self._finish()
             raise
         return message
 
-    def text(self) -> AsyncIterator[str]:
+    def text_stream(self) -> AsyncIterator[str]:
         """Iterate over the main agent's text as it arrives, each piece once.
 
         The pieces are deltas with `include_partial_messages`, otherwise whole blocks. Text that the CLI repeats after
@@ -130,6 +168,11 @@ class Run(Generic[Output]):
         of the CLI are in that error, not in the text.
         """
         return _Parts("text", aiter(self), TextFold().feed, raises=True)
+
+    @property
+    def text(self) -> OldText:
+        """Deprecated: the earlier name of the method `text_stream`. The text of the answer is `(await run).text`."""
+        return OldText(self)
 
     def tool_calls(self) -> AsyncIterator[ToolCallRecord]:
         """Iterate over the run's tool calls as their results arrive. Consumes the run's messages."""
@@ -149,6 +192,7 @@ class Run(Generic[Output]):
             RunTimeoutError: A time limit expired.
             StructuredOutputError: The structured output is missing or does not match `output_type`.
         """
+        self._was_awaited = True
         if self._client is None:
             await self._start()
         self._state.mailbox.skip_unrecorded()
@@ -208,6 +252,7 @@ class Run(Generic[Output]):
         if self._client is None:
             await self._start()
         state, connection = self._state, self._state.connection
+        state.was_entered = True
         if state.is_over:
             if stop_tasks:
                 await connection.stop_tasks(state.tasks)
@@ -231,6 +276,7 @@ class Run(Generic[Output]):
     async def __aenter__(self) -> Self:
         if self._client is None:
             await self._start()
+        self._state.was_entered = True
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -245,6 +291,23 @@ async def _dequeue(connection: ControlPort, prompt: str) -> bool:
     """Remove a prompt from the CLI's queue. Return whether it was still there."""
     reply = await connection.control("cancel_async_message", message_uuid=prompt)
     return reply.get("cancelled") is True
+
+
+class OldText:
+    """The deprecated `Run.text()`. Printed, it is a hint, because `run.text` without `await` is a likely mistake."""
+
+    def __init__(self, run: Run[Any]) -> None:
+        self._run = run
+
+    def __call__(self) -> AsyncIterator[str]:
+        """Return `Run.text_stream()`, with a DeprecationWarning."""
+        warnings.warn("Run.text() is now Run.text_stream()", DeprecationWarning, stacklevel=2)
+        return self._run.text_stream()
+
+    def __repr__(self) -> str:
+        return (
+            f"<no text yet: await the run for its text, (await run).text, or iterate run.text_stream(): {self._run!r}>"
+        )
 
 
 class _Parts(AsyncIterator[Part]):

@@ -1,8 +1,7 @@
 """`RunState`: the session's view of a run. `run.py` is the user's view."""
 
-import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import anyio
 
@@ -12,6 +11,11 @@ from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._journal.open_runs import EndReason, OpenRun, RunEnded, Until
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
+
+NEVER_AWAITED: Final = (
+    "client.query(...) was never awaited, so its answer was lost, and so is its error if it failed: await the run, or "
+    "iterate over it"
+)
 
 
 class RunState(OpenRun):
@@ -29,6 +33,8 @@ class RunState(OpenRun):
         self.mailbox: Mailbox = Mailbox(mailbox_bytes)
         self.is_resumed = False
         """Whether it is the turn of an earlier process, which `Client.resumed_run` may ask for at any time."""
+        self.was_entered = False
+        """Whether the program interrupted it or entered `async with run`."""
         self.connection: Any = None
         """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
@@ -65,18 +71,10 @@ class RunState(OpenRun):
             self.sending.cancel()
         self._over.set()
 
-    def warn_unread(self, *, stacklevel: int) -> None:
-        """Warn if nobody has read the run and the end of its session has cut it off, as about coroutines."""
-        if self.reason != "closed" or not self.mailbox.is_unread or self.was_interrupted or self.is_resumed:
-            return
-        if self.sent and not self.connection.readers.were_added:
-            warnings.warn(
-                "client.query(...) was never awaited, and its client was closed before the run had ended: await the "
-                "run, or iterate over it",
-                RuntimeWarning,
-                stacklevel=stacklevel + 1,
-                source=self,
-            )
+    @property
+    def is_forgotten(self) -> bool:
+        """Whether it was sent, and the program has neither awaited nor iterated nor ended it."""
+        return self.connection is not None and self.mailbox.is_unread and not (self.was_entered or self.is_resumed)
 
     def reopen(self) -> None:
         """Reopen a run that was cut off, to continue it in a new process."""
