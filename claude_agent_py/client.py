@@ -370,11 +370,12 @@ class Client(SessionControls, Generic[Output]):
             author: The name of the agent or person that starts it, for events and records. None means the agent of
                 `parent`, or the main agent.
             artifacts: Files or links that the agent needs; they are added to the prompt.
-            priority: Any word or number; added to the prompt unless it is `normal`.
+            priority: `low`, `normal`, `high` or an integer: which waiting child starts first. Added to the prompt
+                unless it is `normal`.
 
         Raises:
-            OptionsError: The prompt or the title is blank, a limit for child agents is reached, or `agent` or
-                `artifacts` has the wrong type.
+            OptionsError: The prompt or the title is blank, a limit for child agents is reached, `priority` is another
+                word, or `agent` or `artifacts` has the wrong type.
             TaskNotFoundError: `parent` is not a task of this client.
             ConnectionClosedError: The client is not open.
         """

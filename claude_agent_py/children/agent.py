@@ -15,7 +15,7 @@ from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, Options
 from claude_agent_py._launch.environment import surroundings
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
-from claude_agent_py.children.assignment import Brief, ChildReport, Priority
+from claude_agent_py.children.assignment import Brief, ChildReport, Priority, check_priority
 from claude_agent_py.children.child_run import ChildRun
 from claude_agent_py.children.process_options import (
     build_process_options,
@@ -117,6 +117,7 @@ class ChildAgent:
                 raise OptionsError("must not be blank", option=option)
         if isinstance(artifacts, str):
             raise OptionsError("must be a list of strings, not one string", option="artifacts")
+        check_priority(priority)
         brief = Brief(title=title or prompt, intent=prompt, artifacts=tuple(artifacts), priority=priority)
         return self.start(client, brief, is_awaited=False, parent=_find_parent_task(client, parent), author=author).task
 

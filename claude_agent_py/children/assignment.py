@@ -3,6 +3,7 @@
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
@@ -11,7 +12,8 @@ from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 from claude_agent_py.wire.messages.usage import Usage
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
-"""Which waiting child starts first: the one with the higher number. `low` is -1, `high` is 1, another word 0."""
+"""Which waiting child starts first: the one with the higher number. `low` is -1, `normal` 0 and `high` 1. A model may
+write another word, which counts as `normal`; programs may not."""
 
 _URGENCY: Final = {"low": -1.0, "high": 1.0}
 
@@ -46,6 +48,13 @@ class Brief:
     def to_json(self) -> JSONObject:
         """Return the brief as JSON, for `Task.brief` and for records."""
         return asdict(self) | {"artifacts": list(self.artifacts)}
+
+
+def check_priority(priority: object) -> None:
+    """Raise OptionsError unless a program may give this priority."""
+    is_word = isinstance(priority, str) and priority.strip().lower() in ("low", "normal", "high")
+    if not is_word and (not isinstance(priority, int) or isinstance(priority, bool)):
+        raise OptionsError(f"must be 'low', 'normal', 'high' or an integer, not {priority!r}", option="priority")
 
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]

@@ -135,9 +135,11 @@ def plain(value: object) -> Any:
         return _convert(value)
     except EncodingError:
         raise
-    except (PydanticSerializationError, ValueError, RecursionError) as error:
-        why = "it is nested too deeply, or contains itself" if isinstance(error, RecursionError) else error
-        raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {why}") from error
+    except RecursionError:  # its traceback has thousands of lines, and says no more
+        problem = "it is nested too deeply, or contains itself"
+    except (PydanticSerializationError, ValueError) as error:
+        raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {error}") from error
+    raise EncodingError(f"cannot encode a value of type {type(value).__qualname__} as JSON: {problem}")
 
 
 def _convert(value: object) -> object:

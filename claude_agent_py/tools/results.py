@@ -356,7 +356,12 @@ class ToolChainResult:
 
         It has one `tool_result` block for each call, in the order of the calls. If the calls have no ids, because the
         model wrote them in text, it has the text and the media instead.
+
+        Raises:
+            ValueError: There were no calls: the API refuses a message without content.
         """
+        if not self.raw:
+            raise ValueError("there were no calls, so there is no message: the API refuses one without content")
         has_ids = all(call.tool_use_id for call in self.raw)
         blocks: Sequence[ContentBlock] = self.tool_result_blocks() if has_ids else self.as_content_blocks()
         return {"role": "user", "content": [dump(block) for block in blocks]}

@@ -209,6 +209,13 @@ async def test_what_is_no_child_agent_is_neither_spawned_nor_a_tool() -> None:
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("priority", ["urgent", "now", "", None, 1.5, True])
+async def test_a_program_may_not_put_the_priority_in_other_words(priority: Any) -> None:
+    with pytest.raises(OptionsError, match="priority: must be 'low', 'normal', 'high' or an integer, not "):
+        await Client().spawn(ChildAgent(WORKER, id="worker"), "Do it.", priority=priority)
+
+
+@pytest.mark.anyio
 async def test_a_model_may_put_the_priority_in_other_words() -> None:
     tool = child_tool(ChildAgent(WORKER, id="worker"))
     for priority in ("high", "urgent", 2):

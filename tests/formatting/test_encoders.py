@@ -2,6 +2,7 @@
 
 import itertools
 import sys
+import traceback
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -157,3 +158,15 @@ def test_clean_text_can_be_encoded_and_changes_nothing_else(text: str) -> None:
 
     cleaned.encode()
     assert cleaned == text or "\ufffd" in cleaned
+
+
+@pytest.mark.parametrize("make", [dict, list])
+def test_a_value_that_contains_itself_has_a_short_error(make: Any) -> None:
+    value = make()
+    if isinstance(value, dict):
+        value["a"] = value
+    else:
+        value.append(value)
+    with pytest.raises(EncodingError, match="is nested too deeply, or contains itself") as caught:
+        JSONEncoder().encode(value)
+    assert len(traceback.format_exception(caught.value)) < 20
