@@ -324,7 +324,7 @@ async def test_children_wait_for_a_process(agent_of: MakeAgent) -> None:
     ("priorities", "order"),
     [
         (["low", "normal", "high", "High"], ["high", "High", "normal", "low"]),
-        ([1, 3, "high", "whatever", -2], [3, 1, "high", "whatever", -2]),
+        ([1, 3, "high", 0, -2], [3, 1, "high", 0, -2]),
     ],
 )
 async def test_the_most_urgent_child_that_waits_is_the_next(
