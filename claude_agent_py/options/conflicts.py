@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.options.delegation import depends_on_hooks, guide_text, why_no_agent_tool
+from claude_agent_py.options.delegation import (
+    depends_on_hooks,
+    find_unreachable_tools,
+    guide_text,
+    why_no_agent_tool,
+)
 from claude_agent_py.options.fields import OptionFields, is_any_given
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
@@ -138,6 +143,12 @@ def check_conflicts(options: OptionFields) -> None:
     for option, needed, problem in NEEDS:
         if option in given and _gives(options, [option]) and not _gives(options, needed):
             raise OptionsError(problem, option=option)
+    if "custom_tools" in given and (names := find_unreachable_tools(options)):
+        raise OptionsError(
+            f"the agent {options.agent!r}, which the session runs as, has a list of tools without {', '.join(names)}: "
+            "add them to its tools, or mcp__tools for all custom tools",
+            option="custom_tools",
+        )
 
 
 def _gives(options: OptionFields, names: Sequence[str]) -> bool:

@@ -124,6 +124,20 @@ def _find_subtask_tools(options: OptionFields) -> Iterator[tuple[str, AgentDefin
                 yield name, tool.agent
 
 
+def find_unreachable_tools(options: OptionFields) -> list[str]:
+    """Return the full names of the custom tools that no agent of the session may call, as their definitions say."""
+    main = _get_main_agent(options)
+    agents = definitions(options).values()
+    if main is None or not options.custom_tools or any(map(_has_all_tools, agents)):
+        return []
+    server = mcp_server_name(CUSTOM_TOOLS_SERVER)
+    listed = {rule for agent in agents for rule in agent.tools or ()}
+    if listed & {server, f"{server}__*"}:
+        return []
+    named = (mcp_tool_name(CUSTOM_TOOLS_SERVER, tool.name) for tool in options.custom_tools if hasattr(tool, "name"))
+    return [name for name in named if name not in listed]
+
+
 def _get_main_agent(options: OptionFields) -> AgentDefinition | None:
     """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
     return definitions(options).get(options.agent or "")

@@ -6,6 +6,7 @@ import pytest
 
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.agents import DelegationGuide
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, report_limit
 
@@ -65,3 +66,22 @@ def test_what_needs_hooks() -> None:
     assert depends_on_hooks(ClientOptions(agents=reminded))
     assert depends_on_hooks(ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5)))
     assert not depends_on_hooks(ClientOptions(agents={"reader": READER}, delegation_guide=True))
+
+
+def mine() -> str:
+    """Mine."""
+    return "M"
+
+
+@pytest.mark.parametrize("tools", [["Read"], ["Read", "mcp__tools__other"], []])
+def test_custom_tools_that_the_sessions_agent_does_not_list_are_refused(tools: list[str]) -> None:
+    agent = AgentDefinition(description="d", prompt="p", tools=tools)
+    with pytest.raises(OptionsError, match=r"custom_tools: the agent 'a', .* without mcp__tools__mine: add"):
+        ClientOptions(custom_tools=[mine], agents={"a": agent}, agent="a")
+
+
+@pytest.mark.parametrize("tools", [None, ["*"], ["mcp__tools__mine"], ["mcp__tools"], ["mcp__tools__*"]])
+def test_custom_tools_that_an_agent_lists_are_accepted(tools: list[str] | None) -> None:
+    a, b = (AgentDefinition(description="d", prompt="p", tools=one) for one in (["Read", "Agent"], tools))
+    ClientOptions(custom_tools=[mine], agents={"a": a, "b": b}, agent="a")  # a subagent may call it
+    ClientOptions(custom_tools=[mine], agents={"b": b}, agent="b")
