@@ -61,7 +61,8 @@ class MCPControls(Controls):
         """Wait until no server is connecting, and return them all.
 
         A server that failed, is disabled or needs a login does not count as connecting: check `status` and `error`.
-        Without this call, a turn may begin without the tools of servers that are not connected yet.
+        Without this call, the first turn waits for connecting servers, up to 30 s, and then lacks the tools of those
+        that have not connected (measured with CLI 2.1.332).
 
         Args:
             timeout: Seconds; None waits as long as the CLI tries to connect (`MCP_TIMEOUT`, 30 s for each server).
