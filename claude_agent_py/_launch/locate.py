@@ -27,7 +27,7 @@ WINDOWS: Final = sys.platform == "win32"
 PROGRAM: Final = "claude.exe" if WINDOWS else "claude"
 
 USUAL_PLACES: Final = (
-    (".local/bin/claude.exe",)
+    (".local/bin/claude.exe", "AppData/Roaming/npm/claude.cmd")
     if WINDOWS
     else (
         ".local/bin/claude",
@@ -40,6 +40,9 @@ USUAL_PLACES: Final = (
     )
 )
 """Where installers put the program; relative paths are below the home directory."""
+
+NPM_SCRIPT: Final = "claude.cmd"
+"""The script that npm writes on Windows. It cannot be started safely; the program is in a package next to it."""
 
 VERSION_PATTERN: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)[0-9A-Za-z.+-]*")
 
@@ -183,10 +186,11 @@ def _in_cache(environ: Mapping[str, str]) -> Iterator[Candidate]:
 def _on_path(environ: Mapping[str, str]) -> Iterator[Candidate]:
     """Yield programs on PATH, ignoring relative entries, which would run files of the current directory."""
     folders = [folder for folder in environ.get("PATH", "").split(os.pathsep) if os.path.isabs(folder)]
+    names = (PROGRAM, NPM_SCRIPT) if WINDOWS else (PROGRAM,)
     missing = Candidate("PATH", Path(PROGRAM), f"in none of its {len(folders)} directories")
     found = [
         candidate
-        for candidate in (_look("PATH", Path(folder) / PROGRAM) for folder in folders)
+        for candidate in (_look("PATH", Path(folder) / name) for folder in folders for name in names)
         if candidate.problem != MISSING
     ]
     yield from found or [missing]
@@ -197,12 +201,28 @@ MISSING: Final = "does not exist"
 
 def _look(place: str, path: Path) -> Candidate:
     path = path.absolute()
+    path = _find_behind_script(path) or path
     return Candidate(place, path, _problem(path))
+
+
+def _find_behind_script(path: Path) -> Path | None:
+    """Return the program that npm's script `claude.cmd` starts, or None if the path is not such a script."""
+    if not (_is_shell_script(path) and path.is_file()):
+        return None
+    packages = path.parent.parent if path.parent.name == ".bin" else path.parent / "node_modules"
+    package = packages / "@anthropic-ai" / "claude-code"
+    inside = "@anthropic-ai/claude-code-win32-*/claude.exe"  # the one in `bin` is a text if npm ran no install scripts
+    found = [
+        *sorted((package / "node_modules").glob(inside)),
+        *sorted(packages.glob(inside)),
+        package / "bin/claude.exe",
+    ]
+    return next((program for program in found if program.is_file()), None)
 
 
 def _problem(path: Path) -> str | None:
     """Return why a file cannot be the program, or None."""
-    if _is_shell_script(path):
+    if _is_shell_script(path) and path.exists():
         return "a .cmd or .bat script cannot be started safely; name the claude.exe"
     try:
         mode = path.stat().st_mode

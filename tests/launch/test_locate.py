@@ -187,6 +187,31 @@ def test_windows_scripts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
         find_cli(program(tmp_path / name), {})
 
 
+PACKAGE = "node_modules/@anthropic-ai/claude-code"
+
+
+@pytest.mark.parametrize(
+    ("script", "inside"),
+    [
+        ("claude.cmd", f"{PACKAGE}/bin/claude.exe"),
+        ("claude.cmd", f"{PACKAGE}/node_modules/@anthropic-ai/claude-code-win32-x64/claude.exe"),
+        ("claude.cmd", f"{PACKAGE}-win32-arm64/claude.exe"),
+        ("node_modules/.bin/claude.cmd", f"{PACKAGE}/bin/claude.exe"),
+    ],
+)
+def test_the_program_behind_the_script_of_npm_is_found_on_windows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, inside: str
+) -> None:
+    monkeypatch.setattr(locate, "WINDOWS", True)
+    monkeypatch.setattr(locate, "PROGRAM", "claude.exe")
+    for path in (tmp_path / script, tmp_path / inside):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        program(path)
+    environ = {"PATH": str((tmp_path / script).parent), "USERPROFILE": str(tmp_path / "home"), "LOCALAPPDATA": "/none"}
+    assert find_cli(environ=environ) == tmp_path / inside
+    assert find_cli(tmp_path / script, {}) == tmp_path / inside
+
+
 def test_reading_the_version(tmp_path: Path) -> None:
     assert read_version(program(tmp_path / "claude")) == "2.1.328"
     assert read_version(program(tmp_path / "beta", "echo 3.0.0-beta.1")) == "3.0.0-beta.1"
