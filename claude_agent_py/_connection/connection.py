@@ -316,6 +316,9 @@ class Connection(Session):
             for journal in self.journals:
                 journal.message(message)
         self.track(message)  # its task events follow it
+        for journal in self.journals:
+            if journal.is_prompt:
+                journal.catch_up()
         if may_end and (verdicts := self.router.settle(now)):
             self._handle(verdicts)
 

@@ -31,7 +31,7 @@ class Observer:
     """Gets the facts of a running session, starting with what was open when it began to observe."""
 
     is_prompt: bool = False
-    """Whether it needs the facts of a frame before the next one. Then the journal folds each at once."""
+    """Whether it needs the facts of a frame before the next one."""
 
     def sent(self, prompt: UserMessage) -> None:
         """Called when a prompt is sent, in the context of the sender and before its fact."""
@@ -59,7 +59,8 @@ class LiveJournal:
         """Replaced, never mutated."""
         self.limit: int = 1000
         """The length of the queue at which it is folded immediately."""
-        self._is_prompt = False
+        self.is_prompt: bool = False
+        """Whether to fold each frame at once; a message after the ledger, which knows the tasks that it is about."""
         self._journal = Journal()
         self._clock = clock
         self._pending: list[tuple[Any, float, bool, str]] = []
@@ -96,7 +97,7 @@ class LiveJournal:
         self.catch_up()
         facts = self._journal.open if after is None else self.facts_after(after)
         self.observers = (*self.observers, observer)
-        self._is_prompt = self._is_prompt or observer.is_prompt
+        self.is_prompt = self.is_prompt or observer.is_prompt
         self._show(observer, facts)
 
     def retain(self, count: int) -> None:
@@ -124,14 +125,14 @@ class LiveJournal:
         self.catch_up()
         if observer in self.observers:
             self.observers = tuple(other for other in self.observers if other is not observer)
-            self._is_prompt = any(other.is_prompt for other in self.observers)
+            self.is_prompt = any(other.is_prompt for other in self.observers)
             self._call(observer.finish, self._clock())
 
     def message(self, message: Any) -> None:
         """Record a message. The queue is folded when the result of a turn arrives."""
         kind = type(message)
         if kind in RECEIVED and (kind is not StreamEventMessage or type(message.event) is MessageDeltaEvent):
-            self.feed(message)
+            self._add(message)
             if kind is ResultMessage:
                 self.catch_up()
 
@@ -140,8 +141,13 @@ class LiveJournal:
         if sent and isinstance(frame, UserMessage):
             for observer in self.observers:
                 self._call(observer.sent, frame)
+        self._add(frame, sent=sent, agent=agent)
+        if self.is_prompt:
+            self.catch_up()
+
+    def _add(self, frame: Any, *, sent: bool = False, agent: str = "") -> None:
         self._pending.append((frame, self._clock(), sent, agent))
-        if self._is_prompt or len(self._pending) >= self.limit:
+        if len(self._pending) >= self.limit:
             self.catch_up()
 
     def asked(self, request_id: str, request: Any, agent: str = "") -> None:

@@ -1,7 +1,7 @@
 """The fold from messages to spans: the same for a recording, the messages alone and a transcript."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -63,12 +63,13 @@ def test_a_recording_and_its_messages_alone_give_the_same_spans() -> None:
     for_each(recordings.names(), check)
 
 
-def live_journal(name: str, observer: Observer) -> None:
-    """Observe a session that does what is recorded, at the recorded times."""
+def live_journal(name: str, observer: Observer, begin: Callable[[TaskIntake], object] = lambda tasks: None) -> None:
+    """Observe a session that does what is recorded, at the recorded times. `begin` gets its tasks."""
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
     tasks = TaskIntake(clock=lambda: now)
     journal = LiveJournal(tasks, clock=lambda: now)
     journal.observe(observer)
+    begin(tasks)
     for at, frame, is_sent in frames_of(name):
         now = origin + at
         match frame:

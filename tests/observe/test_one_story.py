@@ -1,46 +1,348 @@
-"""All views of a session tell the same story: the same calls and tasks, with the same statuses."""
+"""All views of a session tell the same story: the same calls and tasks, with the same statuses and ends."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 import anyio
 import pytest
+import recordings_loader as recordings
 from acp import schema
+from each import for_each
 from peers import read_into, start_in_memory
+from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, write
 
+from claude_agent_py import Client, CLIExitError, RunResult, TaskManager
 from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.journal import CallEnded, CallStarted, Fact, TaskEnded, TaskStarted, read_recording
+from claude_agent_py.observe import Span, Timeline, watch
+from claude_agent_py.observe.observer import Observer
+from claude_agent_py.permissions import Allow, Deny
+from claude_agent_py.sessions import get_session
+from claude_agent_py.tasks import RecordedTask, TaskFinished, TaskHistory
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
+from claude_agent_py.tools import ToolCallRecord, ToolTraffic
+from claude_agent_py.wire.base import JSONObject
 
 DEADLINE = 60
+OPEN: Final = "open"
+"""The status of what has no end."""
 
-SHELL = {"task_type": "local_bash", "description": "Tests"}
+
+class Call(NamedTuple):
+    status: str
+    agent: str
+
+
+class Work(NamedTuple):
+    """A task."""
+
+    status: str
+    ended_at: float | None
+    is_shown: bool
+    """Whether it runs, or ran, in the background."""
+
+
+@dataclass
+class Story:
+    """The calls and the tasks of a session, by id, as its facts tell them."""
+
+    calls: dict[str, Call] = field(default_factory=dict)
+    tasks: dict[str, Work] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, facts: Iterable[Fact]) -> "Story":
+        story = cls()
+        for fact in facts:
+            match fact:
+                case CallStarted():
+                    story.calls[fact.id] = Call(OPEN, fact.agent)
+                case CallEnded():
+                    story.calls[fact.id] = Call(fact.status.value, fact.agent)
+                case TaskStarted():
+                    story.tasks[fact.task] = Work(OPEN, None, fact.is_backgrounded)
+                case TaskEnded():
+                    known = story.tasks[fact.task]
+                    story.tasks[fact.task] = known._replace(
+                        status=fact.status.value, ended_at=known.ended_at or fact.at
+                    )
+                case _ if fact.fact == "task_backgrounded":
+                    story.tasks[fact.task] = story.tasks[fact.task]._replace(is_shown=True)
+                case _:
+                    pass
+        return story
+
+
+# What differs, and why. Everything that is not in these tables is the same.
+
+WORDS: Final[Mapping[str, Mapping[str, str]]] = {
+    "editor": {OPEN: "in_progress", "succeeded": "completed", "completed": "completed"},
+    "chat": {OPEN: "→", "succeeded": "✓"},
+    "timeline": {OPEN: "running", "succeeded": "ok", "completed": "ok", "failed": "error", "stopped": "cancelled"},
+}
+"""The protocol of editors and the chat have one word for all that did not succeed."""
+OTHERWISE: Final = {"editor": "failed", "chat": "✗"}
+ONLY_MAIN: Final = (
+    "subagents' calls are in a chat the line of their task, and in a stored session those of its subagents"
+)
+IN_ITS_CALL: Final = "an editor shows a subagent that its call waits for as that call"
+A_PART: Final = "a shell in the foreground is a part of its call"
+CUT_OFF: Final = "the result of a run says `cancelled` of a call without a result, because the run is over"
+WITHOUT_A_START: Final = "of some tasks of an earlier process there is only the report, which has no type"
+CORRECTED: Final = 0.1
+"""Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
+ON_DISK: Final = "recordings lack the files that tell how a task ended, and what a subagent of a subagent launched"
+
+
+def in_words(view: str, status: str) -> str:
+    return WORDS[view].get(status, OTHERWISE.get(view, status))
+
+
+def of_records(calls: Iterable[ToolCallRecord]) -> dict[str, str]:
+    return {call.id: call.status.value if call.done or call.was_cut_off else OPEN for call in calls}
+
+
+def check_editor(story: Story, items: Iterable[object]) -> None:
+    updates = Updates()
+    shown: dict[str, str] = {}
+    for item in items:
+        for update in updates.feed(item):
+            if isinstance(update, schema.ToolCallStart | schema.ToolCallProgress) and update.status:
+                shown[update.tool_call_id] = update.status
+    calls = {call: in_words("editor", told.status) for call, told in story.calls.items()}
+    tasks = {f"task:{task}": in_words("editor", told.status) for task, told in story.tasks.items() if told.is_shown}
+    assert shown == calls | tasks, IN_ITS_CALL
+    left = {update.tool_call_id for update in updates.end() if isinstance(update, schema.ToolCallProgress)}
+    assert left == {call for call, told in story.calls.items() if told.status == OPEN}
+
+
+def check_chat(story: Story, items: Sequence[object]) -> None:
+    chat = Conversation()
+    entries = list(dict.fromkeys(entry for item in items for entry in chat.apply(item)))
+    marks = [entry.mark for entry in entries if entry.kind == "tool"]
+    assert marks == [in_words("chat", told.status) for told in story.calls.values() if not told.agent], ONLY_MAIN
+    ended = [item.outcome.status.value for item in items if isinstance(item, TaskFinished)]
+    lines = [entry.text for entry in entries if entry.kind == "task" and entry.mark != "↓"]
+    assert len(lines) == len(ended)
+    assert all(f" {status}" in line for status, line in zip(ended, lines, strict=True))
+
+
+def check_timeline(story: Story, spans: Iterable[Span]) -> None:
+    spans = list(spans)
+    calls = {span.id: span.status for span in spans if span.kind == "tool"}
+    assert calls == {call: in_words("timeline", told.status) for call, told in story.calls.items()}
+    tasks = {span.agent: (span.status, span.end) for span in spans if span.kind in ("subagent", "task", "child")}
+    assert tasks == {task: (in_words("timeline", told.status), told.ended_at) for task, told in story.tasks.items()}
+
+
+def check_tasks(story: Story, manager: TaskManager) -> None:
+    tasks = {
+        task.id: (task.status.value if task.done else OPEN, task.ended_at)
+        for task in manager
+        if not task.is_ambient and (task.id in story.tasks or (task.type and (task.is_agent or task.is_backgrounded)))
+    }
+    expected = {
+        task: (told.status, pytest.approx(told.ended_at, abs=CORRECTED) if told.ended_at else None)
+        for task, told in story.tasks.items()
+    }
+    assert tasks == expected, f"{A_PART}; {WITHOUT_A_START}"
+
+
+def check_history(story: Story, tree: Iterable[RecordedTask]) -> None:
+    found: dict[str, str] = {}
+    waiting = list(tree)
+    while waiting:
+        task = waiting.pop()
+        found[task.id] = task.status.value if task.status.is_terminal else OPEN
+        waiting += task.children
+    expected = {task: told.status for task, told in story.tasks.items()}
+    assert {task: status for task, status in found.items() if task in expected} == expected, A_PART
+
+
+class Collecting(Observer):
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def add(self, facts: Sequence[Fact]) -> None:
+        self.items += facts
+
+
+@pytest.mark.anyio
+async def test_every_recording_is_one_story_in_every_view(tmp_path: Path) -> None:
+    managers: dict[str, TaskManager] = {}
+    stories: dict[str, Story] = {}
+
+    async with TaskHistory(tmp_path / "history.sqlite") as history:
+
+        def check(name: str) -> None:
+            items: list[Any] = []
+
+            def begin(tasks: Any) -> None:
+                managers[name] = TaskManager(intake=tasks)
+                history.attach(managers[name], name)
+                tasks.on_events = items.extend
+
+            live_journal(name, Collecting(items), begin)
+            facts = [item for item in items if hasattr(item, "fact")]
+            story = stories[name] = Story.of(facts)
+            recorded = list(read_recording(path_of(name)))
+            assert Story.of(recorded) == story
+            received = [frame for _, frame, is_sent in frames_of(name) if not is_sent]
+            traffic = ToolTraffic()
+            for frame in received:
+                traffic.fold(frame)
+            assert of_records(traffic.calls) == {call: told.status for call, told in story.calls.items()}
+            check_tasks(story, managers[name])
+            check_editor(story, items)
+            check_chat(story, items)
+            check_timeline(story, Timeline.from_recording(path_of(name)).spans)
+
+        for_each(recordings.names(), check)
+        for name, story in stories.items():
+            check_history(story, (await history.rebuild(name)).roots)
+
+
+def test_every_recording_has_the_same_calls_on_disk(tmp_path: Path) -> None:
+    def check(name: str) -> None:
+        session = get_session(SESSION, config_dir=write(tmp_path / name, name))
+        story, stored = Story.of(read_recording(path_of(name))), Story.of(session.journal())
+        assert stored.calls == story.calls
+        assert stored.tasks.keys() <= story.tasks.keys(), ON_DISK
+        assert of_records(session.tool_calls) == {
+            call: told.status for call, told in story.calls.items() if not told.agent
+        }, ONLY_MAIN
+
+    for_each([name for name in recordings.names() if name not in UNLIKE and list(entries_of(name))], check)
+
+
+# Live ----------------------------------------------------------------------------------------------------------------
+
+
+async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]], path: Path) -> Story:
+    """Do work with a client whose views are all followed, and compare them when it is closed."""
+    items: list[Any] = []
+    with anyio.fail_after(DEADLINE):
+        async with TaskHistory(path / "history.sqlite") as history, anyio.create_task_group() as group:
+            async with client:
+                history.attach(client.tasks, "live")
+                facts, spans = client.journal(), watch(client)
+                group.start_soon(read_to_the_end, items, client.events(facts=True))
+                results = await work()
+            told = [fact async for fact in facts]
+            tree = (await history.rebuild("live")).roots
+    assert [item for item in items if hasattr(item, "fact")] == told
+    story = Story.of(told)
+    check_tasks(story, client.tasks)
+    check_editor(story, items)
+    check_chat(story, items)
+    check_timeline(story, spans.spans)
+    check_history(story, tree)
+    if results:
+        calls = of_records(call for result in results for call in result.tool_calls)
+        expected = {call: told.status for call, told in story.calls.items()}
+        assert calls == {call: "cancelled" if status == OPEN else status for call, status in expected.items()}, CUT_OFF
+    return story
+
+
+async def read_to_the_end(seen: list[Any], source: AsyncIterator[Any]) -> None:
+    with suppress(CLIExitError):
+        await read_into(seen, source)
+
+
+SHELL: Final = {"task_type": "local_bash", "description": "Tests"}
+
+
+def launched() -> list[JSONObject]:
+    """Return the frames of a turn that launches a shell and looks at a file."""
+    launch = frames.tool_use_block("Bash", {"command": "make test", "run_in_background": True}, id="t1")
+    return [
+        frames.assistant([launch]),
+        frames.task_started("b1", is_backgrounded=True, tool_use_id="t1", **SHELL),
+        frames.tool_result("t1", "Command running in background with ID: b1."),
+        frames.system("background_tasks_changed", tasks=[{"task_id": "b1", **SHELL}]),
+    ]
 
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_a_task_whose_end_nobody_reported_ends_in_every_view() -> None:
-    live = {"task_id": "b1", **SHELL}
+async def test_a_task_whose_end_nobody_reported_ends_in_every_view(tmp_path: Path) -> None:
     fake = FakeCLI(
-        steps.turn(
-            [
-                frames.task_started("b1", is_backgrounded=True, **SHELL),
-                frames.system("background_tasks_changed", tasks=[live]),
-                frames.assistant("They run."),
-            ]
-        ),
+        steps.turn([*launched(), frames.assistant("They run.")]),
         steps.emit(frames.system("background_tasks_changed", tasks=[])),
     )
-    seen: list[object] = []
-    async with start_in_memory(fake) as client:
-        with anyio.fail_after(DEADLINE):
-            async with anyio.create_task_group() as group:
-                group.start_soon(read_into, seen, client.events(facts=True))
-                await client.query("go")
-                assert (await client.tasks.wait("b1")).status == "completed"
-                await client.close()
-    updates, chat = Updates(), Conversation()
-    shown = [update for item in seen for update in updates.feed(item)]
-    entries = [entry for item in seen for entry in chat.apply(item)]
-    ends = [one.status for one in shown if isinstance(one, schema.ToolCallProgress) and one.tool_call_id == "task:b1"]
-    assert ends[-1] == "completed"
-    assert list(updates.end()) == []
-    (ended,) = [entry.text for entry in entries if entry.kind == "task"]
-    assert ended.startswith("Tests completed")
+    client = start_in_memory(fake)
+
+    async def work() -> list[RunResult]:
+        result = await client.query("go")
+        await client.tasks.wait("b1")
+        return [result]
+
+    story = await tell(client, work, tmp_path)
+    assert (story.tasks["b1"].status, story.calls["t1"].status) == ("completed", "succeeded")
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> None:
+    gate = Gate()
+    look = frames.tool_use_block("Read", {"file_path": "/a"}, id="t2")
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), *launched(), frames.assistant([look])),
+        steps.wait_gate(gate),
+        steps.exit(1),
+    )
+    client = start_in_memory(fake)
+
+    async def work() -> list[RunResult]:
+        run = client.query("go")
+        gate.open()
+        with pytest.raises(CLIExitError):
+            await run
+        return []
+
+    story = await tell(client, work, tmp_path)
+    assert (story.tasks["b1"].status, story.calls["t2"].status) == ("failed", OPEN)
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_a_session_of_the_cli_is_one_story_live_and_on_disk(tmp_path: Path) -> None:
+    agent = {"description": "look", "prompt": "look closely", "subagent_type": "general-purpose"}
+    script = [
+        Reply(
+            [
+                tool_use("Write", {"file_path": "/etc/none", "content": "x"}),
+                tool_use("Bash", {"command": "echo built", "run_in_background": True, "description": "Build"}),
+                tool_use("Agent", {**agent, "run_in_background": True}),
+            ]
+        )
+    ]
+    agents = {"look closely": [Reply([tool_use("Bash", {"command": "echo seen; exit 3"})]), Reply("Seen.")]}
+    async with ScriptedModel(script, agents=agents) as model:
+        options = model.options(
+            permission_mode="default",
+            can_use_tool=lambda request, context: Deny("no") if request.tool_name == "Write" else Allow(),
+        )
+        client = Client(options)
+
+        async def work() -> list[RunResult]:
+            return [await client.query("go", until="idle")]
+
+        story = await tell(client, work, tmp_path)
+        assert [call.status for call in story.calls.values()] == ["denied", "succeeded", "succeeded", "failed"]
+        assert [task.status for task in story.tasks.values()] == ["completed", "completed"]
+        session = get_session(str(client.session_id), config_dir=model.environment()["CLAUDE_CONFIG_DIR"])
+        stored = Story.of(session.journal())
+        assert stored.calls == story.calls
+        assert {task: told.status for task, told in stored.tasks.items()} == {
+            task: told.status for task, told in story.tasks.items()
+        }
+        assert {task.id: task.status for task in session.tasks} == {
+            task: told.status for task, told in story.tasks.items()
+        }
+        check_editor(stored, session.events())
+        check_timeline(stored, Timeline.from_session(session).spans)
