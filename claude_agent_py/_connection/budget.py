@@ -19,8 +19,9 @@ from claude_agent_py._journal.tasks.spending import Prices, Spending
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.sessions.cost_notes import read_cost
 from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.stored_session import StoredSession, get_session, read_cost
+from claude_agent_py.sessions.stored_session import StoredSession, get_session
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
 

@@ -13,8 +13,8 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.sessions.cost_notes import make_cost_note
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
-from claude_agent_py.sessions.stored_session import make_cost_note
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror

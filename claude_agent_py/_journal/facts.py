@@ -66,11 +66,11 @@ class Tokens(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Spent(Struct, frozen=True, kw_only=True, gc=False):
-    """The tokens and the cost of a model in a turn, subagents included."""
+    """The tokens and the cost of a model in a turn, subagents included, or in a run of a task."""
 
     tokens: Tokens = Tokens()
     cost_usd: float = 0.0
-    """US dollars, as estimated by the CLI."""
+    """US dollars, as estimated by the CLI; for a subagent computed from its tokens, 0 if the price is unknown."""
 
 
 class AnyFact(WireModel):
@@ -246,7 +246,9 @@ class TaskBackgrounded(AnyFact):
 
 
 class TaskEnded(AnyFact):
-    """A run of a task ended. It may come again: once its status is known, once it is over, once it is reported."""
+    """A run of a task ended. It may come again: once its status is known, once it is over, once it is reported, once
+    its usage has been counted.
+    """
 
     fact: ClassVar[Literal["task_ended"]] = "task_ended"
     task: str
@@ -256,6 +258,9 @@ class TaskEnded(AnyFact):
     summary: str = ""
     error: str = ""
     usage: TaskUsage | None = None
+    """The usage as `Task.usage` has it: counted from messages, and in a running session from the transcript."""
+    models: dict[str, Spent] = field(default_factory=dict)
+    """The tokens by model, and their cost."""
 
 
 # Requests --------------------------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ from claude_agent_py._journal.facts import (
 from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun, describe, read_reply
 from claude_agent_py._journal.tasks import events, signals
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.record import Record, TaskRun
+from claude_agent_py._journal.tasks.spending import Counts, Prices
 from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
@@ -101,20 +102,21 @@ _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may contain any number, so later times are ignored."""
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
+_MAX_UNCOUNTED: Final = 1000
 
 Kind = TypeVar("Kind", bound=AnyFact)
 TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 
 
-def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
-    """Yield the facts of the frames of a whole session."""
-    return (cast("Fact", item) for item in add_facts(frames) if isinstance(item, AnyFact))
+def fold(frames: Iterable[TimedFrame], *, is_stored: bool = False) -> Iterator[Fact]:
+    """Yield the facts of the frames of a whole session. For `is_stored`, see `Journal`."""
+    return (cast("Fact", item) for item in add_facts(frames, is_stored=is_stored) if isinstance(item, AnyFact))
 
 
-def add_facts(frames: Iterable[TimedFrame]) -> Iterator[Any]:
+def add_facts(frames: Iterable[TimedFrame], *, is_stored: bool = False) -> Iterator[Any]:
     """Yield each frame of a whole session, followed by its facts."""
-    journal = Journal()
+    journal = Journal(is_stored=is_stored)
     for frame, at, is_sent in frames:
         yield frame
         yield from journal.feed(frame, at, sent=is_sent)
@@ -122,9 +124,15 @@ def add_facts(frames: Iterable[TimedFrame]) -> Iterator[Any]:
 
 
 class Journal:
-    """Folds a session into facts."""
+    """Folds a session into facts.
 
-    def __init__(self) -> None:
+    Args:
+        is_stored: Whether the frames are those of a stored session: its tasks come with their ends, after the messages.
+            Otherwise the ledger infers what it can from all messages, as in a running session.
+    """
+
+    def __init__(self, *, is_stored: bool = False) -> None:
+        self._is_stored = is_stored
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -163,6 +171,8 @@ class Journal:
         self._tasks: dict[str, TaskStarted] = {}
         self._unreported: dict[str, TaskStarted] = {}
         """The tasks whose end was inferred. The report may be late."""
+        self._uncounted: dict[str, TaskStarted] = {}
+        """The subagents of a running session that have ended, until their transcript has been counted."""
         self._past: set[str] = set()
         """The tasks of an earlier process whose end was reported."""
         self._ledger = Ledger()
@@ -197,6 +207,8 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
+            if not (sent or self._follows or self._is_stored) and type(frame) in _ABOUT_TASKS:
+                self._feed_ledger(frame)
         except Exception:
             self._drops.note(frame)
         return self._facts
@@ -450,6 +462,9 @@ class Journal:
             if isinstance(message, TaskNotificationMessage):
                 self._on_late_report(message)
             return
+        self._feed_ledger(message)
+
+    def _feed_ledger(self, message: Any) -> None:
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
         _, changes = self._ledger.take_changes(now)
@@ -469,7 +484,7 @@ class Journal:
         else:
             task = self._unreported.pop(message.task_id, None)
         if task is not None:
-            self._add_report(task, message.task_status or TaskStatus.STOPPED, message)
+            self._add_report(task, message.task_status or TaskStatus.STOPPED, message, record)
 
     def _add_task_facts(self, changes: Iterable[events.TaskEvent]) -> None:
         for event in changes:
@@ -482,12 +497,13 @@ class Journal:
         if _is_part_of_its_call(record):
             return
         self._unreported.pop(record.id, None)
+        self._uncounted.pop(record.id, None)
         launcher = self._calls.get(run.tool_use_id or "")
         number = sum(not run.is_earlier for run in record.runs)
         task = self._tasks[record.id] = self._add(
             TaskStarted,
             self._at,
-            id=record.id if number < 2 else f"{record.id}#{number}",
+            id=_number_run(record.id, number),
             agent=record.parent_id or (launcher.agent if launcher is not None else MAIN),
             task=record.id,
             type=record.type,
@@ -520,15 +536,33 @@ class Journal:
     def _on_task_finished(self, event: events.TaskFinished, record: Record) -> None:
         task, outcome = self._tasks.pop(record.id, None), event.outcome
         if task is not None and event.message is not None:
-            self._add_report(task, outcome.status, event.message)
+            self._add_report(task, outcome.status, event.message, record)
         elif task is not None:
-            self._add_of(task, TaskEnded, self._at, status=outcome.status, summary=outcome.summary)
+            self._add_of(
+                task, TaskEnded, self._at, status=outcome.status, summary=outcome.summary, **self._sum_up(record)
+            )
             self._unreported[record.id] = task
+        if task is not None and self._follows and record.is_agent:
+            self._uncounted[record.id] = task
+            if len(self._uncounted) > _MAX_UNCOUNTED:
+                del self._uncounted[next(iter(self._uncounted))]
         self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
 
-    def _add_report(self, task: TaskStarted, status: TaskStatus, told: TaskNotificationMessage) -> None:
-        end = {"is_reported": True, "summary": told.summary, "usage": told.usage}
-        self._add_of(task, TaskEnded, self._at, status=status, **end)
+    def _on_task_revised(self, event: events.TaskRevised, record: Record) -> None:
+        """Add the usage of a subagent that has ended, once its transcript has been counted."""
+        task, outcome = self._uncounted.pop(record.id, None), event.outcome
+        if task is not None and outcome.usage != event.old.usage:
+            end = {"is_reported": record.run.notification is not None, "summary": outcome.summary}
+            self._add_of(task, TaskEnded, self._at, status=outcome.status, **end, **self._sum_up(record))
+
+    def _add_report(
+        self, task: TaskStarted, status: TaskStatus, told: TaskNotificationMessage, record: Record | None
+    ) -> None:
+        used: dict[str, Any] = {"usage": told.usage} if record is None else self._sum_up(record)
+        self._add_of(task, TaskEnded, self._at, status=status, is_reported=True, summary=told.summary, **used)
+
+    def _sum_up(self, record: Record) -> dict[str, Any]:
+        return _sum_up(record, record.run, self._ledger.prices)
 
     def _add_of(self, task: TaskStarted | None, kind: type[Kind], at: float | None, **fields: Any) -> None:
         if task is not None:
@@ -617,6 +651,8 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlResponse: Journal._on_reply,
 }
 """What it does with what was sent to the CLI."""
+_ABOUT_TASKS: Final = frozenset(kind for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task)
+"""Messages that the ledger needs although they are about more than tasks."""
 _ON_TASK: Final[Mapping[type[events.TaskEvent], Callable[[Journal, Any, Record], None]]] = {
     events.TaskStarted: Journal._start_task,
     events.TaskReopened: Journal._start_task,
@@ -624,6 +660,7 @@ _ON_TASK: Final[Mapping[type[events.TaskEvent], Callable[[Journal, Any, Record],
     events.TaskBackgrounded: Journal._on_task_backgrounded,
     events.TaskStatusChanged: Journal._on_task_status,
     events.TaskFinished: Journal._on_task_finished,
+    events.TaskRevised: Journal._on_task_revised,
 }
 """What it does with the events of the ledger."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
@@ -676,6 +713,40 @@ def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
         cache_read=read_count(usage.cache_read_input_tokens),
         cache_write=read_count(usage.cache_creation_input_tokens),
     )
+
+
+def list_ends(record: Record, prices: Prices) -> Iterator[TaskEnded]:
+    """Yield the ends of a task's runs in this process, with their usage as it is known by now."""
+    runs = [run for run in record.runs if not run.is_earlier]
+    for index, run in enumerate(runs):
+        if run.outcome is not None:
+            yield TaskEnded(
+                number=0,
+                id=_number_run(record.id, index + 1),
+                task=record.id,
+                status=run.status,
+                is_reported=run.notification is not None,
+                summary=run.outcome.summary,
+                **_sum_up(record, run, prices),
+            )
+
+
+def _number_run(task_id: str, number: int) -> str:
+    return task_id if number < 2 else f"{task_id}#{number}"
+
+
+def _sum_up(record: Record, run: TaskRun, prices: Prices) -> dict[str, Any]:
+    """Return the usage of a task's run, as the ledger counts it."""
+    models = {
+        model: Spent(tokens=_to_tokens(counts), cost_usd=prices.cost_of({model: counts}) or 0.0)
+        for model, counts in run.spent.by_model.items()
+    }
+    return {"usage": record.compute_usage(run, prices), "models": models}
+
+
+def _to_tokens(counts: Counts) -> Tokens:
+    given, output, written, written_1h, read = map(read_count, counts)
+    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
 
 
 def read_count(number: float | None) -> int:

@@ -68,9 +68,16 @@ class SpanFold(Observer):
     Args:
         on_end: Called with each span as it ends. `finish` reports the spans that are still open.
         max_chars: The limit for each text of a span, in characters; 0 keeps no text.
+        on_count: Called if the usage of a task is counted after its span has ended.
     """
 
-    def __init__(self, on_end: Callable[[Span], object], *, max_chars: int = MAX_CHARS) -> None:
+    def __init__(
+        self,
+        on_end: Callable[[Span], object],
+        *,
+        max_chars: int = MAX_CHARS,
+        on_count: Callable[[TaskEnded], object] = lambda fact: None,
+    ) -> None:
         self.session_id: str = ""
         """The id of the session; empty before the first turn."""
         self.now: float = 0.0
@@ -93,6 +100,7 @@ class SpanFold(Observer):
         self._span_ids: BoundedDict[int] = BoundedDict(_MAX_IDS)
         """How often the id of each reported span was used."""
         self._on_end = on_end
+        self._on_count = on_count
         self._drops = Drops("the view of the spans of a session")
 
     def open(self, span_id: str | None) -> Span | None:
@@ -369,6 +377,7 @@ class SpanFold(Observer):
     def _on_task_ended(self, fact: TaskEnded, at: float) -> None:
         task = self._tasks.get(fact.task)
         if task is None:
+            self._on_count(fact)
             return
         is_first = task.end is None
         task.end = task.end or at  # the first fact has the exact end
@@ -380,7 +389,7 @@ class SpanFold(Observer):
         self._end_model(fact.task)
         del self._tasks[fact.task]
         self._conversations.pop(fact.task, None)
-        add_usage(task, fact.usage)
+        add_usage(task, fact)
         task.attributes["output"] = self._texts.shorten(fact.summary)
         if at != task.end:
             task.attributes["notified_at"] = at

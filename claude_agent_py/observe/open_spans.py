@@ -8,10 +8,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from claude_agent_py._base.redaction import hide_secrets, without_secrets
-from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
-from claude_agent_py._journal.fold import read_count
-from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus
-from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
+from claude_agent_py._journal.facts import MAIN, TaskEnded, Tokens, ToolCallStatus
+from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 T = TypeVar("T")
 
@@ -118,10 +117,8 @@ def convert_task_status(status: TaskStatus | None) -> SpanStatus:
     return _TASK_STATUSES.get(status, "running")
 
 
-def add_usage(span: OpenSpan, usage: TaskUsage | None) -> None:
-    """Add the usage of a task to the attributes of its span."""
-    if usage is not None:
-        known = {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
-        span.attributes |= {key: read_count(value) for key, value in known.items() if value}
-        if usage.cost_usd is not None:
-            span.cost_usd = usage.cost_usd
+def add_usage(span: OpenSpan, fact: TaskEnded) -> None:
+    """Add the usage of a task to its span."""
+    span.attributes |= describe_usage(fact)
+    if fact.usage is not None and fact.usage.cost_usd is not None:
+        span.cost_usd = fact.usage.cost_usd

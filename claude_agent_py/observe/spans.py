@@ -6,7 +6,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from claude_agent_py._journal.facts import MAIN, Spent, Tokens as Tokens
+from claude_agent_py._journal.facts import MAIN, Spent, TaskEnded, Tokens as Tokens
 from claude_agent_py._journal.tasks.spending import weigh
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
@@ -76,8 +76,8 @@ class Used(msgspec.Struct, kw_only=True):
     """The usage of a model or an agent."""
 
     cost_usd: float | None = None
-    """US dollars; None if the source has no cost. The CLI reports it by model. Subagents get their share by tokens, the
-    main agent the rest."""
+    """US dollars; None if the source has no cost. The CLI reports it by model. Subagents have the cost of their tokens,
+    or their share by tokens if a price is unknown, and the main agent has the rest."""
     calls: int = 0
     """Model calls."""
     tools: int = 0
@@ -110,8 +110,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     by_model: dict[str, Used] = {}
     """By model name. Tokens are the CLI's counts if it reported them, subagents included."""
     by_agent: dict[str, Used] = {}
-    """By the id of the agent's task; `""` is the main agent. For subagents of a running session, only the input
-    tokens are known."""
+    """By the id of the agent's task; `""` is the main agent. What `RunResult.usage_by_agent` shows by name."""
     names: dict[str, str] = msgspec.field(default_factory=lambda: {MAIN: "main"})
     """The names of the agents."""
     failures: int = 0
@@ -120,8 +119,10 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     _slow: list[tuple[float, int, Span]] = []
     _spent: dict[tuple[str, str], Tokens] = {}
     """Tokens by agent and model, according to the messages."""
-    _reported: set[str] = set()
-    """The agents whose cost was reported."""
+    _has_costs: bool = False
+    """Whether the source has costs."""
+    _counted: dict[str, tuple[str, float | None, Tokens, bool]] = {}
+    """By the id of a task's run: the agent, its cost and tokens if known, and whether the CLI's costs include them."""
 
     def __repr__(self) -> str:
         cost = "" if self.cost_usd is None else f", {self.cost_usd:.4f} USD"
@@ -169,10 +170,15 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 
     def _add_task(self, span: Span) -> None:
         self.names[span.agent] = span.attributes.get("description") or span.name
-        if span.cost_usd is not None:
-            used = self._agent(span.agent)
-            used.cost_usd = span.cost_usd + ((used.cost_usd or 0.0) if span.agent in self._reported else 0.0)
-            self._reported.add(span.agent)
+        models = span.attributes.get("models") or {}
+        tokens = sum((Spent(**spent).tokens for spent in models.values()), Tokens())
+        if span.cost_usd is not None or tokens.total:
+            self._counted[span.id] = (span.agent, span.cost_usd, tokens, span.kind != "child")
+            self._share_out()
+
+    def revise(self, span: Span) -> None:
+        """Count a task again whose usage has been counted better since."""
+        self._add_task(span)
 
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
@@ -194,16 +200,33 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent.cost_usd
             used.from_results += spent.tokens
-        costs = {model: used.cost_usd or 0.0 for model, used in self.by_model.items()}
+        self._has_costs = self._has_costs or bool(models)
+        self._share_out()
+
+    def _share_out(self) -> None:
+        """Set the tokens and costs of the agents: what was counted for them, otherwise their share by tokens."""
         shares: dict[str, float] = {}
-        for (agent, model), tokens in self._spent.items():
-            whole = _weigh(self.by_model[model].tokens)
-            if agent not in self._reported and agent != MAIN and whole:
-                shares[agent] = shares.get(agent, 0.0) + costs[model] * min(1.0, _weigh(tokens) / whole)
-        if models:
-            shares[MAIN] = max(0.0, sum(costs.values()) - sum(shares.values()))
-            for agent, cost in shares.items():
-                self._agent(agent).cost_usd = cost
+        counted: dict[str, Tokens] = {}
+        outside: set[str] = set()
+        for agent, cost, tokens, is_inside in self._counted.values():
+            counted[agent] = counted.get(agent, Tokens()) + tokens
+            if cost is not None:
+                shares[agent] = shares.get(agent, 0.0) + cost
+            if not is_inside:
+                outside.add(agent)
+        for agent, tokens in counted.items():
+            self._agent(agent).from_results = tokens
+        if self._has_costs:
+            known = frozenset(shares)
+            costs = {model: used.cost_usd or 0.0 for model, used in self.by_model.items()}
+            for (agent, model), tokens in self._spent.items():
+                whole = _weigh(self.by_model[model].tokens)
+                if agent not in known and agent != MAIN and whole:
+                    shares[agent] = shares.get(agent, 0.0) + costs[model] * min(1.0, _weigh(tokens) / whole)
+            inside = sum(cost for agent, cost in shares.items() if agent not in outside)
+            shares[MAIN] = max(0.0, sum(costs.values()) - inside)
+        for agent, cost in shares.items():
+            self._agent(agent).cost_usd = cost
 
     def _model(self, name: str) -> Used:
         return self.by_model.setdefault(name, Used())
@@ -214,6 +237,16 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 
 def _weigh(tokens: Tokens) -> float:
     return weigh((tokens.input, tokens.output, tokens.cache_write, 0, tokens.cache_read))
+
+
+def describe_usage(fact: TaskEnded) -> dict[str, Any]:
+    """Return the attributes of a task's span about its usage."""
+    usage = fact.usage
+    known = {} if usage is None else {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
+    found: dict[str, Any] = {key: int(value) for key, value in known.items() if 0 < value < 2**53}
+    if fact.models:
+        found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in fact.models.items()}
+    return found
 
 
 MAX_SPANS: Final = 50_000
@@ -239,6 +272,19 @@ class SpanLog:
         self._spans.append(span)
         if len(self._spans) > self._max:
             self._thin_out()
+
+    def revise(self, fact: TaskEnded) -> None:
+        """Correct the span of a task that was added before its usage had been counted."""
+        for index in range(len(self._spans) - 1, -1, -1):
+            span = self._spans[index]
+            if span.id == fact.id and span.kind in TASK_KINDS:
+                self._spans[index] = span = msgspec.structs.replace(
+                    span,
+                    cost_usd=span.cost_usd if fact.usage is None else fact.usage.cost_usd,
+                    attributes={**span.attributes, **describe_usage(fact)},
+                )
+                self.summary.revise(span)
+                return
 
     @property
     def spans(self) -> list[Span]:

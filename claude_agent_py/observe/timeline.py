@@ -3,12 +3,13 @@
 import json
 import os
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Self
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._journal.facts import Fact, Spent, Tokens
+from claude_agent_py._journal.facts import Fact, Spent, TaskEnded, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
 from claude_agent_py.observe.exports import chrome_trace, mermaid, otlp
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
@@ -103,12 +104,17 @@ class Timeline:
         messages: Iterable[Any],
         sent: Iterable[UserMessage] = (),
         *,
+        ends: Iterable[TaskEnded] = (),
         title: str = "run",
         max_spans: int = MAX_SPANS,
         max_chars: int = MAX_CHARS,
     ) -> Self:
-        """Create a timeline from messages and the prompts that were sent. `RunResult.timeline` calls this."""
-        return cls._from_facts(fold(message_frames(messages, sent)), title, "messages", max_spans, max_chars)
+        """Create a timeline from messages and the prompts that were sent. `RunResult.timeline` calls this.
+
+        `ends` are the ends of tasks with the usage that was counted for them, which the messages lack.
+        """
+        facts = chain(fold(message_frames(messages, sent)), ends)
+        return cls._from_facts(facts, title, "messages", max_spans, max_chars)
 
     @classmethod
     def from_recording(
@@ -179,7 +185,7 @@ class Timeline:
     @classmethod
     def _from_facts(cls, facts: Iterable[Fact], title: str, source: str, max_spans: int, max_chars: int) -> Self:
         log = SpanLog(max_spans)
-        spans = SpanFold(log.add, max_chars=max_chars)
+        spans = SpanFold(log.add, max_chars=max_chars, on_count=log.revise)
         spans.add(facts)
         spans.finish()
         return cls(log, title=title, source=source)

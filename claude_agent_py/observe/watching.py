@@ -29,7 +29,7 @@ class Watch:
     def __init__(self, session: Any, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
         self._session = session
         self._log = SpanLog(max_spans)
-        self._fold = SpanFold(self._log.add, max_chars=max_chars)
+        self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise)
         self._journal = LiveJournal.of(session)
         self._journal.observe(self._fold)
 

@@ -5,17 +5,15 @@ moment of its creation. All calls block.
 """
 
 import os
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
-
-import msgspec
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.fold import add_facts, fold
 from claude_agent_py.formatting.api_messages import to_api_messages
+from claude_agent_py.sessions.cost_notes import read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.index import describe_session
@@ -33,14 +31,12 @@ from claude_agent_py.sessions.transcript import (
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.facts import Fact
     from claude_agent_py.wire.frames import Message
-
-_COST: Final = b'{"type":"cost-state"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +55,6 @@ class SessionUsage:
     def total(self) -> Usage:
         """The tokens of all models."""
         return _add_up(self.by_model.values())
-
-
-class CostNote(msgspec.Struct, rename="camel", gc=False):
-    """The CLI's note of the session's cost so far, written when the CLI exits."""
-
-    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
-    model_usage: dict[str, ModelUsage] = {}
-
-
-_decode: Final = msgspec.json.Decoder(CostNote).decode
 
 
 def compute_usage(
@@ -93,54 +79,6 @@ def compute_usage(
 def _add_up(usages: Collection[Usage]) -> Usage:
     counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in usages) for name in TOKEN_FIELDS}
     return Usage(**counted)
-
-
-def read_last_cost(snapshot: Snapshot) -> CostNote:
-    """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
-    for _, line in snapshot.backwards():
-        if line is not None and (cost := read_cost(line)) is not None:
-            return cost
-    return CostNote()
-
-
-def make_cost_note(result: ResultMessage) -> Any:
-    """Return the CLI's note of the cost for a session that has got as far as a result.
-
-    CLI 2.1.328 ignores a note that lacks one of these fields or has others.
-    """
-    usage = {
-        model: {
-            "inputTokens": used.input_tokens,
-            "outputTokens": used.output_tokens,
-            "cacheReadInputTokens": used.cache_read_input_tokens,
-            "cacheCreationInputTokens": used.cache_creation_input_tokens,
-            "webSearchRequests": used.web_search_requests,
-            "costUSD": used.cost_usd,
-        }
-        for model, used in result.model_usage.items()
-    }
-    return {
-        "type": "cost-state",
-        "sessionId": result.session_id,
-        "totalCostUSD": result.total_cost_usd,
-        "totalAPIDuration": result.duration_api_ms,
-        "totalAPIDurationWithoutRetries": result.duration_api_ms,
-        "totalToolDuration": 0,
-        "totalLinesAdded": 0,
-        "totalLinesRemoved": 0,
-        "totalDuration": result.duration_ms,
-        "startTime": int(time.time() * 1000) - int(result.duration_ms),
-        "modelUsage": usage,
-        "hasUnknownModelCost": False,
-    }
-
-
-def read_cost(line: bytes) -> CostNote | None:
-    """Return the cost note in a line of a transcript, or None for any other line."""
-    try:
-        return _decode(line) if line.startswith(_COST) else None
-    except ValueError:
-        return None
 
 
 class StoredSession:
@@ -192,7 +130,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return fold(stored_frames(self.id, self.history, self.tasks))
+        return fold(stored_frames(self.id, self.history, self.tasks), is_stored=True)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -200,7 +138,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return add_facts(stored_frames(self.id, self.history, self.tasks))
+        return add_facts(stored_frames(self.id, self.history, self.tasks), is_stored=True)
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:

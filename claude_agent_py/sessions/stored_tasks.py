@@ -20,6 +20,7 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.state import Evidence
+from claude_agent_py.sessions.cost_notes import read_last_cost
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, take_snapshot
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
@@ -182,6 +183,8 @@ def read_ledger(
         with contextlib.suppress(OSError):
             for _, line in each.forwards():
                 ledger.read_notifications(line or b"")
+    with contextlib.suppress(OSError):
+        ledger.prices.derive(read_last_cost(snapshot).model_usage)
     ledger.finish(is_over=is_over)
     return ledger
 

@@ -229,7 +229,7 @@ UNLIKE = {
     "tasks/s06_subagent_sendmessage_main", "tasks/s08_agent_teams_try", "tasks/s08_all_hook_events",
     "tasks/s08_matchers", "tasks/s08_prompt_stop_responses", "tasks/s10_bg_tasks_report_running_0",
     "tasks/s10_bg_tasks_report_running_1", "tasks/s10_resume_after_kill2", "tasks/s10_sdk_reads_session_state",
-    "turns/prompt_blocked", "turns/slash_commands", "turns/text_without_query",
+    "turns/every_field_2_1_332", "turns/prompt_blocked", "turns/slash_commands", "turns/text_without_query",
     # The CLI notes on disk how a turn was stopped; the frames tell it otherwise, and it is not made up here.
     "control/01_schema_flag", "control/01_schema_init", "control/01_schema_two_turns", "control/05_max_budget",
     "control/05_max_turns", "tasks/s09_pending_prompt_interrupt", "turns/max_turns_with_queued",

@@ -9,9 +9,10 @@ from comparing import common
 
 from claude_agent_py import AgentDefinition, Allow, Client
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.journal import TaskEnded
 from claude_agent_py.observe import Timeline, watch
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
-from claude_agent_py.testing import ScriptedModel, text, thinking, tool_use
+from claude_agent_py.testing import Reply, ScriptedModel, Usage, text, thinking, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -98,3 +99,37 @@ async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> No
     theirs = {(span.kind, span.name) for span in spans if span.agent == child.agent and span.kind != "model"}
     assert theirs == {("child", "porter"), ("tool", "Bash"), ("waiting", "Bash")}
     assert child.cost_usd
+
+
+async def test_the_usage_of_a_subagent_is_the_same_in_every_view() -> None:
+    used = Usage(input_tokens=1000, output_tokens=100)
+    launch = {"description": "d", "prompt": "go", "subagent_type": "general-purpose", "run_in_background": True}
+    script = [Reply(said, usage=used) for said in (tool_use("Agent", launch), "started", "follow up")]
+    worker = [Reply(tool_use("Bash", {"command": "echo sub"}), usage=used), Reply("sub done", usage=used)]
+    async with ScriptedModel(script, agents={"go": worker}) as model:
+        async with Client(model.options()) as client:
+            facts, watched = client.journal(), watch(client)
+            result = await client.query("hello", until="idle")
+            [task] = client.tasks
+        ends = [fact async for fact in facts if isinstance(fact, TaskEnded)]
+        stored = get_session(result.session_id, config_dir=model.sandbox.config_dir)
+        timelines = [result.timeline(), watched.timeline(), Timeline.from_session(stored)]
+        [of_stored] = [each.outcome.usage for each in stored.tasks if each.outcome is not None]
+    of_main, of_agent = result.usage_by_agent[""], result.usage_by_agent["general-purpose"]
+    assert (of_agent.total_tokens, of_agent.tool_uses) == (2200, 1)
+    assert of_stored is not None
+    assert of_stored.cost_usd == pytest.approx(0.012)
+    # If the CLI writes the last answer late, a running session does not know its output tokens.
+    assert of_agent.cost_usd in (pytest.approx(0.012), pytest.approx(0.01))
+    assert of_main.cost_usd == pytest.approx(result.cost_usd - of_agent.cost_usd)
+    for usage in (task.usage, ends[-1].usage):
+        assert usage is not None
+        assert usage.total_tokens == of_agent.total_tokens
+        assert usage.cost_usd == pytest.approx(of_agent.cost_usd)
+    for timeline in timelines[:2] if of_agent.cost_usd < 0.011 else timelines:
+        by_agent = timeline.summary.by_agent
+        assert by_agent[task.id].tokens.total == of_agent.total_tokens
+        assert by_agent[task.id].cost_usd == pytest.approx(of_agent.cost_usd)
+        assert by_agent[""].cost_usd == pytest.approx(of_main.cost_usd)
+        [span] = [span for span in timeline.spans if span.kind == "subagent"]
+        assert span.attributes["total_tokens"] == of_agent.total_tokens

@@ -273,7 +273,8 @@ class RunResult(Generic[Output]):
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.
         """
-        return observe.Timeline.from_messages(self.messages, self.sent)
+        ends = [end for task in self.tasks for end in task.list_ends()]
+        return observe.Timeline.from_messages(self.messages, self.sent, ends=ends)
 
     @property
     def errors(self) -> "Sequence[RunError | StoreError]":

@@ -1,0 +1,70 @@
+"""The CLI's notes of a session's cost in its transcript, written when it exits."""
+
+import time
+from typing import Any, Final
+
+import msgspec
+
+from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.messages.usage import ModelUsage
+
+_COST: Final = b'{"type":"cost-state"'
+
+
+class CostNote(msgspec.Struct, rename="camel", gc=False):
+    """The CLI's note of the session's cost so far, written when the CLI exits."""
+
+    total_cost_usd: float | None = msgspec.field(name="totalCostUSD", default=None)
+    model_usage: dict[str, ModelUsage] = {}
+
+
+_decode: Final = msgspec.json.Decoder(CostNote).decode
+
+
+def read_last_cost(snapshot: Snapshot) -> CostNote:
+    """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
+    for _, line in snapshot.backwards():
+        if line is not None and (cost := read_cost(line)) is not None:
+            return cost
+    return CostNote()
+
+
+def make_cost_note(result: ResultMessage) -> Any:
+    """Return the CLI's note of the cost for a session that has got as far as a result.
+
+    CLI 2.1.328 ignores a note that lacks one of these fields or has others.
+    """
+    usage = {
+        model: {
+            "inputTokens": used.input_tokens,
+            "outputTokens": used.output_tokens,
+            "cacheReadInputTokens": used.cache_read_input_tokens,
+            "cacheCreationInputTokens": used.cache_creation_input_tokens,
+            "webSearchRequests": used.web_search_requests,
+            "costUSD": used.cost_usd,
+        }
+        for model, used in result.model_usage.items()
+    }
+    return {
+        "type": "cost-state",
+        "sessionId": result.session_id,
+        "totalCostUSD": result.total_cost_usd,
+        "totalAPIDuration": result.duration_api_ms,
+        "totalAPIDurationWithoutRetries": result.duration_api_ms,
+        "totalToolDuration": 0,
+        "totalLinesAdded": 0,
+        "totalLinesRemoved": 0,
+        "totalDuration": result.duration_ms,
+        "startTime": int(time.time() * 1000) - int(result.duration_ms),
+        "modelUsage": usage,
+        "hasUnknownModelCost": False,
+    }
+
+
+def read_cost(line: bytes) -> CostNote | None:
+    """Return the cost note in a line of a transcript, or None for any other line."""
+    try:
+        return _decode(line) if line.startswith(_COST) else None
+    except ValueError:
+        return None
