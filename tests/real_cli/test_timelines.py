@@ -119,6 +119,7 @@ async def test_the_usage_of_a_subagent_is_the_same_in_every_view() -> None:
     assert (of_agent.total_tokens, of_agent.tool_uses) == (2200, 1)
     assert of_stored is not None
     assert of_stored.cost_usd == pytest.approx(0.012)
+    assert of_agent.cost_usd is not None
     # If the CLI writes the last answer late, a running session does not know its output tokens.
     assert of_agent.cost_usd in (pytest.approx(0.012), pytest.approx(0.01))
     assert of_main.cost_usd == pytest.approx(result.cost_usd - of_agent.cost_usd)
