@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from typing_extensions import TypeVar
+
+from claude_agent_py.options.output_schema import fit_schema
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject
 
 Output = TypeVar("Output", default=Any)
 """The type of `RunResult.output`, set by the option `output_type`."""
+
+REFUSAL: Final = "The output is not valid."
+"""How the refusal of an output that `output_type` does not accept begins."""
 
 
 class OutputShape:
@@ -38,8 +43,8 @@ class OutputShape:
             unwrapping: Any = Annotated[wrapper, AfterValidator(attrgetter("value"))]
             adapter = TypeAdapter(unwrapping)
             schema = _build_schema(adapter)
-        self.schema: JSONObject = schema
-        """The JSON Schema, whose root is an object."""
+        self.schema: JSONObject = fit_schema(schema, is_validated=True)
+        """The JSON Schema, as the CLI can compile it. Its root is an object."""
         self.adapter: TypeAdapter[Any] = adapter
         """Validates the structured output of the CLI and converts it to the Python value."""
 
@@ -47,7 +52,7 @@ class OutputShape:
 def check_output_format(value: object) -> JSONObject:
     """Return the JSON Schema of `output_format`: a plain schema, or an official SDK's `{type: json_schema, schema}`.
 
-    Raises ValueError if it does not describe an object: the CLI would exit.
+    Raises ValueError if it does not describe an object (the CLI would exit), or if the CLI cannot compile it.
     """
     if isinstance(value, Mapping) and value.get("type") == "json_schema":
         value = value.get("schema")
@@ -57,7 +62,7 @@ def check_output_format(value: object) -> JSONObject:
         raise ValueError(
             f"must describe an object, not {value['type']!r}: wrap it in a property, or use output_type, which wraps it"
         )
-    return dict(value)
+    return fit_schema(value, is_validated=False)
 
 
 def _build_adapter(output_type: Any) -> TypeAdapter[Any]:

@@ -19,8 +19,10 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
+from claude_agent_py.hooks.registry import Hooks
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import HOME_VARIABLES
+from claude_agent_py.options.fields import is_any_given
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
@@ -202,7 +204,9 @@ class ScriptedModel:
         """Return options for a client that uses this model, with a clean environment and temporary directories.
 
         `env` is added to the environment. The other keywords are options of `ClientOptions`; `permission_mode`
-        defaults to `bypassPermissions`. With `home`, the session has that home instead of the temporary one.
+        defaults to `bypassPermissions`, and to `default` if something answers permission prompts: `can_use_tool`,
+        `interactions`, `permission_prompts="host"`, `permission_prompt_tool_name` or a hook for `PermissionRequest`.
+        With `home`, the session has that home instead of the temporary one.
         """
         env = self.environment(**overrides.pop("env", {}))
         if overrides.get("home"):
@@ -211,7 +215,7 @@ class ScriptedModel:
             "inherit_env": False,
             "env": env,
             "cwd": self.sandbox.cwd,
-            "permission_mode": "bypassPermissions",
+            "permission_mode": "default" if _answers_prompts(overrides) else "bypassPermissions",
         }
         return ClientOptions(**(defaults | overrides))
 
@@ -334,6 +338,13 @@ class _Player:
         item = next(self._left, None)
         self._refused = (item, request.position) if isinstance(item, Failure) and not item.is_retried else None
         return item
+
+
+def _answers_prompts(options: Mapping[str, Any]) -> bool:
+    """Return whether something in the options answers permission prompts, which `bypassPermissions` never asks."""
+    handlers = (options.get("can_use_tool"), options.get("interactions"), options.get("permission_prompt_tool_name"))
+    hooks = {event for event, _ in Hooks.of(options.get("hooks"))}
+    return is_any_given(*handlers) or options.get("permission_prompts") == "host" or "PermissionRequest" in hooks
 
 
 def _build_failure(message: str) -> Failure:

@@ -2,11 +2,13 @@
 
 import datetime
 import json
-from typing import Any
+import re
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, Field, TypeAdapter
 
+from claude_agent_py import ClientOptions, OptionsError
 from claude_agent_py.options.output_shape import OutputShape, check_output_format
 
 
@@ -58,3 +60,77 @@ def test_a_type_without_a_schema_is_refused() -> None:
 
 def test_a_plain_schema_may_leave_its_type_open() -> None:
     assert check_output_format({"properties": {}}) == {"properties": {}}
+
+
+# Schemas that the CLI ignores ------------------------------------------------------------------------------------
+
+
+def with_property(**schema: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": {"a": schema}}
+
+
+@pytest.mark.parametrize(
+    ("given", "sent"),
+    [
+        ({"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object"}, {"type": "object"}),
+        ({"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "object"}, {"type": "object"}),
+        ({"$schema": "http://json-schema.org/draft-04/schema#", "id": "x", "type": "object"}, {"type": "object"}),
+        (with_property(type="string", **{"x-order": 1, "$anchor": "a"}), with_property(type="string")),
+        (with_property(nullable=True), with_property()),
+        (with_property(enum=["a", "a", 1, True]), with_property(enum=["a", 1, True])),
+        ({"type": "object", "required": ["a", "a"]}, {"type": "object", "required": ["a"]}),
+        ({"type": "object", "if": {"required": ["a"]}}, {"type": "object"}),
+        (
+            with_property(type="array", prefixItems=[{"type": "string"}], items=False),
+            with_property(type="array", items=[{"type": "string"}], additionalItems=False),
+        ),
+        (with_property(type="string", default={"type": "x"}), with_property(type="string", default={"type": "x"})),
+        (
+            with_property(type="string", pattern=r"^\p{L}-[\w\-]$"),
+            with_property(type="string", pattern=r"^\p{L}-[\w\-]$"),
+        ),
+    ],
+)
+def test_what_a_schema_loses_that_the_cli_would_ignore(given: dict[str, Any], sent: dict[str, Any]) -> None:
+    assert check_output_format(given) == sent
+
+
+@pytest.mark.parametrize(
+    ("schema", "problem"),
+    [
+        (with_property(type="strin"), "the schema at '/properties/a/type' must be one of string, "),
+        (with_property(type=["string", "nope"]), "not 'nope'"),
+        (with_property(type="array", items={"properties": {"b": {"type": "int"}}}), "/items/properties/b/type"),
+        (with_property(anyOf=[{"type": "string"}, {"type": "date"}]), "/anyOf/1/type"),
+        (with_property(**{"$ref": "#/$defs/None"}), "must refer to a part of the schema"),
+        (with_property(pattern="("), "must be a regular expression of JavaScript"),
+        (with_property(pattern=r"(?P<x>a)\Z"), "must be a regular expression of JavaScript"),
+        (with_property(pattern=r"a\-b"), "must be a regular expression of JavaScript"),
+        (with_property(exclusiveMinimum=True), "must be a number, not True"),
+        (with_property(minLength=-1), "must be a whole number"),
+        (with_property(enum=[]), "must be a list of values"),
+        ({"type": "object", "properties": []}, "must be a dict of schemas"),
+        ({"type": "object", "properties": {"a": "string"}}, "'/properties/a' must be a schema"),
+        ({"type": "object", "required": "a"}, "must be a list of names"),
+        ({"type": "object", "unevaluatedProperties": False}, "draft-07 of JSON Schema, which has no 'unevaluated"),
+    ],
+)
+def test_a_schema_that_the_cli_would_ignore_is_refused(schema: dict[str, Any], problem: str) -> None:
+    with pytest.raises(OptionsError, match=f"output_format.*{re.escape(problem)}"):
+        ClientOptions(output_format=schema)
+
+
+def test_the_schema_of_a_type_has_only_what_the_cli_knows() -> None:
+    class Cat(BaseModel):
+        kind: Literal["cat"]
+
+    class Dog(BaseModel):
+        kind: Literal["dog"]
+        place: tuple[int, str]
+        name: Annotated[str, Field(pattern=r"\Ax", json_schema_extra={"x-order": 1})]
+
+    schema = OutputShape(Annotated[Cat | Dog, Field(discriminator="kind")]).schema
+    dog = schema["$defs"]["Dog"]["properties"]
+    assert schema["properties"]["value"].keys() == {"oneOf", "title"}
+    assert dog["place"]["items"] == [{"type": "integer"}, {"type": "string"}]
+    assert dog["name"] == {"title": "Name", "type": "string"}

@@ -9,7 +9,7 @@ import anyio
 import pytest
 from one_session import OneSession
 from peers import read_into
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 import claude_agent_py
 from claude_agent_py import (
@@ -501,6 +501,49 @@ FAILURES: list[tuple[Failure, type[RunError]]] = [
     (Failure(status=500), ServerError),
     (Failure(status=529), OverloadedError),
 ]
+
+
+class Adult(BaseModel):
+    age: int
+    place: tuple[int, str] = (0, "")  # its schema has keywords that the CLI does not know
+
+    @field_validator("age")
+    @classmethod
+    def check_age(cls, age: int) -> int:
+        if age < 18:
+            raise ValueError("must be an adult")
+        return age
+
+
+async def test_what_a_validator_refuses_goes_back_to_the_model_for_a_limited_number_of_times() -> None:
+    one = OneSession()
+    async with one.open(output_type=Adult):
+        result = await one.ask(*[Reply(tool_use("StructuredOutput", {"age": age})) for age in (3, 30)])
+        assert result.output == Adult(age=30)
+        assert "age: Value error, must be an adult" in one.result_of()
+        assert result.permission_denials == []
+
+        with pytest.raises(StructuredOutputError, match="must be an adult"):
+            await one.ask(*[Reply(tool_use("StructuredOutput", {"age": 3})) for _ in range(20)])
+        assert len(one.requests_of()) == 5
+
+        result = await one.ask(*[Reply(tool_use("StructuredOutput", {"age": age})) for age in (3, 30)])
+        assert result.output == Adult(age=30)
+
+
+async def test_a_plain_schema_of_a_later_draft_is_used_and_its_output_is_not_silently_absent() -> None:
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "type": "object",
+        "properties": {"pair": {"type": "array", "prefixItems": [{"type": "string"}, {"type": "integer"}]}},
+        "x-source": "design",
+    }
+    one = OneSession()
+    async with one.open(output_format=schema):
+        result = await one.ask(Reply(tool_use("StructuredOutput", {"pair": ["a", 1]})))
+        assert result.output == {"pair": ["a", 1]}
+        with pytest.raises(StructuredOutputError, match="no structured output"):
+            await one.ask("no", *["still no"] * 20)
 
 
 async def test_an_output_is_of_its_type_or_an_error_and_an_api_failure_is_a_typed_error() -> None:

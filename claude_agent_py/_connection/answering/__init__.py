@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.dispatcher import HookDispatcher as HookDispatcher
     from claude_agent_py.hooks.live import put_in_force as put_in_force
     from claude_agent_py.options.delegation_hooks import DelegationHooks as DelegationHooks
+    from claude_agent_py.options.output_hook import output_hooks as output_hooks
     from claude_agent_py.permissions.dispatcher import (
         HANDLERS as HANDLERS,
         PermissionDispatcher as PermissionDispatcher,
@@ -21,6 +22,7 @@ else:
         "claude_agent_py.hooks.dispatcher": "HookDispatcher",
         "claude_agent_py.hooks.live": "put_in_force",
         "claude_agent_py.options.delegation_hooks": "DelegationHooks",
+        "claude_agent_py.options.output_hook": "output_hooks",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
         "claude_agent_py.permissions.prompts": "leave_plan_mode",
         "claude_agent_py.permissions.requests": "PermissionContext",

@@ -14,7 +14,7 @@ from claude_agent_py.options.fields import is_any_given
 
 def needs_hooks(options: ClientOptions) -> bool:
     """Return whether the options contain hooks, or need hooks of the package."""
-    return bool(options.delegation_guide) or depends_on_hooks(options)
+    return bool(options.delegation_guide) or options.output_type is not None or depends_on_hooks(options)
 
 
 def needs_permissions(options: ClientOptions) -> bool:
@@ -36,7 +36,8 @@ def list_parts(options: ClientOptions) -> list[str]:
     """Return the modules that a start with these options imports."""
     modules = ["claude_agent_py._connection.startup"]
     if needs_hooks(options):
-        modules += ["claude_agent_py.options.delegation_hooks", "claude_agent_py.hooks.dispatcher"]
+        modules += [f"claude_agent_py.{name}" for name in ("options.delegation_hooks", "options.output_hook")]
+        modules.append("claude_agent_py.hooks.dispatcher")
     if depends_on_hooks(options):
         modules.append("claude_agent_py.hooks.live")
     if needs_permissions(options):

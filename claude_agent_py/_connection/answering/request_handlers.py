@@ -245,7 +245,7 @@ class RequestHandlers:
             session.options.hooks,
             report=session.report,
             on_run=self._on_hook_run,
-            builtin=delegation.matchers(),
+            builtin=[*delegation.matchers(), *answering.output_hooks(session.options)],
             final_filter=delegation.last_word,
         )
         return session.hooks

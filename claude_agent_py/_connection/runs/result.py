@@ -15,7 +15,7 @@ from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._journal.run_failure import Failure, find_failure
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.options.output_shape import Output
+from claude_agent_py.options.output_shape import REFUSAL, Output
 from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
@@ -218,11 +218,12 @@ class RunResult(Generic[Output]):
     def permission_denials(self) -> Sequence[PermissionDenial]:
         """The calls of `tool_calls` that were denied, and those of subagents whose calls the CLI does not forward.
 
-        A call that was cancelled is not among them, although the CLI lists it in its results.
+        A call that was cancelled is not among them, although the CLI lists it in its results, and neither is an output
+        that `output_type` did not accept.
         """
         calls = self.tool_calls
         known = {call.id for call in calls}
-        denied = [call for call in calls if call.status is tools.ToolCallStatus.DENIED]
+        denied = [call for call in calls if call.status is tools.ToolCallStatus.DENIED and REFUSAL not in call.text]
         listed = [denial for result in self.results for denial in result.permission_denials]
         return [
             *(PermissionDenial(tool_name=call.name, tool_use_id=call.id, tool_input=call.input) for call in denied),
@@ -326,6 +327,8 @@ def make_result(
     )
     if isinstance(result.error(), RunError):
         return result
+    if options.output_type is None and options.output_format is None:
+        return replace(result, output=structured_output(run.results, is_expected=False))
     shape = options.output_shape
     try:
         output = structured_output(run.results, shape.adapter if shape is not None else None)
@@ -346,18 +349,20 @@ def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:
     return later.replace(**{name: total(name) for name in _ADDED})
 
 
-def structured_output(results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None) -> Any:
+def structured_output(
+    results: Sequence[ResultMessage], adapter: TypeAdapter[Any] | None = None, *, is_expected: bool = True
+) -> Any:
     """Return the structured output of a run, validated with the adapter, if any.
 
     Raises:
-        StructuredOutputError: The structured output is missing or does not match `output_type`. (The CLI reports
-            success even if the model produced no structured output.)
+        StructuredOutputError: The structured output is missing, although it is expected, or does not match
+            `output_type`. (The CLI reports success even if the model produced no structured output.)
     """
     found = next((r for r in reversed(results) if r.has_structured_output), None)
-    if adapter is None:
-        return found.structured_output if found else None
-    if found is None:
+    if found is None and is_expected:
         raise StructuredOutputError("the model produced no structured output, although the CLI reports success")
+    if found is None or adapter is None:
+        return found.structured_output if found else None
     try:
         return adapter.validate_json(to_json(found.structured_output))  # JSON rules: text to dates, lists to sets
     except ValidationError as error:

@@ -74,7 +74,9 @@ class Run(Generic[Output]):
         state.mailbox.discard()
         if state.is_forgotten:
             self._warn_forgotten()
-        elif self._is_exhausted and not self._was_awaited and any(result.is_error for result in state.results[-1:]):
+            return
+        is_read = self._was_awaited or state.was_entered or not self._is_exhausted
+        if not is_read and state.results and state.results[-1].is_error:
             warnings.warn(
                 "client.query(...) ended with an error that nothing has read: after the loop, `await run` raises it "
                 "and `await run.result()` returns it",
