@@ -78,6 +78,8 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
+STATUS_SECONDS: Final = 2.0
+"""How long a run that got no message waits for the state of the MCP servers, for its error."""
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
@@ -509,11 +511,26 @@ class Connection(Session):
         elif end.reason == "closed":
             failure = self._end_error
             self.resumption.cut_off.append(run)
-        run.finish(end, failure)
+        if end.kind == "first_message" and self.is_open:
+            self.start_logged(self._finish_unbegun, run, end, failure)
+        else:
+            run.finish(end, failure)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
         if end.late_tasks:
             self._end_late_tasks(end)
+
+    async def _finish_unbegun(self, run: RunState, end: RunEnded, failure: Callable[[], BaseException] | None) -> None:
+        """End a run that got no message, once the CLI has told which MCP servers it may be waiting for."""
+        try:
+            reply = await self.control("mcp_status", timeout=STATUS_SECONDS)
+            servers = [server for server in reply.get("mcpServers") or () if isinstance(server, Mapping)]
+            pending = [server.get("name") for server in servers if server.get("status") == "pending"]
+            run.pending_servers = tuple(f"the MCP server {name!r}" for name in pending)
+        except ClaudeAgentError:
+            pass  # the time-out is the error
+        finally:
+            run.finish(end, failure)
 
     def _on_run_waits(self, event: RunWaits) -> None:
         """Log which tasks a run waits for, because the program may look as if it hangs."""

@@ -1,5 +1,7 @@
 """Runs against the real CLI: results, text, structured output, several at once, interrupts, errors."""
 
+import pickle
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,7 @@ from claude_agent_py import (
     HookContext,
     InterruptedRunError,
     MaxTurnsError,
+    MCPStdioServer,
     OptionsError,
     RateLimitedError,
     ResultMessage,
@@ -28,6 +31,7 @@ from claude_agent_py import (
     RunTimeoutError,
     StructuredOutputError,
     TextBlock,
+    Timeouts,
     UserMessage,
     query,
     run,
@@ -607,3 +611,21 @@ async def test_run_sync_inside_a_running_loop() -> None:
 
 def test_the_module_says_its_version() -> None:
     assert claude_agent_py.__version__
+
+
+async def test_a_time_limit_names_what_the_cli_waited_for(tmp_path: Path) -> None:
+    """A server that does not connect holds the first message, and a tool that hangs the rest."""
+    arguments = [str(Path(__file__).with_name("stdio_mcp_server.py")), "--wait-for", str(tmp_path / "never")]
+    server = MCPStdioServer(command=sys.executable, args=arguments)
+    async with ScriptedModel(["late"]) as model:
+        options = model.options(mcp_servers={"slow": server}, timeouts=Timeouts(first_message=1.0))
+        with anyio.fail_after(60):
+            with pytest.raises(RunTimeoutError, match="the CLI was waiting for the MCP server 'slow'") as caught:
+                await run("hi", options)
+    assert caught.value.kind == "first_message"
+    command = {"command": "for i in $(seq 600); do sleep 1; done", "description": "hang", "timeout": 600_000}
+    async with ScriptedModel([tool_use("Bash", command)], on_exhausted="late") as model:
+        with anyio.fail_after(60), pytest.raises(RunTimeoutError) as caught:
+            await run("hi", model.options(timeouts=Timeouts(silence=3.0)))
+    assert (caught.value.kind, caught.value.waiting_for) == ("silence", ("the tool Bash",))
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)

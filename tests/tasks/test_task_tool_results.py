@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import Desk, kinds, level, message
+from folding import Desk, kinds, level, message, shell_started
 
 from claude_agent_py._journal.tasks.announcements import Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks import Evidence
@@ -44,6 +44,18 @@ def call(name: str, call_id: str = "toolu_1", **fields: Any) -> dict[str, Any]:
 
 def result(structured: Any, text: Any = "", call_id: str = "toolu_1") -> dict[str, Any]:
     return frames.tool_result(call_id, text, tool_use_result=structured)
+
+
+def test_a_foreground_shell_starts_with_its_call(desk: Desk) -> None:
+    """The CLI (2.1.332) announces it only after some seconds, or at its end."""
+    desk.fold(call("Bash", "toolu_1"))
+    began = desk.clock.now
+    desk.clock.now += 3.0
+    desk.fold(shell_started("b1", tool_use_id="toolu_1", is_backgrounded=False))
+    desk.fold(shell_started("b2", tool_use_id="toolu_1", is_backgrounded=True))
+    desk.fold(frames.task_notification("b1"))
+    assert (desk.run("b1").started_at, desk.run("b1").ended_at) == (began, began + 3.0)
+    assert desk.run("b2").started_at == began + 3.0
 
 
 def test_a_launched_agent_is_known_by_the_result_alone(desk: Desk) -> None:
@@ -201,7 +213,7 @@ def test_a_message_to_a_running_agent_changes_nothing(desk: Desk) -> None:
 def test_open_calls_are_bounded() -> None:
     calls = OpenCalls()
     for number in range(10_000):
-        calls.add(message(call("Bash", f"toolu_{number}")))
+        calls.add(message(call("Bash", f"toolu_{number}")), 0.0)
     assert calls.close("toolu_0") is None
     assert calls.close("toolu_9999") is not None
     assert calls.close("toolu_9999") is None
@@ -209,8 +221,8 @@ def test_open_calls_are_bounded() -> None:
 
 def test_the_subagent_that_made_a_call_is_known_until_its_result() -> None:
     calls = OpenCalls()
-    calls.add(message(frames.assistant([frames.tool_use_block("Bash", {}, id="toolu_1")], agent_id="a1")))
-    calls.add(message(call("Bash", "toolu_2")))
+    calls.add(message(frames.assistant([frames.tool_use_block("Bash", {}, id="toolu_1")], agent_id="a1")), 0.0)
+    calls.add(message(call("Bash", "toolu_2")), 0.0)
     assert [calls.find_caller(each) for each in ("toolu_1", "toolu_2", None)] == ["a1", None, None]
     calls.close("toolu_1")
     assert calls.find_caller("toolu_1") is None

@@ -11,6 +11,7 @@ from pydantic_core import to_json
 import claude_agent_py.messages
 import claude_agent_py.tasks
 from claude_agent_py import observe, tools
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._journal.run_failure import Failure, find_failure
@@ -475,12 +476,20 @@ class RunTimeoutError(RunError, TimeoutError):
         """Which limit: `run`, `first_message` or `silence`."""
         self.timeout = timeout
         """The limit, in seconds."""
+        self.waiting_for: tuple[str, ...] = ()
+        """What the CLI was waiting for, such as `the tool Bash` or `the MCP server 'db'`; empty if unknown."""
         what = {
             "run": "did not end",
             "first_message": "brought no message",
             "silence": "made no progress",
         }.get(kind, "did not end")
         super().__init__(f"the run {what} within {timeout:g} s", result=result)
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return (
+            f"{text}; the CLI was waiting for {displayable(', '.join(self.waiting_for))}" if self.waiting_for else text
+        )
 
 
 ERRORS: Final[Mapping[str, type[RunError]]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import warnings
 from collections import deque
@@ -10,10 +11,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar
 
 from claude_agent_py import tools  # loads on first use
-from claude_agent_py._base.errors import RunFailed
+from claude_agent_py._base.errors import BacklogError, RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import runs
-from claude_agent_py._connection.runs.result import InterruptedRunError, RunResult, StructuredOutputError, make_result
+from claude_agent_py._connection.runs.result import (
+    InterruptedRunError,
+    RunResult,
+    RunTimeoutError,
+    StructuredOutputError,
+    make_result,
+)
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.options.output_shape import Output
@@ -221,7 +228,15 @@ class Run(Generic[Output]):
                 error.result = self._make_result()
             except StructuredOutputError as missing:  # expected: the run did not complete
                 error.result = missing.result
+        if isinstance(error, RunTimeoutError):
+            error.waiting_for = self._state.pending_servers or self._find_pending_tools(error.result)
         return error
+
+    def _find_pending_tools(self, result: RunResult) -> tuple[str, ...]:
+        with contextlib.suppress(BacklogError):  # messages were dropped
+            cut_off = [call for call in result.tool_calls if call.was_cut_off and call.agent_id is None]
+            return tuple(f"the tool {call.name}" for call in cut_off)
+        return ()
 
     def _make_result(self) -> RunResult:
         options = self._state.connection.options

@@ -48,6 +48,8 @@ class RunState(OpenRun):
         """Why the run ended; None if it has not, or if the client ended it."""
         self.late_tasks: frozenset[str] = frozenset()
         """The ids of the tasks that were running when `Timeouts.idle` expired."""
+        self.pending_servers: tuple[str, ...] = ()
+        """The MCP servers that had not connected when a time limit expired before the first message."""
         self.failure: Callable[[], BaseException] | None = None
         """Makes the error of a run that did not complete, anew for each waiter."""
         self._over = LazyEvent()

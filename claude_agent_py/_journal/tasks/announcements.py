@@ -48,6 +48,8 @@ class Call(Struct, frozen=True, gc=False):
     """The subagent that made the call; None for the main agent."""
     input: JSONObject
     """Its arguments; empty if the tool has nothing to do with tasks."""
+    at: float = 0.0
+    """When it was made, in seconds since the epoch."""
 
     @property
     def description(self) -> str:
@@ -63,12 +65,14 @@ class OpenCalls:
         self._stops: dict[str, str] = {}
         """Task ids by call of TaskStop."""
 
-    def add(self, message: AssistantMessage) -> None:
+    def add(self, message: AssistantMessage, now: float) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
             if block.name == "TaskStop":
                 self._stops[block.id] = _get_text(block.input, "task_id")
-            self._calls[block.id] = Call(block.name, message.agent_id, block.input if block.name in TASK_TOOLS else {})
+            self._calls[block.id] = Call(
+                block.name, message.agent_id, block.input if block.name in TASK_TOOLS else {}, now
+            )
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 
@@ -76,6 +80,11 @@ class OpenCalls:
         """Return the id of the subagent that made an open call; None for the main agent, or if unknown."""
         call = self._calls.get(tool_use_id or "")
         return call.agent_id if call is not None else None
+
+    def find_time(self, tool_use_id: str | None) -> float | None:
+        """Return when an open call was made; None if unknown."""
+        call = self._calls.get(tool_use_id or "")
+        return None if call is None else call.at
 
     def is_of_main_agent(self, tool_use_id: str | None) -> bool:
         """Return whether the main agent made an open call."""

@@ -64,6 +64,8 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
         return
     if message.is_backgrounded is not None:
         ledger.set_backgrounded(record, message.is_backgrounded, now)
+    if message.is_backgrounded is False and record.is_shell:  # the CLI announces it only after seconds, or at its end
+        run.started_at = min(run.started_at, ledger.calls.find_time(run.tool_use_id) or now)
     ledger.confirm(record, run)
     # A child agent is pending until its process starts.
     if not record.is_child_agent:
@@ -195,7 +197,7 @@ def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
 
 
 def _on_assistant(ledger: Ledger, message: AssistantMessage, now: float) -> None:
-    ledger.calls.add(message)
+    ledger.calls.add(message, now)
     _on_conversation(ledger, message, now)
 
 
