@@ -199,7 +199,7 @@ class TaskList:
         if self._journal is None:
             from claude_agent_py._journal.fold import Journal  # most sessions have no to-do list
 
-            self._journal = Journal()
+            self._journal = Journal(infers_tasks=False)
         return self._journal.feed(message)
 
     def _read_result(self, fact: "CallEnded") -> list[TaskListChange | None]:

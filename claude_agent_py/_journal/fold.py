@@ -109,14 +109,14 @@ TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 
 
-def fold(frames: Iterable[TimedFrame], *, is_stored: bool = False) -> Iterator[Fact]:
-    """Yield the facts of the frames of a whole session. For `is_stored`, see `Journal`."""
-    return (cast("Fact", item) for item in add_facts(frames, is_stored=is_stored) if isinstance(item, AnyFact))
+def fold(frames: Iterable[TimedFrame], *, infers_tasks: bool = True) -> Iterator[Fact]:
+    """Yield the facts of the frames of a whole session. For `infers_tasks`, see `Journal`."""
+    return (cast("Fact", item) for item in add_facts(frames, infers_tasks=infers_tasks) if isinstance(item, AnyFact))
 
 
-def add_facts(frames: Iterable[TimedFrame], *, is_stored: bool = False) -> Iterator[Any]:
+def add_facts(frames: Iterable[TimedFrame], *, infers_tasks: bool = True) -> Iterator[Any]:
     """Yield each frame of a whole session, followed by its facts."""
-    journal = Journal(is_stored=is_stored)
+    journal = Journal(infers_tasks=infers_tasks)
     for frame, at, is_sent in frames:
         yield frame
         yield from journal.feed(frame, at, sent=is_sent)
@@ -127,12 +127,12 @@ class Journal:
     """Folds a session into facts.
 
     Args:
-        is_stored: Whether the frames are those of a stored session: its tasks come with their ends, after the messages.
-            Otherwise the ledger infers what it can from all messages, as in a running session.
+        infers_tasks: Whether the ledger infers what it can about tasks from all messages, as in a running session. Not
+            for a stored session, whose tasks come with their ends after the messages, nor where tasks do not matter.
     """
 
-    def __init__(self, *, is_stored: bool = False) -> None:
-        self._is_stored = is_stored
+    def __init__(self, *, infers_tasks: bool = True) -> None:
+        self._infers_tasks = infers_tasks
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -207,7 +207,7 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
-            if not (sent or self._follows or self._is_stored) and type(frame) in _ABOUT_TASKS:
+            if not (sent or self._follows) and self._infers_tasks and type(frame) in _ABOUT_TASKS:
                 self._feed_ledger(frame)
         except Exception:
             self._drops.note(frame)

@@ -82,8 +82,8 @@ class SpanFold(Observer):
         """The id of the session; empty before the first turn."""
         self.now: float = 0.0
         """The latest time seen, in seconds since the epoch."""
-        self._journal: Journal = Journal()
-        """Folds what `feed` gets."""
+        self._journal: Journal | None = None
+        """Folds what `feed` gets; None before, as the observers of a session only get facts."""
         self._texts: Texts = Texts(max_chars)
         self._is_dated: bool = False
         """Whether any fact so far had a time."""
@@ -134,6 +134,7 @@ class SpanFold(Observer):
             sent: Whether it was sent to the CLI. Otherwise the CLI sent it.
         """
         self._advance(at)
+        self._journal = self._journal or Journal()
         self.add(self._journal.feed(message, at, sent=sent))
 
     def add(self, facts: Iterable[Fact]) -> None:
@@ -153,7 +154,8 @@ class SpanFold(Observer):
     def finish(self, at: float | None = None) -> None:
         """End the session: report the open spans, with the status `running`."""
         self._advance(at)
-        self.add(self._journal.finish())
+        if self._journal is not None:
+            self.add(self._journal.finish())
         for agent in list(self._conversations):
             self._end_model(agent)
         for span in self._open_spans():

@@ -130,7 +130,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return fold(stored_frames(self.id, self.history, self.tasks), is_stored=True)
+        return fold(stored_frames(self.id, self.history, self.tasks), infers_tasks=False)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -138,7 +138,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return add_facts(stored_frames(self.id, self.history, self.tasks), is_stored=True)
+        return add_facts(stored_frames(self.id, self.history, self.tasks), infers_tasks=False)
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:

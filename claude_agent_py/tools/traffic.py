@@ -157,7 +157,7 @@ class ToolTraffic:
     """The calls and results in a stream of messages, a view of the journal."""
 
     def __init__(self) -> None:
-        self._journal = Journal()
+        self._journal = Journal(infers_tasks=False)
         self._records: dict[str, ToolCallRecord] = {}
         self._clock: dict[str, float] = {}
 
