@@ -117,6 +117,16 @@ class Client(SessionControls, Generic[Output]):
             return "<Client not connected>"
         return f"<Client {connection.state.value}, {len(connection.tasks)} tasks>"
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            from claude_agent_py._base.configuration import snake_case  # both only for a missing name
+            from claude_agent_py._base.official_names import OFFICIAL_METHODS
+
+            instead = OFFICIAL_METHODS.get(snake_case(name))
+            hint = f": instead of the official SDK's {name}, use {instead}" if instead else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def connect(self) -> None:

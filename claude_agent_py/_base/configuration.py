@@ -246,6 +246,8 @@ def _complaint(detail: Any, model: type[ConfigModel]) -> str:
         return "is missing"
     if kind == "value_error":
         return str(detail["ctx"]["error"])
+    if kind in {"sequence_str", "list_type"}:
+        return f"must be a list, not {type(detail['input']).__name__}"
     expected = re.sub(r"^Input should be ", "must be ", detail["msg"])
     shows_type = kind.endswith(("_type", "_parsing"))
     return f"{expected}, not {type(detail['input']).__name__}" if shows_type else expected

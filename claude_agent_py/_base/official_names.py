@@ -5,7 +5,7 @@ from typing import Final
 
 OFFICIAL_NAMES: Final[Mapping[str, str]] = {
     "BaseHookInput": "HookInput",
-    "CLIConnectionError": "CLIError or ConnectionClosedError",
+    "CLIConnectionError": "CLIStartError, ConnectionClosedError or CLIExitError",
     "CLIJSONDecodeError": "MalformedFrame, a message",
     "CanUseToolShadowedWarning": "OptionsWarning",
     "ClaudeAgentOptions": "ClientOptions",
@@ -63,6 +63,45 @@ OFFICIAL_NAMES: Final[Mapping[str, str]] = {
     "create_sdk_mcp_server": "ToolServer",
     "import_session_to_store": "import_session",
 }
+
+OFFICIAL_METHODS: Final[Mapping[str, str]] = {
+    "account_info": "client.info.account",
+    "apply_flag_settings": "client.settings.apply()",
+    "ask_side_question": "client.side_question()",
+    "background_tasks": "client.tasks.move_all_to_background()",
+    "disconnect": "client.close()",
+    "generate_session_title": "client.conversation.generate_title()",
+    "get_context_usage": "client.usage.context()",
+    "get_mcp_status": "client.mcp.status()",
+    "get_server_info": "client.info",
+    "get_settings": "client.settings.get()",
+    "initialization_result": "client.info",
+    "mcp_authenticate": "client.mcp.authenticate()",
+    "mcp_clear_auth": "client.mcp.clear_auth()",
+    "mcp_server_status": "client.mcp.status()",
+    "mcp_submit_oauth_callback_url": "client.mcp.submit_oauth_callback()",
+    "read_file": "client.files.read()",
+    "read_mcp_resource": "client.mcp.read_resource()",
+    "receive_messages": "client.messages()",
+    "receive_response": "client.query(...), which you iterate for the messages or await for the result",
+    "reconnect_mcp_server": "client.mcp.reconnect()",
+    "register_repo_root": "client.files.add_root()",
+    "reload_plugins": "client.settings.reload_plugins()",
+    "rename_session": "client.conversation.rename()",
+    "rewind_files": "client.files.rewind()",
+    "seed_read_state": "client.files.seed_read_state()",
+    "set_cwd": "client.files.set_cwd()",
+    "set_mcp_permission_mode_override": "client.mcp.set_permission_mode()",
+    "set_mcp_servers": "client.mcp.set_servers()",
+    "stop_task": "client.tasks.stop()",
+    "stream_input": "client.query(stream)",
+    "supported_agents": "client.info.agents",
+    "supported_commands": "client.info.commands",
+    "supported_models": "client.info.models",
+    "toggle_mcp_server": "client.mcp.toggle()",
+    "update_settings": "client.settings.update()",
+}
+"""The methods of the official clients, in snake_case, that a `Client` has elsewhere."""
 
 _PARTS: Final = {"HookSpecificOutput": "Output", "HookInput": "Input", "Mcp": "MCP"}
 

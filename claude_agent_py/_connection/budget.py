@@ -13,7 +13,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.facts import parse_session_id
 from claude_agent_py._connection.left_on_disk import find_title
-from claude_agent_py._connection.runs.result import BudgetExceededError
+from claude_agent_py._connection.runs.result import BudgetExceededError, describe_spent
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.tasks.spending import Prices, Spending
 from claude_agent_py._launch.environment import config_directory, environment
@@ -55,7 +55,7 @@ async def subtract_spent(
     if limit is None or not spent.total:
         return options
     if spent.total >= limit:
-        raise BudgetExceededError(f"the session has spent {spent.total:.4f} of {limit:g} USD (max_budget_usd)")
+        raise BudgetExceededError(describe_spent(spent.total, limit))
     return options.replace(max_budget_usd=limit - spent.total)
 
 

@@ -31,7 +31,10 @@ WITHHOLDING = frozenset({"PostToolUse"})
 
 OPTION = "hooks"
 _INSTEAD = {
-    "matcher": "; the pattern comes first: HookMatcher('Bash', handler)",
+    "matcher": (
+        "; the pattern comes first: HookMatcher('Bash', handler). "
+        "The arguments of the official SDK's HookMatcher work as a dict: {'matcher': 'Bash', 'hooks': [callback]}"
+    ),
     "hooks": "; handlers come second: HookMatcher('Bash', [handler, ...])",
 }
 _PORT = (
@@ -210,5 +213,6 @@ def adapt_official(handler: object) -> "HookHandler":
     async def adapted(data: Any, context: HookContext) -> Any:
         return await callback.call(dict(data.raw), context.tool_use_id, {"signal": None})
 
+    adapted.__module__ = str(getattr(handler, "__module__", ""))
     adapted.__qualname__ = callback.name
     return adapted

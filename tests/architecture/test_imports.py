@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import inspect
 import json
+import operator
 import os
 import pkgutil
 import pydoc
@@ -24,7 +25,7 @@ import pytest
 from package_source import PACKAGE
 
 import claude_agent_py
-from claude_agent_py._base.official_names import OFFICIAL_NAMES
+from claude_agent_py._base.official_names import OFFICIAL_METHODS, OFFICIAL_NAMES
 
 RUNTIME = {"anyio", "msgspec", "pydantic", "pydantic-core", "typing-extensions"}
 BELOW = {"annotated-types", "typing-inspection", "idna", "sniffio", "exceptiongroup"}
@@ -312,6 +313,35 @@ def test_every_name_of_the_official_sdk_that_is_called_otherwise_here_is_in_the_
         if replacement.isidentifier():
             assert replacement in everywhere, name
             assert f"`{replacement}" in guide, name
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("receive_response", r"instead of the official SDK's receive_response, use client\.query\(\.\.\.\), which you"),
+        ("disconnect", r"instead of the official SDK's disconnect, use client\.close\(\)$"),
+        ("mcpServerStatus", r"instead of the official SDK's mcpServerStatus, use client\.mcp\.status\(\)$"),
+        ("nonsense", r"'Client' object has no attribute 'nonsense'$"),
+    ],
+)
+def test_a_method_of_the_official_client_says_where_it_is(name: str, hint: str) -> None:
+    with pytest.raises(AttributeError, match=hint):
+        getattr(claude_agent_py.Client(), name)
+    assert not hasattr(claude_agent_py.Client(), name)
+
+
+def test_what_stands_for_the_methods_of_the_official_client_is_there_and_in_the_guide() -> None:
+    guide = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
+    client = claude_agent_py.Client()
+    for name, instead in OFFICIAL_METHODS.items():
+        assert name in guide.lower() or name.replace("_", "") in guide.lower(), name
+        path = instead.removeprefix("client.").partition("(")[0]
+        if path == "info":
+            assert hasattr(claude_agent_py.Client, path)
+        elif path.startswith("info."):  # a client that is not connected has no `info`
+            assert hasattr(claude_agent_py.control.InitializeReply, path.removeprefix("info.")), name
+        else:
+            operator.attrgetter(path)(client)
 
 
 def packages(package: ModuleType) -> Iterator[ModuleType]:

@@ -1,5 +1,7 @@
 """Runs that nobody awaits, and errors that nobody reads."""
 
+import copy
+import operator
 import warnings
 from collections.abc import AsyncIterator
 
@@ -94,16 +96,31 @@ async def test_what_was_read_interrupted_or_seen_among_all_messages_warns_not(st
     del read, interrupted
 
 
+ELSEWHERE = {"result": "text", "structured_output": "output", "duration_ms": "message.duration_ms"}
+"""The fields of the official SDK's `ResultMessage` that a result has elsewhere."""
+
+
 async def test_what_only_a_result_has_says_await_it(client: Client) -> None:
     run = client.query("hi")
     for name in ("output", "is_error", "session_id", "cost_usd", "messages", "error"):
         with pytest.raises(AttributeError, match=rf"await the run first: \(await run\)\.{name}$"):
             getattr(run, name)
         assert not hasattr(run, name)
+    for name in ("structured_output", "duration_ms"):
+        where = ELSEWHERE[name]
+        with pytest.raises(AttributeError, match=rf"await the run first: \(await run\)\.{where}$"):
+            getattr(run, name)
     with pytest.raises(AttributeError, match=r"no attribute 'nonsense'$"):
         _ = run.nonsense  # type: ignore[attr-defined]
     assert "await the run" in str(run.text)
-    assert isinstance(await run.result(), RunResult)
+    result = await run.result()
+    assert isinstance(result, RunResult)
+    for name, where in ELSEWHERE.items():
+        with pytest.raises(AttributeError, match=rf"no attribute '{name}': use result\.{where}$"):
+            getattr(result, name)
+        operator.attrgetter(where)(result)
+    assert not hasattr(result, "nonsense")
+    assert copy.deepcopy(result.message) == copy.copy(result).message
 
 
 async def test_the_old_name_of_the_stream_of_text_is_deprecated() -> None:

@@ -184,6 +184,7 @@ def test_what_an_error_says_to_use_instead_exists() -> None:
         ({"extra_args": {"a b": None}}, "extra_args: 'a b' is not a valid flag name"),
         ({"extra_args": "x"}, "extra_args: must be a valid dictionary, not str"),
         ({"betas": "x"}, "betas: must be a list, not str"),
+        ({"setting_sources": "user"}, "setting_sources: must be a list, not str"),
         ({"betas": 5}, "betas: must be a list, not int"),
         ({"tools": "Read"}, "tools: must be a list, not str"),
         ({"tools": [handler]}, "tools: names built-in tools; pass functions and tools as custom_tools"),

@@ -45,7 +45,7 @@ async def test_a_resumed_session_has_the_rest_of_its_budget(store: type[MemorySt
             second = await client.query("two")
             assert second.budget_left_usd == pytest.approx(1 - 2 * CALL)
             assert await client.usage.budget_left_usd() == pytest.approx(1 - 2 * CALL)
-        with pytest.raises(BudgetExceededError):
+        with pytest.raises(BudgetExceededError, match=r"the session has spent 1\.2000 of 1 USD \(max_budget_usd\)$"):
             await run("three", model.options(max_budget_usd=1.0, resume=first.session_id, **kept))
         assert len(model.requests) == 3
         if store is None:

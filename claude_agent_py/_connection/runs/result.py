@@ -75,6 +75,13 @@ class RunResult(Generic[Output]):
     output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            where = find_in_result(name)
+            hint = f": use result.{where}" if where else ""
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
+
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= REPR_CHARS else f"{self.text[:REPR_CHARS]}..."
         kind = "error" if self.is_error else "ok"
@@ -296,13 +303,35 @@ class RunResult(Generic[Output]):
         for result in (self.message, self.results[-1]):
             failure = find_failure(result, self.messages)
             if failure is not None:
-                error = make_error(failure)
+                error = make_error(self._complete(failure))
                 error.result = self
                 return error
         for lost in self.store_errors:
             lost.result = self
             return lost
         return None
+
+    def _complete(self, failure: Failure) -> Failure:
+        """Add the budget of the session: the CLI only names the part of it that its process had."""
+        if failure.error != "BudgetExceededError" or self.max_budget_usd is None:
+            return failure
+        spent = describe_spent(self.spent_before_usd + self.total_cost_usd, self.max_budget_usd)
+        return failure._replace(text=f"{failure.text}: {spent}")
+
+
+OFFICIAL_FIELDS: Final[Mapping[str, str]] = {"result": "text", "structured_output": "output"}
+"""The fields of the official SDK's `ResultMessage` that have another name in a `RunResult`."""
+
+
+def find_in_result(name: str) -> str | None:
+    """Return where a `RunResult` has an attribute: under its name, another one, or in the result message; else None."""
+    if name in OFFICIAL_FIELDS:
+        return OFFICIAL_FIELDS[name]
+    if name.startswith("_"):
+        return None
+    if name in RunResult.__dataclass_fields__ or hasattr(RunResult, name):
+        return name
+    return f"message.{name}" if hasattr(ResultMessage, name) else None
 
 
 def make_result(
@@ -434,6 +463,11 @@ class MaxTurnsError(RunError):
 
 class BudgetExceededError(RunError):
     """`max_budget_usd` was reached."""
+
+
+def describe_spent(spent_usd: float, limit_usd: float) -> str:
+    """Return the text of a `BudgetExceededError`: what a session has spent of `max_budget_usd`."""
+    return f"the session has spent {spent_usd:.4f} of {limit_usd:g} USD (max_budget_usd)"
 
 
 class MaxOutputTokensError(RunError):

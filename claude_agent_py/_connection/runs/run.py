@@ -19,6 +19,7 @@ from claude_agent_py._connection.runs.result import (
     RunResult,
     RunTimeoutError,
     StructuredOutputError,
+    find_in_result,
     make_result,
 )
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED
@@ -135,9 +136,8 @@ class Run(Generic[Output]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            hint = ""
-            if not name.startswith("_") and (name in RunResult.__dataclass_fields__ or hasattr(RunResult, name)):
-                hint = f": it is an attribute of the result, so await the run first: (await run).{name}"
+            where = find_in_result(name)
+            hint = f": it is an attribute of the result, so await the run first: (await run).{where}" if where else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}", name=name, obj=self)
 
     # Messages ----------------------------------------------------------------------------------------------------
