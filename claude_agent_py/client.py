@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, Self, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Protocol, Self, overload
 
 from anyio.lowlevel import checkpoint
 
@@ -28,7 +28,7 @@ from claude_agent_py._connection.controls.session_controls import SessionControl
 from claude_agent_py._connection.current import current, running_client
 from claude_agent_py._connection.launching import check_ready_made, check_transport, launch
 from claude_agent_py._journal.state import State
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.transport import Transport
 
@@ -89,7 +89,14 @@ class Client(SessionControls, Generic[Output]):
     _warns = False
     """Whether the session is open. A class attribute because `__del__` also runs when `__init__` fails."""
 
-    def __init__(self, options: ClientOptions[Output] | None = None, *, transport: Transport | None = None) -> None:
+    def __init__(
+        self,
+        options: ClientOptions[Output] | None = None,
+        *,
+        transport: Transport | None = None,
+        **misplaced: Never,
+    ) -> None:
+        refuse_options("Client", misplaced)
         self._options: ClientOptions[Output] = options_or_defaults(options)
         if transport is not None:
             check_ready_made(self._options, check_transport(transport, option="transport"))

@@ -6,7 +6,7 @@ The process starts with the first message or await and exits when the run has en
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import anyio
 
@@ -18,7 +18,7 @@ from claude_agent_py._connection.runs.run import InterruptReceipt, Run
 from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE, Until
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.transport import Transport
 
@@ -33,6 +33,7 @@ def query(
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
+    **misplaced: Never,
 ) -> Run[Output]:
     """Return a run with its own CLI process: iterate it for messages, await it for the `RunResult`.
 
@@ -52,6 +53,7 @@ def query(
     Raises:
         OptionsError: The prompt is empty, or the prompt or `options` has the wrong type.
     """
+    refuse_options("query", misplaced)
     return OneShot(options_or_defaults(options), prompt, until, timeout, transport)
 
 
@@ -62,6 +64,7 @@ async def run(
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
+    **misplaced: Never,
 ) -> RunResult[Output]:
     """Run one prompt and return its result. The CLI process has exited by then.
 
@@ -71,6 +74,7 @@ async def run(
         RunError: The result is an error; it is in `result` of the exception.
         CLIError: The CLI could not be started, or exited during the run.
     """
+    refuse_options("run", misplaced)
     async with query(prompt, options, until=until, timeout=timeout, transport=transport) as started:
         return await started
 
@@ -82,12 +86,14 @@ def run_sync(
     until: Until = "idle",
     timeout: float | None = None,
     transport: Transport | None = None,
+    **misplaced: Never,
 ) -> RunResult[Output]:
     """Run one prompt and return its result, like `run`, from synchronous code.
 
     Inside a running event loop (in a notebook, for example) it uses a thread with its own event loop and blocks
     the calling thread. By default it also waits for background tasks: see `query`.
     """
+    refuse_options("run_sync", misplaced)
     return run_anywhere(lambda: run(prompt, options, until=until, timeout=timeout, transport=transport))
 
 

@@ -201,6 +201,7 @@ def exit_code(error: Exception) -> int:
 async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespace, view: Screen) -> RunResult:
     async with Client(options) as client:
         client.connection.default_idle = DEFAULT_IDLE
+        client.connection.shutdown.advice = "the command ended before they did"
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()
         error: ClaudeAgentError | None = None
@@ -210,7 +211,8 @@ async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespac
                 async for message in run:
                     if arguments.jsonl:
                         print(displayable_json(message.raw), flush=True)
-                    show(message, view)
+                    if not (isinstance(message, AssistantMessage) and message.error):  # the error itself follows
+                        show(message, view)
             except ClaudeAgentError as caught:
                 # Raised after the task group, which would wrap it in an exception group.
                 error = caught
@@ -262,8 +264,8 @@ def describe_call(call: ToolUseBlock) -> str:
 
 
 def _is_on_screen(result: RunResult, arguments: argparse.Namespace) -> bool:
-    """Return whether the terminal already shows the whole answer, as the agent's last text."""
-    if arguments.output_type or arguments.quiet or not (sys.stdout.isatty() and sys.stderr.isatty()):
+    """Return whether the reader of stdout has already seen the whole answer, as the agent's last text on stderr."""
+    if arguments.output_type or arguments.quiet or not _is_same_output():
         return False
     texts = [
         message.text
@@ -271,6 +273,16 @@ def _is_on_screen(result: RunResult, arguments: argparse.Namespace) -> bool:
         if isinstance(message, AssistantMessage) and not message.is_subagent and message.text.strip()
     ]
     return bool(texts) and texts[-1] == result.text and len(result.text) <= TEXT_CHARS
+
+
+def _is_same_output() -> bool:
+    """Return whether stdout and stderr are one: a terminal, or the same pipe or file (`2>&1`)."""
+    if sys.stdout.isatty() and sys.stderr.isatty():
+        return True
+    try:
+        return os.path.sameopenfile(sys.stdout.fileno(), sys.stderr.fileno())
+    except (OSError, ValueError):
+        return False  # a stream without a file
 
 
 def _print_answer(result: RunResult, *, is_typed: bool) -> None:

@@ -6,6 +6,7 @@ A session is named by its id or an id prefix. Control characters are stripped fr
 import argparse
 import json
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -89,8 +90,8 @@ def _list(arguments: argparse.Namespace) -> int:
         _print_json([asdict(info) for info in found])
         return 0
     for info in found:
-        facts = f"{_format_time(info.last_modified)}  {_format_cost(info.cost_usd):>9}"
-        print(f"{info.session_id[:8]}  {facts}  {_summarize(info)}")
+        facts = f"{_format_time(info.last_modified)}  {_format_cost(info.cost_usd):>11}"
+        _print_line(f"{info.session_id[:8]}  {facts}  ", info.summary, SHOWN_CHARS)
     if not found:
         print("no sessions")
     return 0
@@ -105,7 +106,7 @@ def _search(arguments: argparse.Namespace) -> int:
         if arguments.json:
             print(json.dumps({"session_id": hit.session_id, "uuid": hit.message.uuid, "excerpt": hit.excerpt}))
         else:
-            print(f"{hit.session_id[:8]}  {one_line(hit.session.summary, 30)}: {one_line(hit.excerpt, 160)}")
+            _print_line(f"{hit.session_id[:8]}  {one_line(hit.session.summary, 30)}: ", hit.excerpt, 160)
     return 0 if count else 1
 
 
@@ -246,12 +247,19 @@ def _summarize(info: SessionInfo) -> str:
     return one_line(info.summary, SHOWN_CHARS)
 
 
+def _print_line(start: str, text: str, limit: int) -> None:
+    """Print a line with at most `limit` characters of a text, cut to the width of the terminal, if it is one."""
+    line = start + one_line(text, limit)
+    width = shutil.get_terminal_size().columns
+    print(f"{line[: width - 1]}…" if sys.stdout.isatty() and len(line) > width else line)
+
+
 def _format_time(milliseconds: int) -> str:
     return datetime.fromtimestamp(milliseconds / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def _format_cost(usd: float | None) -> str:
-    return "-" if usd is None else f"{usd:.4f} $"
+    return "-" if usd is None else f"{usd:.4f} USD"
 
 
 def _print_json(value: object) -> None:

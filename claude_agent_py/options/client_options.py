@@ -61,6 +61,16 @@ def _redact(name: str, value: Any) -> object:
     return value
 
 
+def refuse_options(call: str, given: Mapping[str, object]) -> None:
+    """Raise TypeError if options were passed as arguments: they belong into a `ClientOptions`."""
+    if not given:
+        return
+    names = ", ".join(f"{name}=..." for name in given)
+    unknown = [name for name in given if name not in ClientOptions.model_fields]
+    hint = "" if unknown else f"; pass ClientOptions({names})"
+    raise TypeError(f"{call}() takes options as one ClientOptions, and got {unknown[0] if unknown else names}{hint}")
+
+
 def options_or_defaults(options: object) -> ClientOptions:
     """Return the options, or the default options for None.
 

@@ -134,4 +134,4 @@ def _has_rich() -> bool:
 
 def _format_counts(now: MapProgress) -> str:
     failed = f"{now.failed} failed, " if now.failed else ""
-    return f"{failed}{now.running} running, {now.cost_usd:.2f} USD"
+    return f"{failed}{now.running} running, {now.cost_usd:.4f} USD"

@@ -95,9 +95,14 @@ class StoredSession:
         return f"<StoredSession {self.id} {self.info.summary[:60]!r}, {self.info.file_size} bytes>"
 
     @property
-    def id(self) -> str:
+    def session_id(self) -> str:
         """The session's id, for the option `resume`."""
         return self.info.session_id
+
+    @property
+    def id(self) -> str:
+        """Another name of `session_id`."""
+        return self.session_id
 
     @cached_property
     def messages(self) -> Transcript:

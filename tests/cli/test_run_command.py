@@ -120,6 +120,30 @@ def test_each_message_is_a_line_of_stdout(fake: Callable[..., FakeCLI], capsys: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_where_both_streams_are_one_the_answer_is_there_once(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
+    fake(steps.turn("The answer."))
+    command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
+    shown = subprocess.run(
+        command,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert shown.stdout.count("The answer.") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_an_error_of_the_api_is_told_once(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
+    [spoken, _] = frames.api_error("Not logged in", "authentication_failed", 401)
+    fake(steps.turn([spoken], text="Not logged in", is_error=True, api_error_status=401))
+    assert main(["run", "go"]) == 4
+    assert capsys.readouterr().err.count("Not logged in") == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_a_timeout_ends_the_run_with_5(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
     fake(steps.wait_for_prompt(), frames.init(), steps.wait_for_prompt())
     assert main(["run", "go", "--timeout", "0.5", "--json"]) == 5

@@ -27,11 +27,18 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_sessions_are_listed_shown_and_searched(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sessions_are_listed_shown_and_searched(
+    config: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["sessions", "list"]) == 0
     listed = capsys.readouterr().out
     assert len(listed.splitlines()) == 2
     assert "\x1b" not in listed
+    assert any(len(line) > 45 for line in listed.splitlines())
+    monkeypatch.setenv("COLUMNS", "45")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert main(["sessions", "list"]) == 0
+    assert all(len(line) <= 45 for line in capsys.readouterr().out.splitlines())
     assert main(["sessions", "list", "--json", "--limit", "1"]) == 0
     assert len(json.loads(capsys.readouterr().out)) == 1
 

@@ -584,3 +584,12 @@ def test_what_is_no_options_is_refused_at_once(start: Callable[[Any], object], w
 def test_an_unknown_name_in_replace_is_an_error() -> None:
     with pytest.raises(OptionsError, match="modle: is unknown; did you mean 'model'"):
         ClientOptions().replace(modle="opus")
+
+
+def test_an_option_that_is_passed_as_an_argument_names_the_place_for_it() -> None:
+    calls: list[Any] = [Client, functools.partial(query, "hi"), functools.partial(run_sync, "hi")]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"pass ClientOptions\(model=\.\.\., max_turns=\.\.\.\)"):
+            call(model="haiku", max_turns=1)
+        with pytest.raises(TypeError, match=r"got nonsense$"):
+            call(nonsense=1)
