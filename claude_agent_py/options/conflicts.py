@@ -8,6 +8,7 @@ from typing import Final
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.delegation import (
     depends_on_hooks,
+    find_custom_names,
     find_unreachable_tools,
     guide_text,
     why_no_agent_tool,
@@ -208,16 +209,21 @@ def _find_unknown_tools(options: OptionFields) -> Iterator[str]:
         return
     from claude_agent_py.wire.tools.registry import is_misspelt, suggested_tool
 
+    def suggest(name: str) -> str:
+        custom = find_custom_names(options, name)
+        return f"; the custom tool is {' or '.join(map(repr, custom))}" if custom else suggested_tool(name)
+
     tools = () if isinstance(options.tools, str | None) else options.tools
     for name in filter(is_misspelt, tools):
-        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{suggested_tool(name)}"
+        served = "; custom tools are always available, so leave it out" if find_custom_names(options, name) else ""
+        yield f"tools: {name!r} is not a known built-in tool, so the CLI may ignore it{served or suggested_tool(name)}"
     for option in ("disallowed_tools", "allowed_tools"):
         for name in filter(is_misspelt, map(tool_of, getattr(options, option))):
-            yield f"{option}: {name!r} is not a known tool, so it may have no effect{suggested_tool(name)}"
+            yield f"{option}: {name!r} is not a known tool, so it may have no effect{suggest(name)}"
     for agent, definition in (options.agents or {}).items():
         for option in ("tools", "disallowed_tools"):
             for name in filter(is_misspelt, map(tool_of, getattr(definition, option, None) or ())):
-                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggested_tool(name)}"
+                yield f"agents: {option} of {agent!r}: {name!r} is not a known tool{suggest(name)}"
 
 
 def _approves_prompting_tool(rule: str) -> bool:

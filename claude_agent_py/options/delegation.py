@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
 from claude_agent_py.options.fields import OptionFields
@@ -106,16 +106,14 @@ def depends_on_hooks(options: OptionFields) -> bool:
 
 
 def _find_subtask_tools(options: OptionFields) -> Iterator[tuple[str, AgentDefinition]]:
-    servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
-    if options.custom_tools:
-        servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
+    servers = _list_custom_tools(options)
     if not servers:
         return
     main = _get_main_agent(options)
     denied = [*_list_denied(options), *((main.disallowed_tools if main else None) or ())]
     for server, tools in servers.items():
-        for tool in tools if isinstance(tools, Iterable) else ():
-            if not isinstance(tool, tools_room.Tool) or not isinstance(tool.agent, agents_room.AgentDefinition):
+        for tool in tools:
+            if not isinstance(tool.agent, agents_room.AgentDefinition):
                 continue
             name = mcp_tool_name(server, tool.name)
             rules = {name, mcp_server_name(server), f"{mcp_server_name(server)}__*"}
@@ -136,6 +134,28 @@ def find_unreachable_tools(options: OptionFields) -> list[str]:
         return []
     named = (mcp_tool_name(CUSTOM_TOOLS_SERVER, tool.name) for tool in options.custom_tools if hasattr(tool, "name"))
     return [name for name in named if name not in listed]
+
+
+def find_custom_names(options: OptionFields, name: str) -> list[str]:
+    """Return the full names of the custom tools that a short name may mean: `mcp__tools__add` for `add`."""
+    return [
+        mcp_tool_name(server, tool.name)
+        for server, tools in _list_custom_tools(options).items()
+        for tool in tools
+        if tool.name == name
+    ]
+
+
+def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool[Any]]]:
+    """Return the tools that this process serves, by the name of their server."""
+    servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
+    if options.custom_tools:
+        servers[CUSTOM_TOOLS_SERVER] = options.custom_tools
+    return {
+        name: [tool for tool in tools if isinstance(tool, tools_room.Tool)]
+        for name, tools in servers.items()
+        if isinstance(tools, Iterable)
+    }
 
 
 def _get_main_agent(options: OptionFields) -> AgentDefinition | None:

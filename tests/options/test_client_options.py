@@ -499,6 +499,33 @@ def test_a_handler_that_ask_rules_call_in_any_mode_is_not_warned_about() -> None
         ClientOptions(can_use_tool=handler, permission_mode="dontAsk", settings=ask)
 
 
+def greet(name: str) -> str:
+    """Greet."""
+    return f"Hello, {name}!"
+
+
+@pytest.mark.parametrize(
+    "served", [{"custom_tools": [greet]}, {"mcp_servers": {"tools": ToolServer("tools", [greet])}}]
+)
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"allowed_tools": ["greet"]}, "so it may have no effect; the custom tool is 'mcp__tools__greet'"),
+        ({"disallowed_tools": ["greet"]}, "so it may have no effect; the custom tool is 'mcp__tools__greet'"),
+        ({"tools": ["Read", "greet"]}, "custom tools are always available, so leave it out"),
+        (
+            {"agents": {"a": AgentDefinition(description="x", prompt="y", tools=["greet"])}},
+            "agents: tools of 'a': 'greet' is not a known tool; the custom tool is 'mcp__tools__greet'",
+        ),
+    ],
+)
+def test_the_short_name_of_a_custom_tool_is_answered_with_what_to_write(
+    served: dict[str, Any], given: dict[str, Any], says: str
+) -> None:
+    with pytest.warns(OptionsWarning, match=re.escape(says)):
+        ClientOptions(**served, **given)
+
+
 def test_a_limit_that_cuts_child_agents_is_warned_about() -> None:
     with pytest.warns(OptionsWarning, match="CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT ends calls") as caught:
         ClientOptions(env={"CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT": "60000"})
