@@ -146,7 +146,7 @@ def find_custom_names(options: OptionFields, name: str) -> list[str]:
     ]
 
 
-def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool[Any]]]:
+def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool[..., Any]]]:
     """Return the tools that this process serves, by the name of their server."""
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:
