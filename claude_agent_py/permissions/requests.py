@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from claude_agent_py._base.callbacks import PORT_PERMISSIONS
 from claude_agent_py._base.display import displayable as displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, WireModel
@@ -47,6 +48,11 @@ class PermissionRequest:
     wire: CanUseToolRequest = field(repr=False)
     """The request as received, with all fields."""
     context: HandlerContext | None = field(default=None, repr=False, compare=False)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):  # as a callback of the official SDK does that `*args` or a lambda hides
+            raise TypeError(f"a PermissionRequest is compared with {other!r}, a text. {PORT_PERMISSIONS}")
+        return self.wire == other.wire if isinstance(other, PermissionRequest) else NotImplemented
 
     def __repr__(self) -> str:
         ids = f"tool_use_id={self.tool_use_id!r}, agent_id={self.agent_id!r}"

@@ -275,6 +275,29 @@ async def test_a_handler_that_fails_refuses_and_reports_once(option: str, failin
     assert [failing.__name__ in error.handler for error in session.errors] == [True]
 
 
+@pytest.mark.parametrize(
+    "handler",
+    [
+        lambda *given: Deny("no") if given[0] == "Bash" else Allow(),
+        lambda name, data: Allow() if name != "Bash" else Deny("no"),
+        lambda name, data: Deny("no") if name in ("Bash", "Write") else Allow(),
+        lambda name, data: {"Bash": Deny("no")}.get(name, Allow()),
+    ],
+)
+async def test_a_handler_that_takes_the_request_for_a_name_refuses(handler: Any) -> None:
+    """A callback of the official SDK that its parameters do not show."""
+    session = Session(can_use_tool=handler)
+    assert is_denied(await session.ask(BASH))
+    assert len(session.errors) == 1
+
+
+def test_a_request_that_is_compared_with_a_text_says_how_to_port_the_callback() -> None:
+    request = PermissionRequest(BASH)
+    with pytest.raises(TypeError, match=r"compared with 'Bash'.* read request\.tool_name"):
+        _ = request == "Bash"
+    assert (request == PermissionRequest(BASH), request == PermissionRequest(PLAN), request == 1) == (True, False, False)
+
+
 async def test_the_refusal_of_a_handler_that_fails_answers_the_question_to_a_person() -> None:
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
         with context.awaiting_user():
