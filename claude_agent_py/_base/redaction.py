@@ -16,8 +16,9 @@ _MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment
 """Objects whose values are all hidden."""
 
 _SECRET_NAME: Final = re.compile(
-    r"(?i:secret|passw|passphrase|api_?key|private_?key|credential|cookie|authorization|bearer"
-    r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$)"
+    r"(?i:secret|passw|passphrase|credential|cookie|authorization|bearer"
+    r"|(?:api|private|signing|encryption|access|account|master|shared|subscription)_?key"
+    r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$|(?:db|user|admin|root|smtp|mail|ftp|ssh|login)_?pass$)"
     # Names of variables. As names of JSON fields, their lower-case forms are common.
     r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|KEYS?(?:_|$)"
     r"|DATABASE_UR[IL]|CONN(?:ECTION)?_?STR"
@@ -91,18 +92,57 @@ _COMMANDS: Final = (
     ),
     ("sshpass", r"""(?P<keep>\bsshpass[ ]+-p[ ]+["']?)[^\s"'$]{1,256}+"""),
     (" password ", r"""(?P<keep>\blogin[ ]\S{1,99}\s{1,8}password[ ])\S{1,256}+"""),
+    ("redis-cli", r"""(?P<keep>\bredis-cli\b[^\n|;&]{0,200}?\s-a[ ]+["']?)[^\s"'$]{1,256}+"""),
+    (
+        "login",
+        r"""(?P<keep>\b(?:docker|podman|helm|az|oc)[ ][^\n|;&]{0,40}?login\b[^\n|;&]{0,100}?\s-p[ ]+["']?)"""
+        r"""[^\s"'$]{1,256}+""",
+    ),
+    ("sqlcmd", r"""(?P<keep>\bsqlcmd\b[^\n|;&]{0,200}?\s-P[ ]*["']?)[^\s"'$]{1,256}+"""),
+    ("curl", r"""(?P<keep>\bcurl\b[^\n|;&]{0,200}?\s(?:-b|--cookie)[ =]*["']?)(?=[^\s"'=]{1,99}=)[^"'\n]{1,4096}+"""),
+    (
+        "",
+        r"""(?P<keep>(?<![\w-])(?:ENV|setenv|setx|set(?:[ ]-\w+)+|(?:config|configure)[ ]set)[ ]+"""
+        r"""(?P<name>[A-Za-z_/][\w./:-]{1,99}+)[ ]+["']?)(?![-$<{("'=])[^\s"']{1,4096}+""",
+    ),
+    ("</", r"""(?P<keep><(?P<name>[A-Za-z_][\w.:-]{1,60})>\s{0,8})(?![\s<$])[^<>\n]{1,4096}+(?=</)"""),
+    (
+        "'",
+        r"""(?i)(?P<keep>\b(?:with[ ]password|password|identified[ ]by)[ ]{1,4}')[^'\n]{1,256}+(?=')""",
+    ),
+    (
+        "",
+        r"""(?P<keep>(?<![\w-])(?:name|key|Name|Key)\\{0,4}["']?[ ]{0,4}[:=][ ]{0,4}"""
+        r"""\\{0,4}["']?(?P<name>[A-Za-z_][\w.-]{1,99}+)"""
+        r"""\\{0,4}["']?[\s,]{1,40}\\{0,4}["']?[Vv]alue\\{0,4}["']?[ ]{0,4}[:=][ ]{0,4}(?P<mark>\\{0,4}["'])?)"""
+        r"""(?![\s$<{(\[])(?:(?<=["'])(?:\\.|[^"'\\\n]){1,4096}+|[^\s"'\\,;)}\]]{1,4096}+)""",
+    ),
+    (
+        ",",
+        r"""(?P<keep>["'](?P<name>[A-Za-z_][\w-]{1,60})["'][ ]{0,4},[ ]{0,4}["'])"""
+        r"""(?=[^"'\n]*\d|Bearer |Basic )(?:\\.|[^"'\\\n]){1,4096}+(?=["'])""",
+    ),
 )
-"""Passwords in commands and in `.netrc`, each pattern after a text that it contains. `keep` is not hidden."""
-_QUERY: Final = r"""(?P<keep>[?&;](?P<name>[\w.%-]{2,60})=)[^\s&#;"'<>\\]{1,4096}+"""
+"""Passwords in commands, SQL, XML, `.netrc`, and lists of names and values, each pattern after a text that it contains.
+`keep` is not hidden."""
+_QUERY: Final = r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)[^\s&#;"'<>\\]{1,4096}+"""
 _NAME: Final = (
-    r"""(?<![\w?&-])(?P<name>[A-Za-z_][\w-]{0,99}+)(?P<sign>\\{0,4}["']?[ \t]{0,8}(?::=|=>|=|:)(?![=/])[ \t]{0,8})"""
+    r"""(?:(?<![\w?&-])|(?<=%[23][0-9A-Fa-f]))(?P<name>[A-Za-z_][\w-]{0,99}+)"""
+    r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::=|=>|->|=|:|%3[ADad])(?![=/])[ \t]{0,8})"""
 )
 """What `env` prints before a value, and scripts, settings, code and JSON have there."""
 _VALUE: Final = (
-    r"""(?s)(?P<mark>\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
+    r"""(?s)[bBrRuU]{0,2}(?P<mark>\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
     r"""|(?!["'$<{(\[])(?P<word>[^\s"'\\,;)}\]]{1,4096}+)"""
 )
+_BLOCK: Final = (
+    r"""[|>][-+0-9]{0,2}[ \t]*\n(?P<indent>[ \t]+)(?=\S)(?P<block>[^\n]*+(?:\n(?P=indent)[^\n]*+|\n[ \t]*+(?=\n))*+)"""
+)
+"""A block of text in YAML, after a name and a colon."""
 _SHORTEST_VALUE: Final = 4
+_SETTING: Final = re.compile(r"(?m)^[ \t]*+(?:-[ ])?(?:export[ ])?[\w.-]++(?:=|:[ ]+)[a-z][a-z0-9_-]{3,}[ \t]*$")
+"""A line of a settings file with a word as its value; in code, what follows is a type or an expression."""
+_TYPES: Final = re.compile("str(?:ing)?|bytes|bool(?:ean)?|text|object|number|unknown|float|varchar|char|keyword|any")
 _ABOUT_SECRETS: Final = re.compile(
     r"(?i)(?:^|_)(?:stop|pad|eos|bos|unk|mask|next|special)_tokens?|(?:^|_)(?:max|min|num|count|total|used?|has|is|no|needs?|requires?)_|tokens?_(?:count|limit|type|usage|budget)"
     r"|_(?:count|limit|type|name|file|path|dir|url|uri|ids?|at|in|ttl|expir\w*|length|size|usage|budget|policy|prompt"
@@ -133,14 +173,26 @@ def without_secrets(value: object, name: str = "", hide: Callable[[str], str] | 
     if isinstance(value, dict):
         if name in _MAPS_OF_SECRETS:
             return dict.fromkeys(value, HIDDEN)
-        return {key: without_secrets(item, key, hide) for key, item in value.items()}
+        named = next((each for key in ("name", "key") if isinstance(each := value.get(key), str)), "")
+        return {key: without_secrets(item, named if key == "value" else key, hide) for key, item in value.items()}
     if isinstance(value, list):
+        if name in _MAPS_OF_SECRETS:  # as a list of pairs, or of objects with a name and a value
+            return [_hide_second(item) for item in value]
         return [without_secrets(item, name, hide) for item in value]
     if not isinstance(value, str) or not value:
         return value
     if is_secret_name(name):
         return HIDDEN
     return value if hide is None else hide(value)
+
+
+def _hide_second(pair: object) -> object:
+    """Return the name in a pair of a list of variables or headers, with its value hidden; all of anything else."""
+    if isinstance(pair, list) and len(pair) == 2:
+        return [pair[0], HIDDEN]
+    if isinstance(pair, dict):
+        return {key: HIDDEN if key == "value" else item for key, item in pair.items()}
+    return f"{pair.partition('=')[0]}={HIDDEN}" if isinstance(pair, str) and "=" in pair else HIDDEN
 
 
 def is_secret_name(name: str) -> bool:
@@ -191,20 +243,28 @@ def _hide_argument(found: "re.Match[str]", hidden: str) -> str:
 
 def _hide_assigned(text: str, hidden: str) -> str:
     """Hide what is assigned to names that say that it is secret."""
-    if "=" not in text and ":" not in text:
+    if not any(sign in text for sign in ("=", ":", "->", "%3")):
         return text
     parts: list[str] = []
-    done, find_value = 0, re.compile(_VALUE).match
+    done, find_value, find_block = 0, re.compile(_VALUE).match, re.compile(_BLOCK).match
     for found in re.finditer(_NAME, text):
         name, sign = found["name"], found["sign"]
         if found.start() < done or not _may_be_secret(name):
+            continue
+        block = find_block(text, found.end()) if sign.strip() == ":" else None
+        if block is not None:
+            if not _ABOUT_SECRETS.search(name.replace("-", "_").lower()):
+                parts += [text[done : block.start("block")], hidden]
+                done = block.end()
             continue
         value = find_value(text, found.end())
         if value is None:
             continue
         mark = value["mark"] or ""
-        if _is_secret(name, sign, value["text"] if mark else value["word"], is_quoted=bool(mark)):
-            parts += [text[done : found.end()], mark, hidden, mark]
+        given = value["text"] if mark else value["word"]
+        is_setting = not mark and _is_setting(text, found.start(), given)
+        if _is_secret(name, sign, given, is_quoted=bool(mark), is_setting=is_setting):
+            parts += [text[done : value.start("mark" if mark else "word")], mark, hidden, mark]
             done = value.end()
     return "".join([*parts, text[done:]])
 
@@ -214,7 +274,14 @@ def _may_be_secret(name: str) -> bool:
     return name not in _NOT_SECRET and (is_secret_name(key) or key.lower() in ("pass", "pwd"))
 
 
-def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
+def _is_setting(text: str, name_start: int, value: str) -> bool:
+    """Return whether an assignment is a line of a settings file, with a word as its value."""
+    start = text.rfind("\n", 0, name_start) + 1
+    is_line = _SETTING.match(text, start, start + 400) is not None
+    return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value.replace("-", "_"))
+
+
+def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool, is_setting: bool) -> bool:
     """Return whether the value that is assigned to a name is a secret."""
     key = name.replace("-", "_")
     if _NO_SECRET.fullmatch(value) or value == HIDDEN:
@@ -230,7 +297,7 @@ def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool) -> bool:
         return sign[0] in "\\\"'" or len(value) >= _SHORTEST_VALUE
     if "-" in name and sign.strip() == ":":  # a header
         return len(value) >= _SHORTEST_VALUE
-    return len(value) >= SHORTEST_SECRET - 1 and not _CODE.fullmatch(value)
+    return is_setting or (len(value) >= SHORTEST_SECRET - 1 and not _CODE.fullmatch(value))
 
 
 def redact(text: str) -> str:

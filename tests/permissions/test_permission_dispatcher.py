@@ -295,7 +295,11 @@ def test_a_request_that_is_compared_with_a_text_says_how_to_port_the_callback() 
     request = PermissionRequest(BASH)
     with pytest.raises(TypeError, match=r"compared with 'Bash'.* read request\.tool_name"):
         _ = request == "Bash"
-    assert (request == PermissionRequest(BASH), request == PermissionRequest(PLAN), request == 1) == (True, False, False)
+    assert (request == PermissionRequest(BASH), request == PermissionRequest(PLAN), request == 1) == (
+        True,
+        False,
+        False,
+    )
 
 
 async def test_the_refusal_of_a_handler_that_fails_answers_the_question_to_a_person() -> None:

@@ -5,7 +5,7 @@ import logging
 import pytest
 from asking_cli import asking
 
-from claude_agent_py._base.redaction import hide_secrets
+from claude_agent_py._base.redaction import hide_secrets, without_secrets
 from claude_agent_py.tools import ToolServer, tool
 
 SECRET = "hunter2hunter2"
@@ -46,8 +46,46 @@ SPELLINGS = [
     "machine host login user password {}",
     "-----BEGIN RSA PRIVATE KEY-----\nMII{}\nMII\n-----END RSA PRIVATE KEY-----",
     "key: |\n  -----BEGIN PRIVATE KEY-----\n  MII{}",
+    "- name: DB_PASSWORD\n  value: {}",
+    '{{"name": "API_KEY", "value": "{}"}}',
+    '{{\\"key\\": \\"API_KEY\\", \\"value\\": \\"{}\\"}}',
+    '<add key="Password" value="{}"/>',
+    "<password>{}</password>",
+    "api_key: >-\n  {}\n  more",
+    "client_secret: |\n  first\n\n  {}",
+    "db_pass: {}",
+    "signing_key = {}",
+    "os.environ['API_KEY'] = '{}'",
+    'config["password"] = "{}"',
+    "password=b'{}'",
+    "define('DB_PASSWORD', '{}');",
+    '["X-Api-Key", "{}"]',
+    "ENV SECRET_KEY {}",
+    "setenv API_TOKEN {}",
+    "set -gx API_TOKEN {}",
+    "npm config set //registry.npmjs.org/:_authToken {}",
+    "redis-cli -h host -a {} ping",
+    "docker login -u user -p {}",
+    "curl -b 'sid={}' host",
+    "curl -d 'password={}' host",
+    "ALTER USER u WITH PASSWORD '{}';",
+    "https://host/#access_token={}",
+    "redirect?to=%2Fx%3Ftoken%3D{}",
 ]
+WORDS = ["password: {}", "  - db_password: {}", "client_secret={}", "export auth_token={}", "#!/bin/sh\npassword={}"]
+"""Settings whose value is a word."""
 HARMLESS = [
+    "password: string",
+    "    token: SecretStr",
+    "api_key = settings",
+    "login(password=password, token=access_token)",
+    "password=user_password",
+    '["password", "username"]',
+    "token: |\nnext",
+    "- name: PORT\n  value: 8080",
+    "<token_count>100</token_count>",
+    "set -e PIPE",
+    "git config set user.name Ada1",
     "max_tokens: 5",
     "max_tokens=4096",
     "token_count=3",
@@ -77,6 +115,24 @@ def test_a_secret_is_hidden_however_it_is_spelt(spelling: str) -> None:
     assert SECRET not in hidden
     assert "***" in hidden
     assert hidden.startswith("before\n")
+
+
+@pytest.mark.parametrize("spelling", WORDS)
+def test_a_word_that_a_setting_has_as_its_secret_is_hidden(spelling: str) -> None:
+    assert hide_secrets(spelling.format("correcthorse")) == spelling.format("***")
+
+
+def test_json_that_lists_names_and_values_has_no_secrets() -> None:
+    listed = {
+        "vars": [{"name": "API_KEY", "value": SECRET}, {"name": "PORT", "value": "80"}],
+        "headers": [["X-Api-Key", SECRET], {"name": "X", "value": SECRET}],
+        "env": [f"A={SECRET}"],
+    }
+    assert without_secrets(listed) == {
+        "vars": [{"name": "API_KEY", "value": "***"}, {"name": "PORT", "value": "80"}],
+        "headers": [["X-Api-Key", "***"], {"name": "X", "value": "***"}],
+        "env": ["A=***"],
+    }
 
 
 @pytest.mark.parametrize("text", HARMLESS)
