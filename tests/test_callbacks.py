@@ -221,7 +221,7 @@ async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(callbacks.THREADS + 1):
-                group.start_soon(blocking.tell, never)
+                group.start_soon(blocking.call)
             try:
                 for _ in range(callbacks.THREADS):
                     while not begun.acquire(blocking=False):
