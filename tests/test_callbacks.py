@@ -2,6 +2,7 @@
 
 import threading
 import time
+from functools import partial
 from typing import Any
 
 import anyio
@@ -221,7 +222,7 @@ async def test_a_function_that_blocks_holds_up_no_other_and_is_named(
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
             for _ in range(callbacks.THREADS + 1):
-                group.start_soon(blocking.call)
+                group.start_soon(partial(blocking.call_and_read, read=same))
             try:
                 for _ in range(callbacks.THREADS):
                     while not begun.acquire(blocking=False):
