@@ -166,8 +166,9 @@ class BoundTools:
         session = client.connection
         hooks = session.handlers.hooks
         own = mcp_tool_name(SERVER, context.tool_name)
-        if hooks.find("PostToolUse", name).keys() - hooks.find("PostToolUse", own).keys():
-            raise ToolError(f"This is not allowed: a hook reads the output of the tool {name}. Use that tool.")
+        for watched, does in (("PostToolUse", "reads the output of"), ("PermissionRequest", "answers for")):
+            if hooks.find(watched, name).keys() - hooks.find(watched, own).keys():
+                raise ToolError(f"This is not allowed: a hook {does} the tool {name}. Use that tool.")
         asked = False
         for callback_id in hooks.find("PreToolUse", name):
             event = {

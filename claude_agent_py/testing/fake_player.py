@@ -235,7 +235,7 @@ def open_transcript(argv: list[str], environment: Mapping[str, str]) -> Transcri
     """Return the transcript of a process that has to mirror it, or None."""
     if "--session-mirror" not in argv:
         return None
-    given = dict(itertools.pairwise(argv))
+    given = dict(itertools.pairwise(part for argument in argv for part in argument.split("=", 1)))
     folder = environment.get("CLAUDE_CONFIG_DIR") or environment.get("HOME", "") + "/.claude"
     session_id = given.get("--session-id") or given.get("--resume")
     return Transcript(folder, None if "--fork-session" in argv else session_id)

@@ -210,6 +210,7 @@ options = ClientOptions({})
         'settings={"permissions": {"deny": ["Read(./.env)", "Write(./.env)"], "ask": ["Bash(make *)"]}}',
         'hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
         'hooks={"PostToolUse": [HookMatcher("Read|Write|Bash", lambda input, context: PostToolUseOutput())]}',
+        'hooks={"PermissionRequest": [HookMatcher("Read|Write|Bash", lambda input, context: None)]}',
         'permission_mode="bypassPermissions", hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
     ],
 )

@@ -135,7 +135,13 @@ def check_timeline(story: Story, spans: Iterable[Span]) -> None:
     calls = {span.id: span.status for span in spans if span.kind == "tool"}
     assert calls == {call: in_words("timeline", told.status) for call, told in story.calls.items()}
     tasks = {span.agent: (span.status, span.end) for span in spans if span.kind in ("subagent", "task", "child")}
-    assert tasks == {task: (in_words("timeline", told.status), told.ended_at) for task, told in story.tasks.items()}
+    assert tasks == {
+        task: (
+            in_words("timeline", told.status),
+            pytest.approx(told.ended_at, abs=CORRECTED) if told.ended_at else told.ended_at,
+        )
+        for task, told in story.tasks.items()
+    }
 
 
 def check_tasks(story: Story, manager: TaskManager) -> None:

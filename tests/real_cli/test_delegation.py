@@ -156,7 +156,7 @@ LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
             {"reader", "Plan"},
             False,
         ),
-        ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "Read"]}, {"reader", "Plan"}, False),
+        ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "mcp__tools"]}, {"reader", "Plan"}, True),
         ({"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]}, {"reader", "writer", "Plan", "Explore"}, True),
         ({"agent": "lead", "tools_of_lead": ["*"]}, {"reader", "writer", "Plan", "Explore"}, True),
         (
