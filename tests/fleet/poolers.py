@@ -76,7 +76,8 @@ class Proxy:
         self._is_stalled = False
         self._round = 0
         """How often it has stalled."""
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._acceptor = threading.Thread(target=self._accept, daemon=True)
+        self._acceptor.start()
 
     def stall(self) -> None:
         self._round += 1
@@ -86,7 +87,10 @@ class Proxy:
         self._is_stalled = False
 
     def close(self) -> None:
+        with suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)  # otherwise a blocked `accept` takes one more connection
         self._listener.close()
+        self._acceptor.join()
         with self._lock:
             for each in self._sockets:
                 with suppress(OSError):
