@@ -511,7 +511,7 @@ class Connection(Session):
         elif end.reason == "closed":
             failure = self._end_error
             self.resumption.cut_off.append(run)
-        if end.reason == "timeout" and not run.has_begun and self.is_open:
+        if end.kind == "first_message" and self.is_open:
             self.start_logged(self._finish_unbegun, run, end, failure)
         else:
             run.finish(end, failure)

@@ -622,8 +622,6 @@ async def test_a_time_limit_names_what_the_cli_waited_for(tmp_path: Path) -> Non
         with anyio.fail_after(60):
             with pytest.raises(RunTimeoutError, match="the CLI was waiting for the MCP server 'slow'") as caught:
                 await run("hi", options)
-            with pytest.raises(RunTimeoutError, match="the MCP server 'slow'"):
-                await run("hi", options.replace(timeouts=Timeouts(run=1.0)))
     assert caught.value.kind == "first_message"
     command = {"command": "for i in $(seq 600); do sleep 1; done", "description": "hang", "timeout": 600_000}
     async with ScriptedModel([tool_use("Bash", command)], on_exhausted="late") as model:
