@@ -7,6 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from claude_agent_py._journal.facts import MAIN, Spent, TaskEnded, Tokens as Tokens
+from claude_agent_py._journal.fold import read_count
 from claude_agent_py._journal.tasks.spending import weigh
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
@@ -119,8 +120,6 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     _slow: list[tuple[float, int, Span]] = []
     _spent: dict[tuple[str, str], Tokens] = {}
     """Tokens by agent and model, according to the messages."""
-    _has_costs: bool = False
-    """Whether the source has costs."""
     _counted: dict[str, tuple[str, float | None, Tokens, bool]] = {}
     """By the id of a task's run: the agent, its cost and tokens if known, and whether the CLI's costs include them."""
 
@@ -148,7 +147,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             if len(self.failed) < _MAX_LISTED:
                 self.failed.append(span)
         if span.kind in TASK_KINDS:
-            self._add_task(span)
+            self.add_task(span)
         if span.kind == "model":
             self._add_model_call(span)
         elif span.kind == "tool":
@@ -168,17 +167,14 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             else:
                 heapq.heappushpop(self._slow, entry)
 
-    def _add_task(self, span: Span) -> None:
+    def add_task(self, span: Span) -> None:
+        """Count the usage of a task, or count it again once it is known better."""
         self.names[span.agent] = span.attributes.get("description") or span.name
         models = span.attributes.get("models") or {}
         tokens = sum((Spent(**spent).tokens for spent in models.values()), Tokens())
         if span.cost_usd is not None or tokens.total:
             self._counted[span.id] = (span.agent, span.cost_usd, tokens, span.kind != "child")
             self._share_out()
-
-    def revise(self, span: Span) -> None:
-        """Count a task again whose usage has been counted better since."""
-        self._add_task(span)
 
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
@@ -200,7 +196,6 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent.cost_usd
             used.from_results += spent.tokens
-        self._has_costs = self._has_costs or bool(models)
         self._share_out()
 
     def _share_out(self) -> None:
@@ -216,7 +211,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
                 outside.add(agent)
         for agent, tokens in counted.items():
             self._agent(agent).from_results = tokens
-        if self._has_costs:
+        if any(used.cost_usd is not None for used in self.by_model.values()):
             known = frozenset(shares)
             costs = {model: used.cost_usd or 0.0 for model, used in self.by_model.items()}
             for (agent, model), tokens in self._spent.items():
@@ -243,7 +238,7 @@ def describe_usage(fact: TaskEnded) -> dict[str, Any]:
     """Return the attributes of a task's span about its usage."""
     usage = fact.usage
     known = {} if usage is None else {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
-    found: dict[str, Any] = {key: int(value) for key, value in known.items() if 0 < value < 2**53}
+    found: dict[str, Any] = {key: count for key, value in known.items() if (count := read_count(value))}
     if fact.models:
         found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in fact.models.items()}
     return found
@@ -283,7 +278,7 @@ class SpanLog:
                     cost_usd=span.cost_usd if fact.usage is None else fact.usage.cost_usd,
                     attributes={**span.attributes, **describe_usage(fact)},
                 )
-                self.summary.revise(span)
+                self.summary.add_task(span)
                 return
 
     @property
