@@ -92,7 +92,7 @@ IN_ITS_CALL: Final = "an editor shows a subagent that its call waits for as that
 A_PART: Final = "a shell in the foreground is a part of its call"
 CUT_OFF: Final = "the result of a run says `cancelled` of a call without a result, because the run is over"
 WITHOUT_A_START: Final = "of some tasks of an earlier process there is only the report, which has no type"
-CORRECTED: Final = 1.0
+CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
 ON_DISK: Final = "recordings lack the files that tell how a task ended, and what a subagent of a subagent launched"
 
