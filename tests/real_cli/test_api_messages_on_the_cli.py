@@ -1,13 +1,15 @@
 """`RunResult.to_api_messages`, compared with what the real CLI sends the model in its next request."""
 
 import re
+import threading
 from typing import Any
 
+import anyio
 import pytest
 from api_rules import refusals
 from one_session import OneSession
 
-from claude_agent_py import ToolChain, ToolError, tool
+from claude_agent_py import ResultMessage, ToolChain, ToolError, tool
 from claude_agent_py.messages import to_api_messages
 from claude_agent_py.testing import RecordedRequest, Reply, text, thinking, tool_use
 from claude_agent_py.tools import mcp_tool_name
@@ -88,10 +90,25 @@ async def it_is_what_the_model_is_sent(one: OneSession) -> None:
     assert refusals(list(on.messages)) == []
 
 
+TURN_OVER = threading.Event()
+
+
+def look_late(request: RecordedRequest) -> str:
+    """Answer after the turn that launched the agent."""
+    TURN_OVER.wait(60)
+    return "I looked."
+
+
 async def a_run_that_goes_on_after_background_work(one: OneSession) -> None:
     agent = {"description": "Look", "prompt": "Look in the background", "subagent_type": "general-purpose"}
     launch = tool_use("Agent", {**agent, "run_in_background": True}, id="toolu_background")
-    result = await one.ask(launch, "Started.", "It is done.", "!", prompt="Look.")
+    one.answers(launch, "Started.", "It is done.", "!")
+    run = one.client.query("Look.", until="idle")
+    with anyio.fail_after(120):
+        async for message in run:
+            if isinstance(message, ResultMessage):
+                TURN_OVER.set()  # the CLI keeps the end of an agent during a turn for the next prompt, now and then
+    result = await run
     await one.client.query("Well?")
     sent = seen(one.requests_of()[-1])
 
@@ -127,10 +144,11 @@ async def a_compacted_session_with_commands_that_the_cli_answers(one: OneSession
 
 
 async def test_conversations_one_after_the_other() -> None:
+    TURN_OVER.clear()
     one = OneSession(
         agents={
             "Look around": [tool_use(DOUBLE, {"number": 4}), "I looked."],
-            "Look in the background": "I looked.",
+            "Look in the background": look_late,
         }
     )
     async with one.open(custom_tools=[double]) as client:
