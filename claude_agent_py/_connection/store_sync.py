@@ -13,7 +13,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.cost_notes import make_cost_note
+from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
@@ -57,6 +57,8 @@ class StoreSync:
         self._check = MirrorCheck()
         self._mirrors = True
         """Whether the program mirrors its transcript: a fake in memory does so only if its scenario says so."""
+        self._unnoted: ResultMessage | None = None
+        """The last result, until its cost is noted."""
         self._has_ended = False
 
     @property
@@ -212,20 +214,25 @@ class StoreSync:
         if type(message) is TranscriptMirrorMessage:
             if self.mirror.take(message.file_path, message.entries, len(line_of(message))):
                 self._check.mirror(message.entries)
+                if any(entry.get("type") == COST_TYPE for entry in message.entries):
+                    self._unnoted = None
                 self._mirrors = True
             return not self._given.session_mirror
         if type(message) is ResultMessage:
+            self._unnoted = message if message.model_usage else None
             if self._given.max_budget_usd is not None:
-                self._note_cost(message)
+                self._note_cost()
             self.mirror.flush()
         else:
             self._check.take(message)
         return False
 
-    def _note_cost(self, result: ResultMessage) -> None:
-        """Store the cost after each turn as the CLI notes it when it exits: it may be killed before."""
-        note = make_cost_note(result)
-        self.mirror.add(Place(self.mirror.project, result.session_id), [note], len(encode_line(note)))
+    def _note_cost(self) -> None:
+        """Store the cost as the CLI notes it when it exits: after each turn with a limit, otherwise if killed."""
+        result, self._unnoted = self._unnoted, None
+        if result is not None:
+            note = make_cost_note(result)
+            self.mirror.add(Place(self.mirror.project, result.session_id), [note], len(encode_line(note)))
 
     def note_prompt(self, prompt_uuid: str) -> None:
         """Note a prompt that was sent to the CLI."""
@@ -265,6 +272,7 @@ class StoreSync:
 
     async def drain(self, deadline: float) -> None:
         """Deliver the rest, until a time of the event loop's clock."""
+        self._note_cost()
         now = anyio.current_time()
         reserve = min(RESERVE_SECONDS, max(0.0, deadline - now) / 2) + 0.1
         await self.mirror.drain(min(deadline - reserve, now + DRAIN_SECONDS))

@@ -19,6 +19,7 @@ from claude_agent_py._base.event_loop import spawn_detached, worker
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py._connection.current import current
+from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
@@ -336,6 +337,8 @@ class PoolCore:
         try:
             with process.scope:
                 try:
+                    while self._has_open_session(process.made_for.options):
+                        await self.changed.wait()
                     await process.client.connect()
                 except Exception as error:
                     self._on_start_failed(process, error)
@@ -355,6 +358,15 @@ class PoolCore:
                 await process.close()
             self.processes.remove(process)
             self.changed.set()
+
+    def _has_open_session(self, options: ClientOptions) -> bool:
+        """Return whether the session to resume is still being closed: its last entries and its cost are not on disk."""
+        return any(
+            process.tasks_at_close == "stop"
+            and (options.continue_conversation or options.resume == process.client.session_id)
+            for process in self.processes
+            if process.phase is Phase.CLOSING and process.client.session_id is not None
+        )
 
     def _on_ready(self, process: PooledProcess) -> None:
         """Turn a started process into a spare, and serve the queue."""

@@ -19,6 +19,7 @@ import msgspec
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import OptionsError, SessionBusyError, SessionError
 from claude_agent_py.sessions.chain import read_entry
+from claude_agent_py.sessions.cost_notes import find_last_cost
 from claude_agent_py.sessions.files import append_line, delete_transcript, set_archived, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.index import describe_session
@@ -187,8 +188,9 @@ def fork_session(
 ) -> SessionInfo:
     """Copy a session, even while a process has it open. The copy can be resumed. Blocks.
 
-    As in a fork by the CLI, entries keep their uuids, so a message has the same uuid in both sessions. Notes of the CLI
-    (costs, undo history, the requests that it sent) stay with the original, as do its team and its plan.
+    As in a fork by the CLI, entries keep their uuids, so a message has the same uuid in both sessions, and the copy
+    begins with the cost of the original, which counts for `max_budget_usd`. Other notes of the CLI (undo history, the
+    requests that it sent) stay with the original, as do its team and its plan.
     Subagents launched in the copied part are copied in full.
 
     Args:
@@ -259,6 +261,9 @@ class _SessionCopier:
             raise SessionError(f"session {self._session_id} has no messages to copy", session_id=self._session_id)
         if last is not None and not is_complete:
             raise SessionError(f"session {self._session_id} has no message {last}", session_id=self._session_id)
+        cost = find_last_cost(snapshot)
+        if cost is not None:
+            yield self._rewrite(cost)
         yield encode_note({"type": "custom-title", "customTitle": title}, self._copy_id)
         self._copy_subagents(is_whole=last is None)
 

@@ -9,7 +9,8 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.usage import ModelUsage
 
-_COST: Final = b'{"type":"cost-state"'
+COST_TYPE: Final = "cost-state"
+_COST: Final = f'{{"type":"{COST_TYPE}"'.encode()
 
 
 class CostNote(msgspec.Struct, rename="camel", gc=False):
@@ -24,10 +25,13 @@ _decode: Final = msgspec.json.Decoder(CostNote).decode
 
 def read_last_cost(snapshot: Snapshot) -> CostNote:
     """Return the CLI's last cost note; an empty note if there is none. Raises OSError if the file cannot be read."""
-    for _, line in snapshot.backwards():
-        if line is not None and (cost := read_cost(line)) is not None:
-            return cost
-    return CostNote()
+    line = find_last_cost(snapshot)
+    return (None if line is None else read_cost(line)) or CostNote()
+
+
+def find_last_cost(snapshot: Snapshot) -> bytes | None:
+    """Return the line with the CLI's last cost note, or None. Raises OSError if the file cannot be read."""
+    return next((line for _, line in snapshot.backwards() if line is not None and read_cost(line) is not None), None)
 
 
 def make_cost_note(result: ResultMessage) -> Any:
@@ -47,7 +51,7 @@ def make_cost_note(result: ResultMessage) -> Any:
         for model, used in result.model_usage.items()
     }
     return {
-        "type": "cost-state",
+        "type": COST_TYPE,
         "sessionId": result.session_id,
         "totalCostUSD": result.total_cost_usd,
         "totalAPIDuration": result.duration_api_ms,

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from claude_agent_py import Client, run
+from claude_agent_py import Client, ClientOptions, run
 from claude_agent_py.errors import BudgetExceededError
-from claude_agent_py.sessions import MemoryStore, rename_session
+from claude_agent_py.messages import AssistantMessage
+from claude_agent_py.pool import Pool
+from claude_agent_py.sessions import MemoryStore, fork_session, fork_session_via_store, rename_session
 from claude_agent_py.testing import Reply, ScriptedModel, Usage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.one_backend]
@@ -81,18 +83,52 @@ async def test_a_reopened_session_has_the_rest_of_its_budget() -> None:
         assert len(model.requests) == 3
 
 
+async def run_and_kill(prompt: str, options: ClientOptions) -> str:
+    """Return the id of a session whose CLI was killed after a turn."""
+    client = Client(options)
+    await client.connect()
+    session_id = (await client.query(prompt)).session_id
+    kill(client)
+    await client.close()
+    return session_id
+
+
 @pytest.mark.parametrize("store", [None, MemoryStore])
 async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
-    """Without a store, its answers are estimated by the prices in the note of an earlier process."""
+    """A store has the cost of each turn, also without a limit. Without a store, the answers are estimated by the prices
+    in the note of an earlier process."""
     with a_model() as model:
-        kept = {} if store is None else {"session_store": store()}
-        options = model.options(max_budget_usd=1.5, **kept)
-        first = await run("one", options)
-        resumed = options.replace(resume=first.session_id)
-        client = Client(resumed)
-        await client.connect()
-        await client.query("two")
-        kill(client)
-        await client.close()
-        third = await run("three", resumed)
+        options = model.options() if store is None else model.options(session_store=store())
+        session_id = (await run("one", options)).session_id if store is None else await run_and_kill("one", options)
+        await run_and_kill("two", options.replace(resume=session_id))
+        third = await run("three", options.replace(resume=session_id, max_budget_usd=1.5))
         assert third.budget_left_usd == pytest.approx(1.5 - 3 * CALL)
+
+
+@pytest.mark.parametrize("store", [None, MemoryStore])
+async def test_a_copy_has_the_rest_of_the_budget(store: type[MemoryStore] | None) -> None:
+    with a_model() as model:
+        kept = None if store is None else store()
+        options = model.options() if kept is None else model.options(session_store=kept)
+        first = await run("one", options)
+        last = [m for m in first.messages if isinstance(m, AssistantMessage)][-1].uuid
+        if kept is None:
+            copies = [
+                fork_session(first.session_id, None, end, config_dir=model.sandbox.config_dir) for end in (None, last)
+            ]
+        else:
+            copies = [await fork_session_via_store(kept, first.session_id)]
+        for copy in copies:
+            with pytest.raises(BudgetExceededError, match=r"has spent 0\.4000 of 0\.3 USD"):
+                await run("two", options.replace(resume=copy.session_id, max_budget_usd=0.3))
+        assert len(model.requests) == 1
+
+
+async def test_a_session_of_a_pool_has_the_rest_of_its_budget() -> None:
+    """The process of a pooled run is closed in the background, and notes the cost when it exits."""
+    with a_model() as model:
+        async with Pool(model.options(), size=0) as pool:
+            first = await pool.run("one")
+            with pytest.raises(BudgetExceededError, match=r"has spent 0\.4000 of 0\.3 USD"):
+                await pool.run("two", model.options(resume=first.session_id, max_budget_usd=0.3))
+        assert len(model.requests) == 1
