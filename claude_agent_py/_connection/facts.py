@@ -1,10 +1,11 @@
 """`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 from uuid import UUID
 
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
@@ -16,6 +17,7 @@ from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.control.initialize import InitializeReply
+    from claude_agent_py.wire.messages.catalog import AgentInfo
 
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3
@@ -39,7 +41,19 @@ class SessionFacts:
         """The names of the tools at the start of the last turn; None before the first."""
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
+        self._has_info = LazyEvent()
         self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
+
+    def take_info(self, info: "InitializeReply") -> None:
+        """Take in the CLI's reply to `initialize`."""
+        self.info = info
+        self._has_info.set()
+
+    async def find_agents(self) -> "Sequence[AgentInfo]":
+        """Return the agents that the CLI lists. Its reply to `initialize` may still be on its way to this object."""
+        if self.info is None:
+            await self._has_info.wait()
+        return self.info.agents if self.info is not None else ()
 
     def track(self, message: object) -> None:
         """Update the facts from a message."""

@@ -68,7 +68,8 @@ async def open_session(connection: Connection, launched: Launched) -> None:
     try:
         await startup.recall()
         connection.open(launched)
-        connection.facts.info = info = await startup.initialize()
+        info = await startup.initialize()
+        connection.facts.take_info(info)
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)

@@ -7,7 +7,7 @@
 - `delegation_guide`: the CLI lists its agents in its reply to `initialize`, too late for the system prompt.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.log import logger
@@ -40,12 +40,13 @@ class DelegationHooks:
 
     Args:
         options: The options of the session.
-        listed: Returns the agents that the CLI lists.
+        find_agents: Returns the agents that the CLI lists, once it has replied to `initialize`. The CLI submits an
+            `initial_prompt` on its own, and the session may read both at once.
     """
 
-    def __init__(self, options: ClientOptions, listed: Callable[[], Sequence["AgentInfo"]]) -> None:
+    def __init__(self, options: ClientOptions, find_agents: Callable[[], Awaitable[Sequence["AgentInfo"]]]) -> None:
         self._options = options
-        self._listed = listed
+        self._find_agents = find_agents
         self._limit = report_limit(options)
         self._reminders = reminders(options)
         self._main = options.agent
@@ -138,18 +139,20 @@ class DelegationHooks:
         return outputs.UserPromptSubmitOutput(additional_context=self._reminders[self._main or ""])
 
     async def _list_once(self, data: inputs.UserPromptSubmitInput, context: HookContext) -> HookAnswer:
-        listing = "" if self._has_listed else self._listing()
+        if self._has_listed:
+            return None
         self._has_listed = True
+        listing = await self._listing()
         return outputs.UserPromptSubmitOutput(additional_context=listing) if listing else None
 
     async def _list_again(self, data: inputs.SessionStartInput, context: HookContext) -> HookAnswer:
-        return outputs.SessionStartOutput(additional_context=self._listing() or None)
+        return outputs.SessionStartOutput(additional_context=await self._listing() or None)
 
-    def _listing(self) -> str:
+    async def _listing(self) -> str:
         if not self._lists_agents:
             return ""
         own = self._options.agents or {}
-        others = [a for a in self._listed() if a.name not in own and is_offered(a.name, self._options)]
+        others = [a for a in await self._find_agents() if a.name not in own and is_offered(a.name, self._options)]
         return cli_agents_text(others)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from claude_agent_py import Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
+from claude_agent_py import AgentDefinition, Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.runs.run_state import RunState
@@ -118,3 +118,25 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
             await carried.wait()
     assert carried.own_result is not None
     assert carried.own_result.result == "done"
+
+
+async def test_a_prompt_that_comes_with_the_reply_to_initialize_has_the_list_of_agents() -> None:
+    """The CLI submits an `initial_prompt` on its own: the session may read both at once."""
+    lead = AgentDefinition(description="Leads", prompt="p", initial_prompt="Begin.")
+    submitted = {"hook_event_name": "UserPromptSubmit", "prompt": "Begin."}
+    agents = [{"name": name, "description": f"The {name}."} for name in ("lead", "helper")]
+    fake = FakeCLI(
+        steps.wait_for_request("initialize"),
+        steps.emit(frames.hook_callback("first", "hook_0", submitted)),
+        steps.answer(frames.initialize_response(agents=agents)),
+        steps.wait_for_reply("first"),
+        steps.emit(frames.hook_callback("second", "hook_0", submitted)),
+        steps.wait_for_reply("second"),
+        answers={"initialize": None},
+    )
+    options = ClientOptions(agents={"lead": lead}, agent="lead", delegation_guide=True)
+    with anyio.fail_after(60):
+        async with Client(options, transport=fake.transport()):
+            await fake.wait_received({"response": {"request_id": "second"}})
+    added = [str(reply["response"]["response"]) for reply in fake.received_like({"type": "control_response"})]
+    assert ["| helper | default | The helper. |" in text for text in added] == [True, False]

@@ -238,9 +238,7 @@ class RequestHandlers:
         session = self._session
         if session.hooks is not None:
             return session.hooks
-        delegation = answering.DelegationHooks(
-            session.options, lambda: session.facts.info.agents if session.facts.info else ()
-        )
+        delegation = answering.DelegationHooks(session.options, session.facts.find_agents)
         session.hooks = answering.HookDispatcher(
             session.options.hooks,
             report=session.report,
