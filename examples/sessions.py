@@ -42,9 +42,9 @@ async def main() -> None:
 
     answer = session.messages[3]  # up to the first answer
     copy = fork_session(session_id, up_to_message_id=answer.uuid, title="Another way")
-    async with Client(ClientOptions(resume=copy.session_id)) as client:
+    async with Client(ClientOptions(resume=copy.id)) as client:
         print((await client.query("What did I ask first?")).text)
-    delete_session(copy.session_id)
+    delete_session(copy.id)
     print("left:", [info.summary for info in list_sessions()])
 
 

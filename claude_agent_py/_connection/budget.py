@@ -95,7 +95,7 @@ def _find_session_id(options: ClientOptions, config_dir: Path) -> str | None:
     if options.resume is not None:
         return parse_session_id(options.resume) or find_title(options.resume, options.cwd, config_dir)
     listed = list_sessions(options.cwd or os.curdir, include_worktrees=False, config_dir=config_dir)
-    return listed[0].session_id if listed else None
+    return listed[0].id if listed else None
 
 
 def _estimate(session: StoredSession, prices: Prices) -> float:

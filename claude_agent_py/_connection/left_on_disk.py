@@ -66,7 +66,7 @@ def find_title(title: str, cwd: str | os.PathLike[str] | None, config_dir: Path)
     As the CLI does it (2.1.328): in the project of the working directory, upper and lower case being the same.
     """
     listed = list_sessions(cwd or os.curdir, config_dir=config_dir)
-    found = [info.session_id for info in listed if (info.custom_title or "").casefold() == title.strip().casefold()]
+    found = [info.id for info in listed if (info.custom_title or "").casefold() == title.strip().casefold()]
     return found[0] if len(found) == 1 else None
 
 
@@ -82,10 +82,10 @@ def find_session_with(
         config_dir: The CLI's configuration folder.
     """
     for info in list_sessions(cwd or os.curdir, include_worktrees=False, config_dir=config_dir):
-        if info.session_id == copy:
+        if info.id == copy:
             continue
         try:
-            session = get_session(info.session_id, config_dir=config_dir)
+            session = get_session(info.id, config_dir=config_dir)
             if _find_uuids(session, prompts):
                 return session.id
         except ClaudeAgentError:

@@ -49,6 +49,8 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
 
+MISSING_LOGIN: Final = "the CLI has neither an API key nor a login. %s"
+
 VERSION_TIMEOUT: Final = 2.0
 """How many seconds a CLI that failed to start may take to print its version for the error."""
 
@@ -284,7 +286,7 @@ class _Startup:
         account = info.account
         is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
         if is_missing and not environment(self._options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
-            logger.warning("the CLI has neither an API key nor a login. %s", LOGIN_HINT)
+            logger.warning(MISSING_LOGIN, LOGIN_HINT)
 
 
 def _ask_version(cli: Path) -> str | None:

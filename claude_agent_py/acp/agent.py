@@ -192,7 +192,7 @@ class EditorAgent:
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
-                    session_id=info.session_id,
+                    session_id=info.id,
                     cwd=info.cwd or cwd or "",
                     title=info.summary or None,
                     updated_at=datetime.fromtimestamp(info.last_modified / 1000, UTC).isoformat(),

@@ -5,10 +5,11 @@ In a terminal, `rich` (extra `cli`) draws the background tasks as a live tree. O
 
 import argparse
 import importlib
+import logging
 import os
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Final, get_args
 
 import anyio
@@ -16,6 +17,7 @@ from pydantic_core import to_jsonable_python
 
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
+from claude_agent_py._base.log import logger
 from claude_agent_py._connection.runs.result import (
     AuthenticationError,
     BudgetExceededError,
@@ -24,6 +26,7 @@ from claude_agent_py._connection.runs.result import (
     RunTimeoutError,
     StructuredOutputError,
 )
+from claude_agent_py._connection.startup import MISSING_LOGIN
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
@@ -179,7 +182,8 @@ def execute(arguments: argparse.Namespace) -> int:
         prompt = read_prompt(arguments)
         options = build_options(arguments)
         view = Screen(None) if arguments.quiet else create_screen(sys.stderr)
-        result = anyio.run(_run, prompt, options, arguments, view)
+        with _only_the_error_of_a_missing_login():
+            result = anyio.run(_run, prompt, options, arguments, view)
     except ClaudeAgentError as caught:
         error = caught
         result = getattr(caught, "result", None)
@@ -196,6 +200,20 @@ def execute(arguments: argparse.Namespace) -> int:
 def exit_code(error: Exception) -> int:
     """Return the exit code of an error."""
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), FAILED)
+
+
+@contextmanager
+def _only_the_error_of_a_missing_login() -> Iterator[None]:
+    """Leave out the warning that follows the start of a CLI without a login: the error of the run says the same."""
+
+    def is_shown(record: logging.LogRecord) -> bool:
+        return record.msg != MISSING_LOGIN
+
+    logger.addFilter(is_shown)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_shown)
 
 
 async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespace, view: Screen) -> RunResult:

@@ -91,7 +91,7 @@ def _list(arguments: argparse.Namespace) -> int:
         return 0
     for info in found:
         facts = f"{_format_time(info.last_modified)}  {_format_cost(info.cost_usd):>11}"
-        _print_line(f"{info.session_id[:8]}  {facts}  ", info.summary, SHOWN_CHARS)
+        _print_line(f"{info.id[:8]}  {facts}  ", info.summary, SHOWN_CHARS)
     if not found:
         print("no sessions")
     return 0
@@ -140,7 +140,7 @@ def _show(arguments: argparse.Namespace) -> int:
 def _fork(arguments: argparse.Namespace) -> int:
     source = _load_session(arguments)
     fork = fork_session(source.id, arguments.directory, title=arguments.title, config_dir=arguments.config_dir)
-    print(fork.session_id)
+    print(fork.id)
     return 0
 
 
@@ -218,7 +218,7 @@ def find_ids(prefix: str, directory: str | None = None, config_dir: str | None =
     if not prefix:
         return []
     sessions = list_sessions(directory, config_dir=config_dir)
-    return [info.session_id for info in sessions if info.session_id.startswith(prefix.lower())]
+    return [info.id for info in sessions if info.id.startswith(prefix.lower())]
 
 
 def render_conversation(messages: Sequence[object]) -> Iterator[str]:

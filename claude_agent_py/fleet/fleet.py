@@ -5,7 +5,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Never, Self
 
 import anyio
 
@@ -20,7 +20,7 @@ from claude_agent_py.fleet.records import (
     SessionState,
 )
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ class Fleet(FleetSettings):
         after_failure: AfterFailure = "run",
         limit: int | None = None,
         retry: RetryPolicy | None = None,
+        **misplaced: Never,
     ) -> FleetAgent:
         """Register an agent. Every worker that runs it must do so before starting.
 
@@ -101,10 +102,12 @@ class Fleet(FleetSettings):
                 been sent after it, or `fail`, with its reason.
             limit: How many sessions of the agent may run concurrently, on all workers.
             retry: When to retry after an error. A rate limit with a known reset time is always waited for.
+            **misplaced: Options belong in `options`; here they are a TypeError.
 
         Raises:
             OptionsError: An argument is invalid, or this version of the agent is already registered.
         """
+        refuse_options("Fleet.agent", misplaced)
         agent_options = options_or_defaults(options)
         if workspace is None:
             workspace = Copy() if agent_options.cwd is None else Directory(agent_options.cwd)

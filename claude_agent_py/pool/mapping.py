@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import AsyncIterator, Generator, Iterable
 from pathlib import Path
-from typing import Any, Generic, Self
+from typing import Any, Generic, Never, Self
 
 import anyio
 from anyio.lowlevel import checkpoint
@@ -14,7 +14,7 @@ from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
 from claude_agent_py._journal.open_runs import Until
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
@@ -35,6 +35,7 @@ def map_runs(
     memory: int | str | None = None,
     until: Until = "idle",
     timeout: float | None = None,
+    **misplaced: Never,
 ) -> MapRuns[Output]:
     """Run many prompts, each in a separate session. Iterate over the outcomes, or await their list.
 
@@ -61,10 +62,12 @@ def map_runs(
         memory: The memory limit of that pool, as in `Pool`.
         until: As in `run`.
         timeout: Seconds for each attempt, not counting the wait for a process; None means `Timeouts.run`.
+        **misplaced: Options belong in `options`; here they are a TypeError.
 
     Raises:
         OptionsError: An argument or a prompt is invalid.
     """
+    refuse_options("map_runs", misplaced)
     checked_options = options_or_defaults(options)
     check_count(concurrency, "concurrency", 1)
     check_run_arguments(until, timeout)

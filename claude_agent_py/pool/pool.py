@@ -6,7 +6,7 @@ import math
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
-from typing import Generic, Self, TypeVar, overload
+from typing import Generic, Never, Self, TypeVar, overload
 
 import anyio
 
@@ -24,7 +24,7 @@ from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults
+from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
@@ -70,7 +70,9 @@ class Pool(Generic[Output]):
         idle: float | None = 300.0,
         memory: int | str | None = None,
         timeout: float | None = None,
+        **misplaced: Never,
     ) -> None:
+        refuse_options("Pool", misplaced)
         self._options: ClientOptions[Output] = check_for_pool(options_or_defaults(options))
         check_count(size, "size", 0)
         check_count(max_size, "max_size", 1)
@@ -171,7 +173,7 @@ class Pool(Generic[Output]):
     ) -> AbstractAsyncContextManager[Client[Other]]: ...
     @asynccontextmanager
     async def client(
-        self, options: ClientOptions | None = None, *, timeout: float | None = None
+        self, options: ClientOptions | None = None, *, timeout: float | None = None, **misplaced: Never
     ) -> AsyncIterator[Client]:
         """Use a connected client: `async with pool.client() as client`. It closes afterwards, in the background.
 
@@ -182,12 +184,14 @@ class Pool(Generic[Output]):
                 `model` and `permission_mode` differ, a parked one if `cwd` also differs. Otherwise a process starts,
                 within the limits.
             timeout: Seconds to wait for a process; None means the `timeout` of the pool.
+            **misplaced: Options belong in `options`; here they are a TypeError.
 
         Raises:
             PoolTimeoutError: No process was free in time.
             ConnectionClosedError: The pool is closed or draining.
             CLIStartError, OptionsError, ...: The process could not be started, as in `Client.connect`.
         """
+        refuse_options("Pool.client", misplaced)
         process = await self.take(options, timeout)
         try:
             yield process.client
@@ -209,6 +213,7 @@ class Pool(Generic[Output]):
         *,
         until: Until = "idle",
         timeout: float | None = None,
+        **misplaced: Never,
     ) -> Run:
         """Return a run in a separate session, like the function `query`, on a process of the pool.
 
@@ -218,6 +223,7 @@ class Pool(Generic[Output]):
         Raises:
             OptionsError: The prompt is empty, or an argument has the wrong type.
         """
+        refuse_options("Pool.query", misplaced)
         return PooledRun(self.take, options_or_defaults(options or self._options), prompt, until, timeout)
 
     @overload
@@ -235,6 +241,7 @@ class Pool(Generic[Output]):
         *,
         until: Until = "idle",
         timeout: float | None = None,
+        **misplaced: Never,
     ) -> RunResult:
         """Run one prompt in a separate session and return its result, like the function `run`.
 
@@ -242,10 +249,11 @@ class Pool(Generic[Output]):
             RunError: The result is an error; it is the `result` of the exception.
             PoolTimeoutError, ConnectionClosedError, CLIStartError, ...: As in `client`.
         """
+        refuse_options("Pool.run", misplaced)
         async with self.query(prompt, options, until=until, timeout=timeout) as run:
             return await run
 
-    async def warm(self, options: ClientOptions | None = None, *, size: int) -> None:
+    async def warm(self, options: ClientOptions | None = None, *, size: int, **misplaced: Never) -> None:
         """Keep this many spares for some options from now on; 0 keeps none. None means the options of the pool.
 
         Spares for the pool's options start first, then those for other options in the order of the calls.
@@ -255,6 +263,7 @@ class Pool(Generic[Output]):
             OptionsError: `size` is negative, or the options name one session.
             ConnectionClosedError: The pool is not open.
         """
+        refuse_options("Pool.warm", misplaced)
         core = self._core
         check_count(size, "size", 0)
         core.check_open()

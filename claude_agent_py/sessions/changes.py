@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
+from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import OptionsError, SessionBusyError, SessionError
 from claude_agent_py.sessions.chain import read_entry
@@ -33,6 +34,7 @@ _INVISIBLE: Final = frozenset({"Cf", "Co", "Cn", "Cc", "Cs"})
 _SPACE: Final = re.compile(r"\s+")
 
 
+@blocking
 def rename_session(
     session_id: str, title: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> None:
@@ -52,6 +54,7 @@ def rename_session(
     _append(session_id, directory, config_dir, build_title(title))
 
 
+@blocking
 def tag_session(
     session_id: str, tag: str | None, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> None:
@@ -63,6 +66,7 @@ def tag_session(
     _append(session_id, directory, config_dir, build_tag(tag))
 
 
+@blocking
 def archive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Mark a session as archived. The CLI unarchives the session on its next prompt.
 
@@ -81,11 +85,13 @@ def archive_session(session_id: str, directory: AnyPath | None = None, *, config
     _archive(path, session_id, archived=True)
 
 
+@blocking
 def unarchive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Undo `archive_session`. Takes the same arguments and raises the same errors except `SessionBusyError`."""
     _archive(find_session(session_id, directory, config_dir), session_id, archived=False)
 
 
+@blocking
 def delete_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Delete a session's transcript and the folder of its subagents. This cannot be undone.
 
@@ -178,6 +184,7 @@ _decode_fields: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _encode: Final = msgspec.json.encode
 
 
+@blocking
 def fork_session(
     session_id: str,
     directory: AnyPath | None = None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Final, NamedTuple
 
+from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.sessions.files import is_archived
 from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, parse_session_id
@@ -39,6 +40,7 @@ class _CachedInfo:
 _cache: dict[str, _CachedInfo] = {}
 
 
+@blocking
 def list_sessions(
     directory: AnyPath | None = None,
     limit: int | None = None,
@@ -76,6 +78,7 @@ def check_page(limit: int | None, offset: int) -> None:
             raise OptionsError("must not be negative", option=name)
 
 
+@blocking
 def get_session_info(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> SessionInfo:

@@ -42,6 +42,7 @@ class SessionInfo:
     """A session, described by both ends of its transcript. Times are in milliseconds since the epoch."""
 
     session_id: str
+    """Deprecated: use `id`."""
     summary: str
     """A name for the session: its title, otherwise the last or the first prompt."""
     last_modified: int
@@ -64,6 +65,11 @@ class SessionInfo:
     the transcript is too large to read in full."""
     path: str = ""
     """The transcript."""
+
+    @property
+    def id(self) -> str:
+        """The session's id, for the option `resume`."""
+        return self.session_id
 
     @property
     def project_key(self) -> str:

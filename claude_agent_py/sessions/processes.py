@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.proc import parent_and_start
 from claude_agent_py.sessions.folders import AnyPath, config_folder
@@ -51,6 +52,7 @@ class RunningSession:
     """The program that started the CLI, as reported by the CLI: `cli`, `sdk-py`, ..."""
 
 
+@blocking
 def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
     """Return the sessions that CLI processes on this machine have open, latest start first.
 

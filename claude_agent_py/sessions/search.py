@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
+from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.index import list_sessions
@@ -35,9 +36,10 @@ class SearchHit:
     @property
     def session_id(self) -> str:
         """The id of the session."""
-        return self.session.session_id
+        return self.session.id
 
 
+@blocking
 def search_sessions(
     text: str,
     directory: AnyPath | None = None,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.fold import add_facts, fold
 from claude_agent_py.formatting.api_messages import to_api_messages
@@ -95,14 +96,14 @@ class StoredSession:
         return f"<StoredSession {self.id} {self.info.summary[:60]!r}, {self.info.file_size} bytes>"
 
     @property
-    def session_id(self) -> str:
+    def id(self) -> str:
         """The session's id, for the option `resume`."""
-        return self.info.session_id
+        return self.info.id
 
     @property
-    def id(self) -> str:
-        """Another name of `session_id`."""
-        return self.session_id
+    def session_id(self) -> str:
+        """Deprecated: use `id`."""
+        return self.id
 
     @cached_property
     def messages(self) -> Transcript:
@@ -171,6 +172,7 @@ class StoredSession:
         return find_process(config_folder(config), self.id)
 
 
+@blocking
 def get_session(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> StoredSession:
@@ -194,6 +196,7 @@ def get_session(
         ) from error
 
 
+@blocking
 def get_session_messages(
     session_id: str,
     directory: AnyPath | None = None,
@@ -206,6 +209,7 @@ def get_session_messages(
     return slice_messages(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
 
 
+@blocking
 def list_subagents(
     session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None
 ) -> list[str]:
@@ -213,6 +217,7 @@ def list_subagents(
     return [agent.agent_id for agent in get_session(session_id, directory, config_dir=config_dir).subagents]
 
 
+@blocking
 def get_subagent_messages(
     session_id: str,
     agent_id: str,

@@ -143,6 +143,17 @@ def test_an_error_of_the_api_is_told_once(fake: Callable[..., FakeCLI], capsys: 
     assert capsys.readouterr().err.count("Not logged in") == 1
 
 
+def test_a_missing_login_is_told_once(tmp_path: Path) -> None:
+    with ScriptedModel(["never asked"]) as model:
+        known = {CLI_VARIABLE: str(find_cli()), "ANTHROPIC_API_KEY": "", "PYTHONPATH": str(PACKAGE)}
+        command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
+        environment = model.environment(**known)
+        shown = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert shown.returncode == 4
+    [line] = shown.stderr.splitlines()
+    assert line.count("ANTHROPIC_API_KEY") == 1
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_a_timeout_ends_the_run_with_5(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
     fake(steps.wait_for_prompt(), frames.init(), steps.wait_for_prompt())

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.hooks import Hooks
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.pool import Pool, PoolTimeoutError
+from claude_agent_py.pool import Pool, PoolTimeoutError, map_runs
 from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -392,3 +393,21 @@ async def test_a_storm_of_cancelled_callers() -> None:
 async def test_a_pool_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionsError):
         Pool(**wrong)
+
+
+async def test_an_option_passed_as_an_argument_is_refused_with_the_right_form() -> None:
+    make: Any = Pool
+    pool = make()
+    map_some: Any = map_runs
+    for call in (
+        make,
+        partial(pool.warm, size=1),
+        partial(pool.query, "hi"),
+        partial(pool.run, "hi"),
+        lambda **given: pool.client(**given).__aenter__(),
+        partial(map_some, ["hi"]),
+    ):
+        with pytest.raises(
+            TypeError, match=r"takes options as one ClientOptions, .*pass ClientOptions\(model=\.\.\.\)"
+        ):
+            await call(model="opus")

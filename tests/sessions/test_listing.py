@@ -5,10 +5,13 @@ import os
 import subprocess
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
+from anyio import to_thread
 from stored import SESSION, Stored, call
 
+from claude_agent_py import sessions
 from claude_agent_py.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.sessions import (
     SessionInfo,
@@ -23,6 +26,21 @@ from claude_agent_py.sessions.folders import list_worktrees
 
 def session_id(number: int) -> str:
     return str(uuid.UUID(int=number, version=4))
+
+
+@pytest.mark.anyio
+async def test_a_call_with_await_says_to_leave_it_out_and_does_nothing(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("hello")
+    unawaitable: Any = sessions
+    for name in ("list_sessions", "running_sessions"):
+        with pytest.raises(TypeError, match=rf"^{name}\(\) is not a coroutine: call it without await"):
+            await getattr(unawaitable, name)()
+    for name in ("get_session", "get_session_info", "fork_session", "delete_session"):
+        with pytest.raises(TypeError, match=rf"to_thread\.run_sync\({name}, \.\.\.\)"):
+            await getattr(unawaitable, name)(stored.id, config_dir=stored.config)
+    [found] = await to_thread.run_sync(lambda: list_sessions(config_dir=stored.config))
+    assert found.id == found.session_id == stored.id
 
 
 def info(stored: Stored) -> SessionInfo:

@@ -278,9 +278,7 @@ async def fork_session_via_store(
         fork = await run_file_work(
             lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
         )
-        await import_session(
-            session_store, fork.session_id, config_dir=folder.path, project_key=place.project, timeout=timeout
-        )
+        await import_session(session_store, fork.id, config_dir=folder.path, project_key=place.project, timeout=timeout)
     return replace(fork, path="")
 
 
