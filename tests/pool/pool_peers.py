@@ -15,14 +15,16 @@ PATIENCE = 60
 
 
 class Peers:
-    """Options whose processes are fakes in memory, and the plans that they were started from."""
+    """Options whose processes are fakes in memory, the plans that they were started from, and the times."""
 
     def __init__(self, *script: Any, **more: Any) -> None:
         self.cli = FakeCLI(*(script or [steps.turn("done")]), **more)
         self.plans: list[LaunchPlan] = []
+        self.times: list[float] = []
 
     def spawn(self, plan: LaunchPlan) -> Transport:
         self.plans.append(plan)
+        self.times.append(anyio.current_time())
         return self.cli.transport()
 
     def options(self, **more: Any) -> ClientOptions:

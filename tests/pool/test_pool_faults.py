@@ -61,9 +61,10 @@ async def test_a_spare_that_dies_is_replaced(tmp_path: Path) -> None:
 async def test_spares_that_keep_dying_are_started_ever_less() -> None:
     peers = Peers(steps.wait_for({"type": "control_request"}), steps.exit(1))
     async with Pool(peers.options(), size=1, max_size=2) as pool:
-        await until(pool, lambda stats: stats.lost + stats.failed >= 1)
-        await anyio.sleep(0.3)  # in which no spare is due
-        assert len(peers.plans) == 1
+        await until(pool, lambda stats: len(peers.times) >= 3)
+    first, second, third = peers.times[:3]
+    assert second - first >= 0.75  # pauses of one and two seconds, or a quarter less
+    assert third - second >= 1.5
 
 
 async def test_a_spare_that_does_not_answer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
