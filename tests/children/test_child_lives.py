@@ -89,25 +89,28 @@ async def test_a_crash_is_an_error_with_the_evidence(agent_of: MakeAgent) -> Non
     assert "Segmentation fault" in outcome.failure_reason
 
 
-CONNECT = 3.0
-"""Enough for a program to say why it ends, in seconds."""
+def in_memory(fake: FakeCLI) -> dict[str, Any]:
+    """Return options for a child that starts at once: the start of a program counts towards a time limit."""
+    return {"spawn": lambda plan: fake.transport()}
 
 
 @pytest.mark.parametrize(
-    ("fake", "said"),
+    ("fake", "limits", "said"),
     [
-        (child_cli(steps.stderr("no licence\n"), steps.exit(3)), ["exit code 3", "no licence"]),
-        (child_cli(b"Usage: claude\n", steps.hang()), ["Usage: claude"]),
-        (child_cli(answers={"initialize": None}), ["did not initialize within 3 s"]),
-        (child_cli(name="another"), ["the CLI did not accept worker"]),
+        (child_cli(steps.stderr("no licence\n"), steps.exit(3)), Timeouts(), ["exit code 3", "no licence"]),
+        (child_cli(b"Usage: claude\n", steps.hang()), Timeouts(), ["Usage: claude"]),
+        (child_cli(answers={"initialize": None}), Timeouts(connect=0.5), ["did not initialize within 0.5 s"]),
+        (child_cli(name="another"), Timeouts(), ["the CLI did not accept worker"]),
     ],
 )
-async def test_a_child_that_cannot_start_is_an_error(agent_of: MakeAgent, fake: FakeCLI, said: list[str]) -> None:
-    agent = agent_of(fake, options={"timeouts": Timeouts(connect=CONNECT)})
+async def test_a_child_that_cannot_start_is_an_error(
+    agent_of: MakeAgent, fake: FakeCLI, limits: Timeouts, said: list[str]
+) -> None:
+    agent = agent_of(fake, options={"timeouts": limits})
     with anyio.fail_after(60):
         async with parent() as client:
             outcome = await (await client.spawn(agent, "Do it."))
-            await until_gone(fake.starts[0].pid)
+            await until_gone(*(start.pid for start in fake.starts))
     assert outcome.status is TaskStatus.FAILED
     assert [word for word in said if word not in (outcome.failure_reason or "")] == [], outcome.failure_reason
 
@@ -127,10 +130,9 @@ async def test_a_child_that_takes_too_long_is_an_error_and_keeps_its_words(agent
     fake = child_cli(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.hang())
     with anyio.fail_after(60):
         async with parent() as client:
-            task = await client.spawn(agent_of(fake, timeout=2.5), "Do it.")
+            task = await client.spawn(agent_of(fake, timeout=2.5, options=in_memory(fake)), "Do it.")
             outcome = await task
             assert await task.read_output() == "half of it"
-            await until_gone(fake.starts[0].pid)
     assert outcome.status is TaskStatus.FAILED
     assert "2.5" in (outcome.failure_reason or "")
 
@@ -168,9 +170,9 @@ async def test_what_a_child_runs_is_stopped_with_it(
     failure = [frames.of_prompt(frame) for frame in [*frames.api_error("overloaded", status=529)]]
     failed = [*failure, frames.of_prompt(frames.result("overloaded", is_error=True))]
     fake = child_cli(*begun, *(failed if how == "error" else []), steps.hang())
-    agent = agent_of(
-        fake, timeout=4 if how == "timeout" else None, options={"timeouts": Timeouts(idle=0.2), "late_tasks": "leave"}
-    )
+    options = {"timeouts": Timeouts(idle=0.2), "late_tasks": "leave"}
+    limited = {"timeout": 2.5, "options": options | in_memory(fake)}
+    agent = agent_of(fake, **(limited if how == "timeout" else {"options": options}))
     history = TaskHistory(":memory:")
     with anyio.fail_after(60):
         async with parent() as client, history:
