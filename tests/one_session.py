@@ -43,7 +43,7 @@ class OneSession:
     async def ask(self, *answers: Any, prompt: Any = "go", until: Literal["result", "idle"] = "idle") -> RunResult:
         """Begin a check, and run one prompt."""
         self.answers(*answers)
-        with anyio.fail_after(120):
+        with anyio.fail_after(240):
             return await self.client.query(prompt, until=until)
 
     def requests_of(self, agent: str = "main") -> list[RecordedRequest]:

@@ -55,7 +55,7 @@ async def each_ran(
     with ScriptedModel(main, agents=scripts) as model:
         prepare(model.sandbox)
         async with Client(model.options(agents=agents, **options)) as client:
-            with anyio.fail_after(120):
+            with anyio.fail_after(240):
                 await client.query("go", until="idle")
         ran = {name: model.requests_of(prompt) for name, prompt in prompts.items()}
         reports = [request.tool_results for request in model.requests_of("main")]
@@ -189,7 +189,7 @@ async def test_observers_are_told_what_they_ask_for() -> None:
     scripts = {watches: lambda request: text("Nothing."), "INNER": "inner report", "LOOK": script, "ALONE": script}
     with ScriptedModel([[launch(), launch("ALONE", agent="loner")], *["ok"] * 5], agents=scripts) as model:
         async with Client(model.options(agents=agents)) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
                 while not all("turn-ended" in digests(watcher) for watcher in ("near", "far", "above")):
                     await model.wait_for_requests(len(model.requests) + 1)
@@ -335,7 +335,7 @@ async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_next
         sessions={"CHILD": [bash("echo a"), "done"]},
     ) as model:
         async with Client(model.options(agents=agents, agent="worker", delegation_guide=True)) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
                 await client.query("again")
                 await (await child.spawn(client, "CHILD"))

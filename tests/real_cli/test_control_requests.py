@@ -117,7 +117,7 @@ async def test_every_method_is_answered_as_its_documentation_says() -> None:
         options = model.options(
             enable_file_checkpointing=True, mcp_servers={"small": SERVER}, permission_mode="default"
         )
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             async with Client(options) as client:
                 await client.query("hi")
                 await client.mcp.ready(timeout=60)
@@ -387,7 +387,7 @@ async def test_servers_in_one_session(tmp_path: Path) -> None:
     servers = {"slow": slow, "broken": MCPStdioServer(command="/nonexistent")}
     one = OneSession()
     async with one.open(mcp_servers=servers, custom_tools=[greet], permission_mode="default", can_use_tool=decide):
-        with anyio.fail_after(120):
+        with anyio.fail_after(240):
             await ready_waits_for_slow_servers_and_says_which_failed(one, sign)
             await a_server_is_switched_off_and_on_and_connected_again(one)
             await a_failing_tool_says_why_and_permissions_are_asked_on_request(one, asked)

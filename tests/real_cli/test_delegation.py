@@ -52,7 +52,7 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
             delegation_guide=GUIDE,
         )
         async with Client(options) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 listed = {agent.name: agent for agent in client.info.agents}
                 await client.query("go")
                 await client.query("again")
@@ -81,7 +81,7 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
 async def test_a_guide_needs_no_own_agents_and_its_listing_survives_a_compaction() -> None:
     with ScriptedModel([text("ok")] * 3) as model:
         async with Client(model.options(delegation_guide=True)) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
                 await client.query("/compact")
                 await client.query("again")
@@ -110,7 +110,7 @@ async def test_a_guide_is_left_out_with_a_warning_where_the_model_cannot_delegat
             with pytest.warns(OptionsWarning, match=f"delegation_guide is left out: {why}"):
                 options = model.options(agents={"reader": READER}, delegation_guide=GUIDE, **given)
         async with Client(options) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
         (request,) = model.requests_of("main")
     assert "Agent" not in request.tool_names
@@ -127,7 +127,7 @@ async def test_without_the_tool_agent_the_guide_speaks_of_subtask_tools_alone() 
             delegation_guide=GUIDE,
         )
         async with Client(options) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
         (request,) = model.requests_of("main")
     guide = request.system.partition("# Delegating")[2]
@@ -180,7 +180,7 @@ async def test_a_guide_names_only_the_agents_that_the_model_can_start(
             **given,
         )
         async with Client(options) as client:
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.query("go")
         (request,) = model.requests_of("main")
     told = request.system.partition("# Delegating")[2] + said(request).partition(LISTING)[2]
@@ -195,7 +195,7 @@ async def test_a_settings_file_that_takes_the_tool_away_is_logged(caplog: pytest
     with ScriptedModel([text("ok")]) as model:
         (model.sandbox.config_dir / "settings.json").write_text('{"permissions": {"deny": ["Agent"]}}')
         async with Client(model.options(delegation_guide=True)) as client:
-            with anyio.fail_after(60), caplog.at_level(logging.WARNING, "claude_agent_py"):
+            with anyio.fail_after(240), caplog.at_level(logging.WARNING, "claude_agent_py"):
                 await client.query("go")
         (request,) = model.requests_of("main")
     assert "Agent" not in request.tool_names

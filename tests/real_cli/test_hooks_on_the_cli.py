@@ -295,7 +295,7 @@ async def an_interrupt_cancels_a_handler_and_the_command_does_not_run(one: OneSe
 
     async with hooks_of(one, PreToolUse=[thinks]):
         one.answers(shell("touch ran"), "done")
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             run = one.client.query("go")
             await asked.wait()
             await run.interrupt()
@@ -652,7 +652,7 @@ async def test_the_events_that_can_be_caused_here_come_and_are_typed(tmp_path: P
             can_use_tool=lambda request, context: Allow(),
             permission_mode="default",
         )
-        with anyio.fail_after(90):
+        with anyio.fail_after(240):
             async with Client(options) as client:
                 await client.query("go", until="idle")
                 await client.query("/greet bob")

@@ -59,7 +59,7 @@ def transcript_of(model: ScriptedModel, session_id: str | None) -> str:
 
 async def on_disk(model: ScriptedModel, client: Client, text: str, times: int = 1) -> None:
     """Wait until the CLI has written something to the transcript, which it does a moment later."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         while transcript_of(model, client.session_id).count(text) < times:
             await anyio.sleep(0.02)
 
@@ -295,7 +295,7 @@ async def test_tasks_listeners_and_followers_live_as_long_as_the_client() -> Non
                 own.track(message)
             cut_off, one = sorted(tasks, key=lambda task: task.description)
             await one.wait(timeout=60)
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 async with anyio.create_task_group() as waiting:
                     waiting.start_soon(own.wait, cut_off.id)
                     await died(client)
@@ -389,7 +389,7 @@ async def test_a_session_in_a_store_is_reopened() -> None:
 
 async def in_store(store: MemoryStore, session_id: str | None, text: str, times: int) -> None:
     """Wait until a store has a text in so many answers."""
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         while (
             sum(
                 text in str(entry)

@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the CLI finishes its turn"),
 ]
 
-PATIENCE = 60.0
+PATIENCE = 240.0
 """How long the end may take, in seconds. Measured: up to 3.6 s (CLI 2.1.328)."""
 
 PROGRAM = """

@@ -21,7 +21,7 @@ async def state_of(client: Client, state: str) -> None:
 
 
 async def test_a_user_signs_in_and_out_and_in_again_with_the_browser_of_this_machine() -> None:
-    with oauth_server() as server, anyio.fail_after(60):
+    with oauth_server() as server, anyio.fail_after(240):
         async with ScriptedModel() as model:
             servers = {"guarded": MCPHTTPServer(url=f"{server.url}/mcp")}
             async with Client(model.options(mcp_servers=servers)) as client:

@@ -391,7 +391,7 @@ async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_
             hooks={"PreToolUse": [guard(policy)]},
             **({} if verbatim is None else {"verbatim_prompts": verbatim}),
         )
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             async with Client(options) as client:
                 await client.query("look at @link/secret.txt")
         last = model.requests_of("main")[-1]

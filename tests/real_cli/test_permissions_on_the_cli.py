@@ -129,7 +129,7 @@ async def an_empty_input_is_no_answer(one: Asking) -> None:
 async def a_denial_that_interrupts_ends_the_turn(one: Asking) -> None:
     one.decide = lambda request, context: Deny("stop it", interrupt=True)
     one.answers(shell("touch ran"), "done")
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         assert (await one.client.query("go").result()).is_error
     assert len(one.requests_of()) == 1
     assert one.made() == []
@@ -401,7 +401,7 @@ async def person_answers(one: OneSession, person: Callable[[], Coroutine[Any, An
     async with anyio.create_task_group() as group:
         group.start_soon(person)
         await one.ask(agent("Do it", background=True), "started", "over")
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         return (await list(one.client.tasks)[-1].wait()).status
 
 
@@ -420,7 +420,7 @@ async def test_a_prompt_waits_for_a_person_until_an_interrupt_withdraws_it() -> 
     async def watch() -> None:
         late.extend([interaction.id async for interaction in one.client.interactions.arrivals()])
 
-    with anyio.fail_after(120):
+    with anyio.fail_after(240):
         async with anyio.create_task_group() as group:
             async with one.open(permission_mode="default", agents=AGENTS, interactions=True) as client:
                 status = await person_answers(one, person)

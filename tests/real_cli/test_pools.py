@@ -15,7 +15,7 @@ from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("nothing_left")]
 
-PATIENCE = 120
+PATIENCE = 240
 
 
 async def test_spares_carry_handlers_change_what_can_change_and_do_not_mix_their_conversations() -> None:

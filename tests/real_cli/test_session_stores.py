@@ -326,7 +326,7 @@ async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: s
         async with Client(options) as client:
             if failure == "fails":  # a store that recovers catches up in order
                 first = await client.query("one")
-                with anyio.fail_after(60):
+                with anyio.fail_after(240):
                     while store.calls < 3:
                         await anyio.sleep(0.02)
                     store.failure = "mended"
@@ -348,7 +348,7 @@ async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: s
             async with anyio.create_task_group() as readers:
                 readers.start_soon(read)
                 first = await client.query("hi")
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.close()
         [told] = [message for message in seen if isinstance(message, MirrorErrorMessage)]
         assert told.key is not None
@@ -418,7 +418,7 @@ async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun
             await client.query("third")
             seen = json.dumps(model.requests_of("main")[-1].body["messages"])
             assert all(text in seen for text in ("base", "first", "second", "third"))
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 while "third" not in json.dumps(store.entries(store.keys[0])):
                     await anyio.sleep(0.02)
             session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
@@ -433,7 +433,7 @@ async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun
             assert "fourth" in json.dumps(model.requests_of("main")[-1].body["messages"])
             assert client.session_id == begun.session_id
             assert not any(map(os.path.exists, folders))
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 while "fifth" not in json.dumps(store.entries(store.keys[0])):
                     await anyio.sleep(0.02)
             store.failure = "fails"
@@ -510,7 +510,7 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Be
             assert await anyio.to_thread.run_sync(process.stdout.readline) == "answered\n"
             [name] = private_folders() - before
             folder = Path(tempfile.gettempdir(), name)
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 while "WAIT" not in json.dumps(on_disk(folder, begun.session_id)):
                     await anyio.sleep(0.01)
             process.send_signal(signal.SIGKILL)
@@ -604,7 +604,7 @@ async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun)
         store.is_dead = True
         async with Client(options.replace(resume=begun.session_id)) as client:
             await client.query("two")
-            with anyio.fail_after(60):
+            with anyio.fail_after(240):
                 await client.close()
                 await client.connection.shutdown.wait_closed()
         [error] = errors

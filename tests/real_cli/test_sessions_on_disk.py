@@ -184,7 +184,7 @@ async def test_changed_archived_and_copied_sessions_are_resumed() -> None:
         assert texts_of([*sent, {"role": "user", "content": "goes on"}]) == texts_of(model.requests[-1].messages)
         info = next(info for info in list_sessions(config_dir=config) if info.session_id == original)
         assert info.custom_title == "The original"
-        with anyio.fail_after(60):  # the prompt unarchives it
+        with anyio.fail_after(240):  # the prompt unarchives it
             while get_session(original, config_dir=config).info.archived:
                 await anyio.sleep(0.02)
         archive_session(original, config_dir=config)

@@ -142,7 +142,7 @@ async def the_agents_of_a_run(one: Hooked, said: dict[str, list[str]]) -> None:
 async def test_the_agents_of_a_run_that_forwards_more(options: dict[str, Any], said: dict[str, list[str]]) -> None:
     one = Hooked(agents=NESTED)
     async with one.open(hooks=one.hooks, **options):
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             await the_agents_of_a_run(one, said)
 
 
@@ -183,7 +183,7 @@ async def test_a_subagent_beyond_the_depth_and_one_too_many_at_a_time_are_refuse
         calls = Reply([launch("general-purpose", name, background=True) for name in ("FIRST", "SECOND")])
         result = await one.ask(calls, "one is under way", "ok", until="result")
         gate.open()
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             await client.tasks.wait_all()
     assert [agent.description for agent in deep.agents] == ["outer"]
     (too_deep,) = deep.refused_agents
@@ -204,7 +204,7 @@ async def test_the_agents_of_a_run_with_its_own_process() -> None:
     with ScriptedModel([launch("coder", "WRITE"), text("ok")], agents={"WRITE": text("written")}) as model:
         run = query("go", model.options(agents={"coder": CODER}))
         assert run.agents == []
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             result = await run
     assert [(agent.name, agent.definition, agent.report()) for agent in run.agents] == [("coder", CODER, "written")]
     assert result.agents == run.agents

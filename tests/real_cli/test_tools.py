@@ -139,7 +139,7 @@ class Tools(OneSession):
         """Add tools, and wait until the CLI knows them."""
         for one in tools:
             self.server.add(one)
-        with anyio.fail_after(60):
+        with anyio.fail_after(240):
             while not {one.name for one in tools} <= await offered(self.client):
                 await anyio.sleep(0.02)
 
@@ -296,7 +296,7 @@ async def an_interrupt_cancels_the_call_and_the_session_goes_on(one: Tools) -> N
 
     await one.offer(endless)
     one.answers(calling("endless"))
-    with anyio.fail_after(60):
+    with anyio.fail_after(240):
         first = one.client.query("go")
         async with anyio.create_task_group() as workers:
             workers.start_soon(first.result)

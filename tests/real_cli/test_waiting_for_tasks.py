@@ -49,7 +49,7 @@ def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplog: pyt
 
 async def test_in_a_session_only_the_tasks_are_stopped(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "claude_agent_py")
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(240):
         async with Client(model.options(timeouts=BRIEF)) as client:
             result = await client.query("go", until="idle")
             assert_told_once(caplog)
@@ -61,7 +61,7 @@ async def test_in_a_session_only_the_tasks_are_stopped(caplog: pytest.LogCapture
 
 async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "claude_agent_py")
-    with ScriptedModel(SCRIPT) as model, anyio.fail_after(60):
+    with ScriptedModel(SCRIPT) as model, anyio.fail_after(240):
         async with Client(model.options(timeouts=BRIEF, late_tasks="leave")) as client:
             result = await client.query("go", until="idle")
             assert_told_once(caplog)
@@ -77,7 +77,7 @@ async def test_a_run_leaves_its_process_to_tasks_that_are_left_alone(tmp_path: P
         Reply(tool_use("Bash", {"command": slow, "description": "Slow", "run_in_background": True})),
         text("It is under way."),
     ]
-    with ScriptedModel(script) as model, anyio.fail_after(60):
+    with ScriptedModel(script) as model, anyio.fail_after(240):
         result = await run("go", model.options(timeouts=BRIEF, late_tasks="leave"))
         (tmp_path / "end").touch()
         outcome = await only(result.unfinished_tasks).wait(timeout=60)
