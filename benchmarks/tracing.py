@@ -1,8 +1,7 @@
-"""What telemetry costs: in the pump, later, and what OpenTelemetry's SDK itself takes for the same spans.
+"""What telemetry costs, and what OpenTelemetry's SDK itself takes for the same spans.
 
-No CLI and no event loop: decoded messages are told to the journal of a session. `pump` is the time until the next
-message can be read; `later` is what the observer catches up with once readers have had their turn. The floor makes the
-same calls of OpenTelemetry by hand, prepared, with a `BatchSpanProcessor` whose exporter drops what it gets.
+No CLI and no event loop: decoded messages are told to the journal of a session. The floor makes the same calls of
+OpenTelemetry by hand, prepared, with a `BatchSpanProcessor` whose exporter drops what it gets.
 """
 
 import gc
@@ -16,8 +15,8 @@ from typing import Any, TypeAlias
 
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import show
+from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py.observe import Telemetry
-from claude_agent_py.observe.observer import LiveJournal
 from claude_agent_py.wire.codec import decode
 
 
@@ -34,31 +33,30 @@ def run(kinds: Sequence[str], messages: int, rounds: int) -> None:
         samples = [_costs(lines) for _ in range(rounds)]
         costs = [median(column) / messages * 1e6 for column in zip(*samples, strict=True)]
         rows.append((kind, *(f"{cost:.2f}" for cost in costs)))
-    columns = ("messages", "us decoding", "us pump", "us later", "us of it ours", "us floor")
+    columns = ("messages", "us decoding", "us traced", "us of it ours", "us floor")
     show(f"Telemetry, CPU of each of {messages} messages ({rounds} rounds)", columns, rows)
 
 
 def _costs(lines: list[bytes]) -> tuple[float, ...]:
     decoding, messages = _timed(lambda: [decode(line) for line in lines])
     with _provider() as provider:
-        pump, later = _observed(messages, _traced(provider))
+        traced = _observed(messages, _traced(provider))
     calls: list[Call] = []
     _observed(messages, _noting(calls))
     ours = _observed(messages, _noting([]))
     with _provider() as provider:
         floor = _by_hand(calls, provider)
-    return decoding, pump, later, ours[1], floor
+    return decoding, traced, ours, floor
 
 
-def _observed(messages: list[Any], journal: LiveJournal) -> tuple[float, float]:
-    """Return the seconds of taking the messages, and of catching up."""
-    journal.limit = len(messages) + 1
+def _observed(messages: list[Any], journal: LiveJournal) -> float:
+    """Return the seconds of folding the messages."""
 
     def take() -> None:
         for message in messages:
-            journal.message(message)
+            journal.feed(message)
 
-    return _timed(take)[0], _timed(journal.catch_up)[0]
+    return _timed(take)[0]
 
 
 def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -90,7 +88,7 @@ def _traced(provider: Any, meters: Any = None) -> LiveJournal:
     from opentelemetry.sdk.metrics import MeterProvider
 
     telemetry = Telemetry(content=False, tracer_provider=provider, meter_provider=meters or MeterProvider())
-    journal = LiveJournal()
+    journal = LiveJournal(clock=time.time)
     journal.observe(telemetry.observer())
     return journal
 

@@ -6,7 +6,7 @@ if `TASK_LIST_ENVIRONMENT` is set.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
 
 from msgspec import Struct, field
@@ -16,6 +16,7 @@ from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
+from claude_agent_py._journal.views import View
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
@@ -34,7 +35,6 @@ from claude_agent_py.wire.tools.task_list import (
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.facts import CallEnded, Fact
-    from claude_agent_py._journal.fold import Journal
 
 __all__ = ["TASK_LIST_ENVIRONMENT", "TODO_ENVIRONMENT", "TaskList", "TaskListChange", "TaskListItem"]
 
@@ -82,7 +82,7 @@ class TaskListChange(Struct, frozen=True):
     """The whole older list, for `todos`."""
 
 
-class TaskList:
+class TaskList(View):
     """The to-do list of a session. Iterating yields the known items, ordered by number."""
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, list_id: str | None = None) -> None:
@@ -98,8 +98,6 @@ class TaskList:
         self._is_of_session = list_id is None
         self._items: dict[str, TaskListItem] = {}
         self._todos: tuple[TodoItem, ...] = ()
-        self._journal: Journal | None = None
-        """Pairs calls with their results; None before the first call of these tools."""
         self._streams: list[Stream[TaskListChange]] = []
 
     def __repr__(self) -> str:
@@ -163,19 +161,22 @@ class TaskList:
     def track(self, message: object, /) -> list[TaskListChange]:
         """Update the list from a message of the session and return the changes. Unexpected content does not raise.
 
-        A `CallEnded` of its journal does the same as the messages of the call. Pass one or the other.
+        A fact of its journal does the same as the messages that it is from. Pass one or the other.
         """
-        if getattr(message, "fact", "") == "call_ended":
-            return self._publish(self._read_result(cast("CallEnded", message)))
-        if isinstance(message, AssistantMessage):
-            if any(block.name in self._APPLY for block in message.tool_uses):
-                self._fold(message)
-        elif isinstance(message, UserMessage) and self._journal is not None:
-            ended = [fact for fact in self._fold(message) if fact.fact == "call_ended"]
-            return self._publish([change for fact in ended for change in self._read_result(fact)])
-        elif isinstance(message, InitMessage) and self._is_of_session:
+        if isinstance(message, InitMessage) and self._is_of_session:
             return self._switch_session(message.session_id)
-        return []
+        if getattr(message, "fact", None):
+            facts = [cast("Fact", message)]
+        elif isinstance(message, UserMessage | AssistantMessage) and (self._journal or calls_task_list(message)):
+            facts = self._fold(message)
+        else:
+            return []
+        return self._publish([change for fact in facts for change in self._read_fact(fact)])
+
+    def add(self, facts: "Sequence[Fact]") -> None:
+        """Update the list from facts of the session."""
+        for fact in facts:
+            self.track(fact)
 
     def changes(self) -> Stream[TaskListChange]:
         """Return a stream of all further changes, to iterate with `async for`. It ends with `close`."""
@@ -195,12 +196,8 @@ class TaskList:
         self._list_id = session_id or self._list_id
         return self._publish(map(self._remove, gone))
 
-    def _fold(self, message: AssistantMessage | UserMessage) -> "list[Fact]":
-        if self._journal is None:
-            from claude_agent_py._journal.fold import Journal  # most sessions have no to-do list
-
-            self._journal = Journal(infers_tasks=False)
-        return self._journal.feed(message)
+    def _read_fact(self, fact: "Fact") -> list[TaskListChange | None]:
+        return self._read_result(fact) if fact.fact == "call_ended" else []
 
     def _read_result(self, fact: "CallEnded") -> list[TaskListChange | None]:
         name, given = fact.call.name, fact.call.input
@@ -298,6 +295,11 @@ class TaskList:
             for change in published:
                 stream.put(change)
         return published
+
+
+def calls_task_list(message: AssistantMessage | UserMessage) -> bool:
+    """Return whether a message calls a tool of the list."""
+    return isinstance(message, AssistantMessage) and any(block.name in TaskList._APPLY for block in message.tool_uses)
 
 
 def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:

@@ -29,7 +29,6 @@ from collections.abc import (
 from typing import Any, ClassVar, Final
 
 import anyio
-from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.callbacks import make_handler_error
 from claude_agent_py._base.errors import (
@@ -46,7 +45,7 @@ from claude_agent_py._base.errors import (
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
-from claude_agent_py._connection.facts import SessionFacts, find_refusal
+from claude_agent_py._connection.facts import OwnTaskList, SessionFacts, find_refusal
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.runs.prompts import close_stream, is_stream, prompt_message
@@ -71,7 +70,7 @@ from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.tasks.intake import TRACKED
+from claude_agent_py.todo import calls_task_list
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
@@ -107,6 +106,8 @@ class Connection(Session):
             self.tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None and earlier is None:
             self.tasks.on(options.on_task_event)
+        self._has_task_list = False
+        """Whether the model has used its to-do list."""
         self.handlers: RequestHandlers = RequestHandlers(self)
         self.shutdown: Shutdown = Shutdown(self)
         self.resumption: Resumption = Resumption(self)
@@ -223,8 +224,9 @@ class Connection(Session):
         self.facts.task_list.close()
         if self.stderr is not None:
             self.stderr.end()
-        for journal in self.journals:
-            journal.end()
+        if self.journal is not None:
+            self.journal.end()
+            self.intake.journal = None
         self.readers.end_events()
         if self.launched is not None and self.store_sync is None:  # the store may still need files of a private home
             self.launched.plan.clean_up()
@@ -266,20 +268,11 @@ class Connection(Session):
                     return
             else:
                 act(events)
-            if self.journals:
-                await self._let_journals_catch_up()
             del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
         self.output_over.set()
         if self.state is not State.CLOSING:  # otherwise `Shutdown.end_process` goes on
             await self.shutdown.wait_for_exit()
             act(engine.receive_eof())
-
-    async def _let_journals_catch_up(self) -> None:
-        if any(journal.is_behind for journal in self.journals):
-            await checkpoint()  # readers come first
-            await checkpoint()  # trio wakes workers in any order
-            for journal in self.journals:
-                journal.catch_up()
 
     def _tick(self, now: float) -> None:
         if self.engine.take_cli_waited():
@@ -304,8 +297,8 @@ class Connection(Session):
 
     def _on_message(self, message: Any, now: float) -> None:
         if self._hides_text and self._is_extra(message):
-            for journal in self.journals:
-                journal.message(message)
+            if self.journal is not None:
+                self.journal.feed(message)
             return
         lost = self._find_lost(message) if self.store_sync is not None and type(message) is ResultMessage else None
         runs, may_end = self.router.route(message, now)
@@ -315,12 +308,7 @@ class Connection(Session):
             for run in runs:
                 run.put(message)
             self.readers.put(message, is_of_run=bool(runs))
-            for journal in self.journals:
-                journal.message(message)
-        self.track(message)  # its task events follow it
-        for journal in self.journals:
-            if journal.is_prompt:
-                journal.catch_up()
+        self.track(message)  # its facts and task events follow it
         if may_end and (verdicts := self.router.settle(now)):
             self._handle(verdicts)
 
@@ -340,18 +328,18 @@ class Connection(Session):
         return task is not None and is_withheld(message, task, self.options.forward_nested_subagent_tool_calls)
 
     def track(self, message: Any) -> None:
-        """Update the tasks and facts from a message."""
-        handler = self._TRACKED.get(type(message))  # most messages are partial ones, which concern neither
+        """Update what is known of the session and its tasks from a message, and the journal if it is observed."""
+        handler = self._NOTED.get(type(message))
         if handler is not None:
             handler(self, message)
-
-    def _track(self, message: Any) -> None:
         self.intake.track(message)
-        self.facts.track(message)
 
-    def _track_answer(self, message: AssistantMessage) -> None:
-        if message.agent_id is not None or message.tool_uses:  # most answers are plain text
-            self._track(message)
+    def _note_answer(self, message: AssistantMessage) -> None:
+        if not self._has_task_list and calls_task_list(message):
+            from claude_agent_py._journal.live import LiveJournal  # most sessions have no to-do list
+
+            self._has_task_list = True
+            LiveJournal.of(self).observe(OwnTaskList(self.facts.task_list, self.intake.ledger))
         if message.error is not None:
             self._check_login(message)
 
@@ -479,8 +467,8 @@ class Connection(Session):
         run.sent.append(prompt)
         if self.store_sync is not None:
             self.store_sync.note_prompt(prompt.uuid)
-        for journal in self.journals:
-            journal.feed(prompt, sent=True)
+        if self.journal is not None:
+            self.journal.feed(prompt, sent=True)
 
     def seal_run(self, run: RunState) -> None:
         """Send no more prompts of a run. It ends if it has been interrupted and all of them are answered."""
@@ -586,11 +574,10 @@ class Connection(Session):
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }
-    _TRACKED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **dict.fromkeys(TRACKED, lambda self, message: self.intake.track(message)),
-        **dict.fromkeys(SessionFacts.HANDLERS, _track),
-        AssistantMessage: _track_answer,
+    _NOTED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+        **dict.fromkeys(SessionFacts.HANDLERS, lambda self, message: self.facts.track(message)),
+        AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
         MalformedFrame: _refuse_garbage,
     }
-    """What to call for the messages that concern more than their readers."""
+    """What to call for the messages that concern more than their readers and the tasks."""

@@ -6,16 +6,19 @@ from uuid import UUID
 
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.views import View
 from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 if TYPE_CHECKING:
+    from claude_agent_py._journal.facts import Fact
     from claude_agent_py.wire.control.initialize import InitializeReply
     from claude_agent_py.wire.messages.catalog import AgentInfo
 
@@ -61,10 +64,6 @@ class SessionFacts:
         if handler is not None:
             handler(self, message)
 
-    def _on_conversation(self, message: AssistantMessage | UserMessage) -> None:
-        if message.session_id in ("", self.session_id):  # a child agent has its own list
-            self.task_list.track(message)
-
     def _on_init(self, message: InitMessage) -> None:
         if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
             self._check_guide(message)
@@ -90,13 +89,26 @@ class SessionFacts:
         self.permission_mode = message.permission_mode or self.permission_mode
 
     HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        AssistantMessage: _on_conversation,
-        UserMessage: _on_conversation,
         InitMessage: _on_init,
         ResultMessage: _on_result,
         CommandsChangedMessage: _on_commands,
         StatusMessage: _on_status,
     }
+
+
+class OwnTaskList(View):
+    """Keeps the to-do list of a session. A child agent has a list of its own."""
+
+    def __init__(self, task_list: TaskList, ledger: Ledger) -> None:
+        self._list = task_list
+        self._records = ledger.records
+
+    def add(self, facts: "Sequence[Fact]") -> None:
+        """Update the list."""
+        for fact in facts:
+            record = self._records.get(fact.agent)
+            if record is None or not record.is_external:
+                self._list.track(fact)
 
 
 def find_refusal(message: object) -> str | None:

@@ -46,10 +46,10 @@ from claude_agent_py.transport import Transport
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
+    from claude_agent_py._journal.live import LiveJournal
     from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.hooks.dispatcher import HookDispatcher
-    from claude_agent_py.observe.observer import LiveJournal
 
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
@@ -101,8 +101,8 @@ class Session:
         """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
         self.agents: dict[str, AgentDefinition] = definitions(options)
         """The known agent definitions by name. Those of child agents are added when they start."""
-        self.journals: tuple[LiveJournal, ...] = ()
-        """The journal of the session, which gets every message, prompt, request and answer; none without observers."""
+        self.journal: LiveJournal | None = None
+        """Gets every message, prompt, request and answer; None before anybody observes the session."""
         self.facts: SessionFacts = SessionFacts(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS) if earlier is None else earlier.errors

@@ -97,7 +97,10 @@ class PromptSent(AnyFact):
 
 
 class TurnStarted(AnyFact):
-    """A turn started. `id` is the id of the run, a slash and the number of the turn in the run."""
+    """A turn started. `id` is the id of the run, a slash and the number of the turn in the run.
+
+    A turn that leaves nothing in the conversation does not count: `2+1` is the first one after turn 2.
+    """
 
     fact: ClassVar[Literal["turn_started"]] = "turn_started"
     run: str
@@ -116,7 +119,7 @@ class TurnEnded(AnyFact):
     run: str
     status: TurnStatus = "ok"
     is_silent: bool = False
-    """Whether it leaves nothing in the conversation, because no model answered. The next turn then has its id."""
+    """Whether it leaves nothing in the conversation, because no model answered."""
     causes: tuple[str, ...] = ()
     """The tasks whose end caused it."""
     text: str = ""

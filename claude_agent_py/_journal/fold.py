@@ -8,7 +8,8 @@ has the time of its own message (messages of the user and the model have one), o
 Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
 
 * **Requests** (hooks, permissions, questions) are only in the pipe and in recordings.
-* **A turn without an answer** leaves nothing in a transcript, so that its id is given again to the next turn.
+* **A turn without an answer** leaves nothing in a transcript. If a task caused it, it does not count: the first one
+  after turn 2 of a run is `2+1`. So a turn that a task causes starts with its first message.
 * **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
   session if the stop reason of its last message is final or something went wrong.
 * **A resumed subagent** has a run for each time in the pipe, and one in a transcript. A run without a prompt of its own
@@ -127,12 +128,14 @@ class Journal:
     """Folds a session into facts.
 
     Args:
+        ledger: The tasks of a running session, which feeds its ledger itself: `feed` gets the ledger's events. By
+            default, the journal has a ledger of its own, which it feeds.
         infers_tasks: Whether the ledger infers what it can about tasks from all messages, as in a running session. Not
             for a stored session, whose tasks come with their ends after the messages, nor where tasks do not matter.
     """
 
-    def __init__(self, *, infers_tasks: bool = True) -> None:
-        self._infers_tasks = infers_tasks
+    def __init__(self, ledger: Ledger | None = None, *, infers_tasks: bool = True) -> None:
+        self._infers_tasks = infers_tasks and ledger is None
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -149,11 +152,15 @@ class Journal:
         self._run = ""
         self._runs = 0
         self._answered = 0
-        """The number of turns of the run that are in the conversation."""
+        """The number of turns of the run so far that are in the conversation."""
+        self._silent = 0
+        """The number of turns of the run since then, without an answer."""
         self._session_id = ""
         self._tools: frozenset[str] = frozenset()
         """The names of the session's tools; empty before the first turn."""
         self._turn: TurnStarted | None = None
+        self._announced_at: float | None = None
+        """When the CLI announced a turn that a task caused, which has not started."""
         self._is_answered = False
         self._problem: TurnStatus | None = None
         """The status of the turn according to its messages, if something went wrong."""
@@ -175,13 +182,16 @@ class Journal:
         """The subagents of a running session that have ended, until their transcript has been counted."""
         self._past: set[str] = set()
         """The tasks of an earlier process whose end was reported."""
-        self._ledger = Ledger()
-        self._ledger.wants = _ON_TASK.__contains__
-        self._follows = False
-        """Whether the session feeds the ledger."""
+        self._follows = ledger is not None
+        """Whether a session feeds the ledger."""
         self._task_of_run: dict[str, str] = {}
         self._requests: dict[str, RequestOpened] = {}
         self._drops = Drops("the journal of a session")
+        self._ledger = ledger or Ledger()
+        if ledger is None:
+            self._ledger.wants = _ON_TASK.__contains__
+        else:
+            self._start_open_tasks()
 
     @property
     def open(self) -> Sequence[Fact]:
@@ -207,23 +217,10 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
-            if not (sent or self._follows) and self._infers_tasks and type(frame) in _ABOUT_TASKS:
+            if self._infers_tasks and not sent and type(frame) in _ABOUT_TASKS:
                 self._feed_ledger(frame)
         except Exception:
             self._drops.note(frame)
-        return self._facts
-
-    def follow(self, ledger: Ledger) -> list[Fact]:
-        """Use the ledger of a running session from now on, and return the starts of its tasks. Internal.
-
-        The session feeds the ledger, and `feed` gets its events.
-        """
-        self._ledger, self._follows = ledger, True
-        self._facts = []
-        for record in ledger.records.values():
-            if record.is_live and record.run.is_announced and not record.is_ambient:
-                self._at = _check_time(record.run.started_at)
-                self._start_task(None, record)
         return self._facts
 
     def finish(self) -> list[Fact]:
@@ -238,6 +235,12 @@ class Journal:
         fact = kind(number=self.number, at=at, **fields)
         self._facts.append(cast("Fact", fact))
         return fact
+
+    def _start_open_tasks(self) -> None:
+        for record in self._ledger.records.values():
+            if record.is_live and record.run.is_announced and not record.is_ambient:
+                self._at = _check_time(record.run.started_at)
+                self._start_task(None, record)
 
     # Prompts and turns
 
@@ -258,14 +261,19 @@ class Journal:
         self._session_id = message.session_id or self._session_id
         self._tools = frozenset({*message.tools, "Agent"}) if message.tools else self._tools
         unnamed = [key for key in self._sent if key.startswith("#")][:1]
-        self._begin_turn(message.prompt_uuids or self._taken or unnamed)
+        prompts = message.prompt_uuids or self._taken or unnamed
+        if prompts or not self._run:
+            self._begin_turn(prompts)
+        else:
+            self._end_turn(self._worked_at)
+            self._announced_at = self._at
 
-    def _begin_turn(self, prompts: Sequence[str], causes: Sequence[str] = ()) -> None:
+    def _begin_turn(self, prompts: Sequence[str], causes: Sequence[str] = (), *, is_silent: bool = False) -> None:
         """Begin a turn for these prompts. Without prompts, it was caused by tasks that ended."""
         self._end_turn(self._worked_at)
         if prompts or not self._run:
             self._runs += 1
-            self._answered = 0
+            self._answered = self._silent = 0
             self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
         for prompt in prompts:
             self._sent.pop(prompt, None)
@@ -277,11 +285,19 @@ class Journal:
         self._taken = []
         self._problem = self._stop_reason = None
         self._is_answered = False
-        self._worked_at = self._at
+        at, self._announced_at = self._at if self._announced_at is None else self._announced_at, None
+        self._worked_at = at
+        if is_silent:
+            self._silent += 1
+            number = f"{self._answered}+{self._silent}"
+        else:
+            self._answered += 1
+            self._silent = 0
+            number = str(self._answered)
         self._turn = self._add(
             TurnStarted,
-            self._at,
-            id=f"{self._run}/{self._answered + 1}",
+            at,
+            id=f"{self._run}/{number}",
             run=self._run,
             prompts=tuple(prompts),
             causes=tuple(causes),
@@ -294,13 +310,13 @@ class Journal:
             return
         self._message = None
         status = self._problem or status
-        is_silent = not self._is_answered and (self._answered > 0 or status == "ok")
-        self._answered += not is_silent
+        is_silent = not self._is_answered and (self._silent > 0 or status == "ok")
         self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
 
     def _on_result(self, message: ResultMessage) -> None:
         if self._turn is None:
-            self._begin_turn(message.prompt_uuids)
+            prompts = message.prompt_uuids
+            self._begin_turn(prompts, is_silent=not prompts and self._run != "")
         status: TurnStatus = "error" if message.is_error else "ok"
         if message.was_interrupted:
             status = "cancelled"
@@ -414,7 +430,8 @@ class Journal:
         at = self._at = _read_time(message, self._at)
         agent = self._find_agent(message)
         if agent == MAIN:
-            if message.origin is not None and not message.origin.is_human and not message.is_replay:
+            is_cause = message.origin is not None and not message.origin.is_human and not message.is_replay
+            if is_cause and (self._turn is None or self._turn.prompts or self._is_answered):
                 self._begin_turn((), _TASK_ID.findall(message.text))
             self._worked_at = at
         results = message.tool_results

@@ -30,8 +30,7 @@ from claude_agent_py._journal.facts import (
     TurnEnded,
     TurnStarted,
 )
-from claude_agent_py._journal.fold import Journal
-from claude_agent_py.observe.observer import Observer
+from claude_agent_py._journal.views import View
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     MAX_NAME_CHARS,
@@ -62,7 +61,7 @@ class Conversation:
     """The API message that is arriving."""
 
 
-class SpanFold(Observer):
+class SpanFold(View):
     """Builds the spans of one session.
 
     Args:
@@ -82,8 +81,6 @@ class SpanFold(Observer):
         """The id of the session; empty before the first turn."""
         self.now: float = 0.0
         """The latest time seen, in seconds since the epoch."""
-        self._journal: Journal | None = None
-        """Folds what `feed` gets; None before, as the observers of a session only get facts."""
         self._texts: Texts = Texts(max_chars)
         self._is_dated: bool = False
         """Whether any fact so far had a time."""
@@ -134,8 +131,7 @@ class SpanFold(Observer):
             sent: Whether it was sent to the CLI. Otherwise the CLI sent it.
         """
         self._advance(at)
-        self._journal = self._journal or Journal()
-        self.add(self._journal.feed(message, at, sent=sent))
+        self.add(self._fold(message, at, sent=sent))
 
     def add(self, facts: Iterable[Fact]) -> None:
         """Add facts of the journal of the session, instead of feeding messages.
@@ -154,8 +150,7 @@ class SpanFold(Observer):
     def finish(self, at: float | None = None) -> None:
         """End the session: report the open spans, with the status `running`."""
         self._advance(at)
-        if self._journal is not None:
-            self.add(self._journal.finish())
+        self.add(self._fold_end())
         for agent in list(self._conversations):
             self._end_model(agent)
         for span in self._open_spans():

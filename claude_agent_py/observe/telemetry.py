@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._base.errors import OptionsError
 
 if TYPE_CHECKING:
-    from claude_agent_py.observe.observer import Observer
+    from claude_agent_py._journal.views import View
 
 CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _YES: Final = frozenset({"1", "true", "yes", "on"})
@@ -46,12 +46,12 @@ class Telemetry:
         Raises:
             OptionsError: OpenTelemetry is not installed.
         """
-        from claude_agent_py.observe.observer import LiveJournal
+        from claude_agent_py._journal.live import LiveJournal
 
         LiveJournal.of(session).observe(self.observer())
 
-    def observer(self) -> "Observer":
-        """Return an observer for one session. Internal to this package.
+    def observer(self) -> "View":
+        """Return a view of one session. Internal to this package.
 
         Raises:
             OptionsError: OpenTelemetry is not installed.

@@ -7,8 +7,9 @@ from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.facts import Fact, TaskProgressed
+from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.views import View
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
-from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
 from claude_agent_py.tasks.listeners import QUEUE_LIMIT
@@ -30,18 +31,15 @@ class Watch:
         self._session = session
         self._log = SpanLog(max_spans)
         self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise)
-        self._journal = LiveJournal.of(session)
-        self._journal.observe(self._fold)
+        LiveJournal.of(session).observe(self._fold)
 
     @property
     def spans(self) -> list[Span]:
         """The spans that have ended, ordered by start time."""
-        self._journal.catch_up()
         return self._log.spans
 
     def timeline(self, title: str = "session") -> Timeline:
         """Return the timeline so far. Unfinished work is included only after `close`."""
-        self._journal.catch_up()
         return Timeline(self._log, title=title, source="live")
 
     def close(self) -> None:
@@ -55,7 +53,7 @@ class Watch:
         self.close()
 
 
-class FactStream(Stream[Fact], Observer):
+class FactStream(Stream[Fact], View):
     """The facts of a running session. Created by `Client.journal`; ended by `close` or with the session."""
 
     def __init__(self, session: Any, *, after: int | None = None, retain: int | None = None) -> None:
@@ -66,8 +64,7 @@ class FactStream(Stream[Fact], Observer):
                 check_count(value, option, 0)
         if session.stream_over.is_set():
             if after is not None:
-                journal = session.journals[0] if session.journals else LiveJournal()
-                self.add(journal.facts_after(after))
+                self.add(LiveJournal.of(session).facts_after(after))
             super().close()
             return
         journal = LiveJournal.of(session)
@@ -93,10 +90,8 @@ class FactStream(Stream[Fact], Observer):
         LiveJournal.release(self._session, self)
 
 
-class _FactsAmongMessages(Observer):
+class _FactsAmongMessages(View):
     """Puts the facts of a session into the mailbox of a reader, each after the message that it is from."""
-
-    is_prompt = True
 
     def __init__(self, session: Any, mailbox: Any) -> None:
         self._session = session

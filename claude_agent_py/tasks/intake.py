@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from weakref import WeakSet
 
 from claude_agent_py._base.errors import TaskError
@@ -29,6 +29,9 @@ from claude_agent_py.tasks.reconcile import Reconciler
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py._journal.live import LiveJournal
 
 logger: logging.Logger = get_logger(__name__)
 
@@ -86,6 +89,8 @@ class TaskIntake:
         """The event loop in which tasks are waited for."""
         self.followers: WeakSet[TaskIntake] = WeakSet()
         """Intakes that a program feeds with the messages of the session, which are told when it ends."""
+        self.journal: LiveJournal | None = None
+        """The journal of the session, which gets each message and the events of the ledger; None without observers."""
         self.watchers: dict[object, Watcher] = {}
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -96,23 +101,31 @@ class TaskIntake:
     def track(self, message: Any, /) -> list[TaskEvent]:
         """Track a message of any type, and return the events that it caused. Never raises."""
         kind = type(message)
-        if kind not in TRACKED:
-            return []
-        ledger = self.ledger
+        if self.journal is None and (kind not in TRACKED or _is_plain_answer(message)):
+            return []  # most messages
+        now: float | None = None
         try:
             now = self.clock()
-            handler = signals.HANDLERS.get(kind)
-            if handler is not None:
-                handler(ledger, message, now)
-            elif kind is InitMessage:
-                self._is_orphaned = self.listeners.is_closed = False
-                self.paths.record_init(message.cwd, message.session_id)
-            if kind in _OF_SUBAGENTS and message.agent_id in ledger.records:
-                self._keep(message.agent_id, message)
+            self._update(kind, message, now)
+        except Exception:
+            logger.exception(_FAILED)
+        if self.journal is not None:
+            self.journal.feed(message)  # also without a ledger
+        try:
             return self.publish(now)
         except Exception:
             logger.exception(_FAILED)
             return []
+
+    def _update(self, kind: type, message: Any, now: float) -> None:
+        handler = signals.HANDLERS.get(kind)
+        if handler is not None:
+            handler(self.ledger, message, now)
+        elif kind is InitMessage:
+            self._is_orphaned = self.listeners.is_closed = False
+            self.paths.record_init(message.cwd, message.session_id)
+        if kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
+            self._keep(message.agent_id, message)
 
     def track_hook(self, event: str, data: Mapping[str, object], /) -> None:
         """Track the input of a hook, in wire form. Never raises."""
@@ -225,6 +238,8 @@ class TaskIntake:
         events: list[TaskEvent] = []
         if ledger.touched:
             touched, events = ledger.take_changes(self.clock() if now is None else now)
+            if self.journal is not None and events:
+                self.journal.add_task_events(events)
             if events or self.watchers:
                 self._deliver(touched, events)
             for task_id in touched if self._events else ():
@@ -254,7 +269,7 @@ class TaskIntake:
 
     def _wants(self, kind: type[TaskEvent]) -> bool:
         """Return whether anyone receives events of a kind."""
-        return bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
+        return self.journal is not None or bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
 
     # Waiting
 
@@ -283,3 +298,8 @@ class TaskIntake:
     def _wake_all(self) -> None:
         for event in self._events.values():
             event.set()
+
+
+def _is_plain_answer(message: Any) -> bool:
+    """Return whether a message is text of the main agent, which concerns no task."""
+    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses

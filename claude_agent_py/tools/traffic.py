@@ -11,7 +11,8 @@ from typing import Any, Self
 from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.display import one_line
 from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
-from claude_agent_py._journal.fold import Journal, get_call_status
+from claude_agent_py._journal.fold import get_call_status
+from claude_agent_py._journal.views import View
 from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
@@ -153,11 +154,10 @@ def _shorten(text: str) -> str:
     return line if len(line) <= MAX_REPR_CHARS else f"{line[:MAX_REPR_CHARS]}..."
 
 
-class ToolTraffic:
+class ToolTraffic(View):
     """The calls and results in a stream of messages, a view of the journal."""
 
     def __init__(self) -> None:
-        self._journal = Journal(infers_tasks=False)
         self._records: dict[str, ToolCallRecord] = {}
         self._clock: dict[str, float] = {}
 
@@ -189,7 +189,7 @@ class ToolTraffic:
         `now`, in seconds of any clock, gives durations when messages have no timestamps.
         """
         done: list[ToolCallRecord] = []
-        for fact in self._journal.feed(message):
+        for fact in self._fold(message):
             record = self._records.get(fact.id)
             if isinstance(fact, CallStarted) and record is None:
                 self._records[fact.id] = ToolCallRecord.of(fact)

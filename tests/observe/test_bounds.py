@@ -11,9 +11,10 @@ from peers import MakeClient
 from stored import Stored, call
 
 from claude_agent_py import UserMessage
+from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.views import View
 from claude_agent_py.journal import Fact, TurnStarted
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
-from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -75,7 +76,7 @@ async def test_an_observer_misses_only_the_facts_with_which_it_fails(
 ) -> None:
     seen: list[str] = []
 
-    class Failing(Observer):
+    class Failing(View):
         def sent(self, prompt: UserMessage) -> None:
             raise ZeroDivisionError
 

@@ -13,10 +13,11 @@ from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
+from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.views import View
 from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, HookCallbackRequest
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
-from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.tasks.intake import TaskIntake
@@ -63,11 +64,11 @@ def test_a_recording_and_its_messages_alone_give_the_same_spans() -> None:
     for_each(recordings.names(), check)
 
 
-def live_journal(name: str, observer: Observer, begin: Callable[[TaskIntake], object] = lambda tasks: None) -> None:
+def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object] = lambda tasks: None) -> None:
     """Observe a session that does what is recorded, at the recorded times. `begin` gets its tasks."""
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
     tasks = TaskIntake(clock=lambda: now)
-    journal = LiveJournal(tasks, clock=lambda: now)
+    journal = tasks.journal = LiveJournal(tasks.ledger, clock=tasks.clock)
     journal.observe(observer)
     begin(tasks)
     for at, frame, is_sent in frames_of(name):
@@ -84,7 +85,6 @@ def live_journal(name: str, observer: Observer, begin: Callable[[TaskIntake], ob
             case _ if is_sent:
                 journal.feed(frame, sent=True)
             case _:
-                journal.message(frame)
                 tasks.track(frame)
     journal.end()
 

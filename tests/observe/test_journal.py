@@ -14,6 +14,8 @@ from peers import MakeClient
 from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
 from claude_agent_py import CLIExitError, OptionsError
+from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.views import View
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
@@ -31,7 +33,6 @@ from claude_agent_py.journal import (
     read_recording,
 )
 from claude_agent_py.observe import watch
-from claude_agent_py.observe.observer import LiveJournal, Observer
 from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -40,7 +41,7 @@ from claude_agent_py.wire.base import JSONObject
 
 
 def test_every_recording_has_the_same_facts_live() -> None:
-    class Collecting(Observer):
+    class Collecting(View):
         def __init__(self) -> None:
             self.facts: list[Fact] = []
 
@@ -211,7 +212,7 @@ async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -
         stream = client.journal()
         await client.query("hello")
         stream.close()
-        assert client.connection.journals == ()
+        assert client.connection.journal is None
         assert [type(fact).__name__ async for fact in stream][-1] == "TurnEnded"
         await client.query("hello")
 
@@ -250,16 +251,14 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
 
 
 def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_runs_again() -> None:
-    class Collecting(Observer):
+    class Collecting(View):
         def add(self, facts: Iterable[Fact]) -> None:
             told.extend(facts)
 
     def tell(*given: JSONObject) -> None:
         for frame in given:
             message = decode(json.dumps(frame).encode())
-            journal.message(message)
             tasks.track(message)
-        journal.catch_up()
 
     told: list[Fact] = []
     before = TaskIntake()
@@ -267,7 +266,7 @@ def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_ru
     before.process_exited("the process ended")
     tasks = TaskIntake()
     tasks.recall(before.ledger.records["a1"])
-    journal = LiveJournal(tasks)
+    journal = tasks.journal = LiveJournal(tasks.ledger, clock=tasks.clock)
     journal.observe(Collecting())
     assert told == []
     left = {**frames.task_notification("a1", status="stopped", summary="left behind"), "run_id": None}
@@ -309,7 +308,7 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
     async with start(FakeCLI(steps.turn("One."), steps.turn("Two."))) as client:
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
-        assert client.connection.journals == ()
+        assert client.connection.journal is None
         for wrong in (-1, 2.5):
             with pytest.raises(OptionsError, match="at least 0"):
                 client.journal(retain=wrong)  # type: ignore[arg-type]
@@ -321,7 +320,7 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
             with pytest.raises(OptionsError, match=r"the facts .* are retained"):
                 client.journal(after=wrong)
         client.journal(retain=0).close()
-        assert client.connection.journals == ()
+        assert client.connection.journal is None
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
         await client.query("two")

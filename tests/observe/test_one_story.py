@@ -1,5 +1,7 @@
 """All views of a session tell the same story: the same calls and tasks, with the same statuses and ends."""
 
+import gc
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,12 +16,13 @@ from each import for_each
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, write
 
-from claude_agent_py import Client, CLIExitError, RunResult, TaskManager
+from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, TaskManager
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.views import View
 from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.journal import CallEnded, CallStarted, Fact, TaskEnded, TaskStarted, read_recording
+from claude_agent_py.journal import CallEnded, CallStarted, Fact, Journal, TaskEnded, TaskStarted, read_recording
 from claude_agent_py.observe import Span, Timeline, watch
-from claude_agent_py.observe.observer import Observer
 from claude_agent_py.permissions import Allow, Deny
 from claude_agent_py.sessions import get_session
 from claude_agent_py.tasks import RecordedTask, TaskFinished, TaskHistory
@@ -168,7 +171,7 @@ def check_history(story: Story, tree: Iterable[RecordedTask]) -> None:
     assert {task: status for task, status in found.items() if task in expected} == expected, A_PART
 
 
-class Collecting(Observer):
+class Collecting(View):
     def __init__(self, items: list[Any]) -> None:
         self.items = items
 
@@ -312,6 +315,44 @@ async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> 
 
     story = await tell(client, work, tmp_path)
     assert (story.tasks["b1"].status, story.calls["t2"].status) == ("failed", OPEN)
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) -> None:
+    note = frames.tool_use_block("TaskCreate", {"subject": "Test", "description": "Run the tests"}, id="t3")
+    made = frames.tool_result("t3", "Task #1 created", tool_use_result={"task": {"id": "1", "subject": "Test"}})
+    gate = Gate()
+    fake = FakeCLI(
+        steps.turn([*launched(), frames.assistant([note]), made, frames.assistant("They run.")]),
+        steps.wait_gate(gate),
+    )
+    gc.collect()
+    before = folds()
+    items: list[Any] = []
+    client = Client(ClientOptions(telemetry=True), transport=fake.transport())
+    with anyio.fail_after(DEADLINE):
+        async with TaskHistory(tmp_path / "history.sqlite") as history, anyio.create_task_group() as group:
+            async with client:
+                history.attach(client.tasks, "live")
+                _facts, spans = client.journal(retain=100), watch(client)
+                group.start_soon(read_to_the_end, items, client.events(facts=True))
+                run = client.query("go")
+                assert [call.name async for call in run.tool_calls()] == ["Bash", "TaskCreate"]
+                assert [call.name for call in (await run).tool_calls] == ["Bash", "TaskCreate"]
+                assert [item.subject for item in client.task_list] == ["Test"]
+                check_editor(Story.of(item for item in items if hasattr(item, "fact")), items)
+                assert spans.spans
+                assert items
+                del run
+                gc.collect()
+                assert folds() - before == {"Journal": 1, "Ledger": 1}
+                gate.open()
+
+
+def folds() -> Counter[str]:
+    """Count the objects that fold a session."""
+    return Counter(type(known).__name__ for known in gc.get_objects() if type(known) in (Journal, Ledger))
 
 
 @pytest.mark.anyio

@@ -35,8 +35,8 @@ from claude_agent_py.wire.control.asks import (
 )
 
 if TYPE_CHECKING:
+    from claude_agent_py._journal.live import LiveJournal
     from claude_agent_py._journal.requests import HookRun
-    from claude_agent_py.observe.observer import LiveJournal
     from claude_agent_py.permissions.prompts import WireRequest
 
 Payload: TypeAlias = dict[str, Any]
@@ -141,7 +141,9 @@ class RequestHandlers:
         """The journals of this session and its ancestors, with the agent that this session is in them."""
         own = self._session
         return [
-            (journal, "" if session is own else own.agent_id) for session in own.lineage for journal in session.journals
+            (session.journal, "" if session is own else own.agent_id)
+            for session in own.lineage
+            if session.journal is not None
         ]
 
     def _on_hook_run(self, run: "HookRun") -> None:

@@ -1,0 +1,145 @@
+"""`LiveJournal`, the journal of a running session, and the views that observe it.
+
+The session feeds its journal with the messages it reads, the prompts it sends, the requests it answers, and the events
+of its tasks. Sessions that nobody observes have no journal.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.log import Drops
+from claude_agent_py._journal.facts import Fact
+from claude_agent_py._journal.fold import Journal
+from claude_agent_py._journal.tasks.events import TaskEvent
+from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.views import View
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.frames import (
+    ControlCancelRequest,
+    ControlFailure,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+)
+from claude_agent_py.wire.messages.conversation import UserMessage
+
+
+class LiveJournal:
+    """Folds a running session, once for all views, and shows them each fact.
+
+    Never raises: a fact with which a view fails is logged and dropped for it.
+
+    Args:
+        ledger: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.
+        clock: Returns the time in seconds since the epoch.
+    """
+
+    def __init__(self, ledger: Ledger | None = None, *, clock: Callable[[], float]) -> None:
+        self.views: tuple[View, ...] = ()
+        """Replaced, never mutated."""
+        self._journal = Journal(ledger)
+        self._clock = clock
+        self._retained: deque[Fact] | None = None
+        self._drops = Drops("an observer of the session")
+
+    @classmethod
+    def of(cls, session: Any) -> "LiveJournal":
+        """Return the journal of a session. It begins now if nobody observed the session."""
+        if session.journal is None:
+            session.journal = session.intake.journal = cls(session.intake.ledger, clock=session.intake.clock)
+        journal: LiveJournal = session.journal
+        return journal
+
+    @staticmethod
+    def release(session: Any, view: View) -> None:
+        """Remove a view of a session. The journal ends with its last view, unless it retains facts."""
+        journal: LiveJournal | None = session.journal
+        if journal is not None:
+            journal.remove(view)
+            if not journal.views and journal._retained is None:
+                session.journal = session.intake.journal = None
+
+    def observe(self, view: View, after: int | None = None) -> None:
+        """Add a view, which begins with what is open, or with the retained facts after a number.
+
+        Raises:
+            OptionsError: These facts are not retained.
+        """
+        facts = self._journal.open if after is None else self.facts_after(after)
+        self.views = (*self.views, view)
+        self._show(view, facts)
+
+    def retain(self, count: int) -> None:
+        """Keep the latest facts from now on; 0 stops."""
+        self._retained = deque(self._retained or (), maxlen=count) if count else None
+
+    def facts_after(self, number: int) -> list[Fact]:
+        """Return the retained facts after the one with this number.
+
+        Raises:
+            OptionsError: A fact after it is not retained, or the journal has no such number.
+        """
+        last = self._journal.number
+        if self._retained is None:
+            raise OptionsError("the session retains no facts; call journal(retain=...) first", option="after")
+        first = self._retained[0].number if self._retained else last + 1
+        if not first - 1 <= number <= last:
+            problem = f"must be from {first - 1} to {last}, because the facts {first} to {last} are retained"
+            raise OptionsError(problem, option="after")
+        return [fact for fact in self._retained if fact.number > number]
+
+    def remove(self, view: View) -> None:
+        """Remove a view."""
+        if view in self.views:
+            self.views = tuple(other for other in self.views if other is not view)
+            self._call(view.finish, self._clock())
+
+    def feed(self, frame: Any, *, sent: bool = False, agent: str = "") -> None:
+        """Fold a frame. A message from the CLI comes after the ledger got it, before the events of the ledger."""
+        if sent and isinstance(frame, UserMessage):
+            for view in self.views:
+                self._call(view.sent, frame)
+        self._tell(self._journal.feed(frame, self._clock(), sent=sent, agent=agent))
+
+    def asked(self, request_id: str, request: Any, agent: str = "") -> None:
+        """Fold a request of the CLI; `agent` is the child agent whose CLI sent it."""
+        self.feed(ControlRequest(request_id=request_id, request=request), agent=agent)
+
+    def answered(self, request_id: str, reply: JSONObject | None, *, failed: bool) -> None:
+        """Fold the answer to a request; None if it was withdrawn or its handler failed."""
+        answer: ControlSuccess | ControlFailure = ControlSuccess(request_id=request_id, response=reply)
+        if failed:
+            answer = ControlFailure(request_id=request_id, error="")
+        elif reply is None:
+            return self.feed(ControlCancelRequest(request_id=request_id))
+        return self.feed(ControlResponse(response=answer), sent=True)
+
+    def add_task_events(self, events: list[TaskEvent]) -> None:
+        """Fold events of the ledger, while its records have the state of that moment."""
+        self.feed(events)
+
+    def end(self) -> None:
+        """Note the end of the session."""
+        self._tell(self._journal.finish())
+        for view in self.views:
+            self.remove(view)
+
+    def _tell(self, facts: Sequence[Fact]) -> None:
+        if facts:
+            if self._retained is not None:
+                self._retained.extend(facts)
+            for view in self.views:
+                self._show(view, facts)
+
+    def _show(self, view: View, facts: Sequence[Fact]) -> None:
+        """Show each fact on its own, so that one with which the view fails costs only itself."""
+        for fact in facts:
+            self._call(view.add, (fact,), fact)
+
+    def _call(self, method: Callable[[Any], object], argument: object, item: object = None) -> None:
+        try:
+            method(argument)
+        except Exception:
+            self._drops.note(argument if item is None else item)
