@@ -499,12 +499,14 @@ class Connection(Session):
         elif end.reason == "closed":
             failure = self._end_error
             self.resumption.cut_off.append(run)
-        if end.kind == "first_message" and self.is_open:
+        if end.reason == "timeout":
+            self._stop_work(run, was_in_turn=end.was_in_turn)
+        # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
+        is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self.facts.tools is None)
+        if is_unbegun and self.is_open:
             self.start_logged(self._finish_unbegun, run, end, failure)
         else:
             run.finish(end, failure)
-        if end.reason == "timeout":
-            self._stop_work(run, was_in_turn=end.was_in_turn)
         if end.late_tasks:
             self._end_late_tasks(end)
 

@@ -628,9 +628,10 @@ async def test_a_time_limit_names_what_the_cli_waited_for(tmp_path: Path) -> Non
     """A server that does not connect holds the first message, and a tool that hangs the rest."""
     arguments = [str(Path(__file__).with_name("stdio_mcp_server.py")), "--wait-for", str(tmp_path / "never")]
     server = MCPStdioServer(command=sys.executable, args=arguments)
-    error = await exceed("first_message", 1.0, 20.0, script=["late"], mcp_servers={"slow": server})
-    assert "the CLI was waiting for the MCP server 'slow'" in str(error)
-    assert error.kind == "first_message"
+    for kind in ("first_message", "run", "silence"):
+        error = await exceed(kind, 1.0, 20.0, script=["late"], mcp_servers={"slow": server})
+        assert "the CLI was waiting for the MCP server 'slow'" in str(error)
+        assert error.kind == kind
     command = {"command": "for i in $(seq 600); do sleep 1; done", "description": "hang", "timeout": 600_000}
     error = await exceed("silence", 3.0, 30.0, script=[tool_use("Bash", command)])
     assert (error.kind, error.waiting_for) == ("silence", ("the tool Bash",))
