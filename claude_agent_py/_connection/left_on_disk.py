@@ -12,7 +12,7 @@ from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
-from claude_agent_py.sessions.stored_tasks import read_ledger
+from claude_agent_py.sessions.stored_tasks import list_records
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -30,14 +30,14 @@ class LeftOnDisk:
     """A session as its last process left it. Making one blocks."""
 
     def __init__(self, session_id: str, config_dir: Path) -> None:
-        session = self._session = get_session(session_id, config_dir=config_dir)
+        self._session = get_session(session_id, config_dir=config_dir)
         # The process that runs now has not launched any of them.
-        self.ledger = read_ledger(session.snapshot, session.id, session.subagents, is_over=True)
+        self._ledger = self._session.read_ledger(is_over=True)
 
     def recall_tasks(self, intake: TaskIntake) -> None:
         """Add the tasks to the resumed session."""
-        for task in self.ledger.tasks:
-            intake.recall(self.ledger.records[task.id])
+        for record in list_records(self._ledger):
+            intake.recall(record)
 
     async def prompts(self, uuids: Sequence[str]) -> dict[str, UserMessage]:
         """Return the prompts with these uuids that are on disk, by uuid."""

@@ -12,8 +12,7 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
   after turn 2 of a run is `2+1`. So a turn that a task causes starts with its first message.
 * **The result of a turn** is not in a transcript. There, the turn ends with the next prompt, or with the end of the
   session if the stop reason of its last message is final or something went wrong.
-* **A resumed subagent** has a run for each time in the pipe, and one in a transcript. A run without a prompt of its own
-  has the prompt of the run before it.
+* **A resumed subagent** has a run for each time. A run without a prompt of its own has the prompt of the run before it.
 * **The end of a task that nobody reported** is inferred in a running session and from its files on disk, not in a
   recording. A task that goes on after all starts again, with the same id.
 * **The usage of a task** never decreases, even if the CLI reports less than before.
@@ -110,16 +109,10 @@ TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 
 
-def fold(frames: Iterable[TimedFrame], *, infers_tasks: bool = True) -> Iterator[Fact]:
-    """Yield the facts of the frames of a whole session. For `infers_tasks`, see `Journal`."""
-    return (cast("Fact", item) for item in add_facts(frames, infers_tasks=infers_tasks) if isinstance(item, AnyFact))
-
-
-def add_facts(frames: Iterable[TimedFrame], *, infers_tasks: bool = True) -> Iterator[Any]:
-    """Yield each frame of a whole session, followed by its facts."""
-    journal = Journal(infers_tasks=infers_tasks)
+def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
+    """Yield the facts of the frames of a whole session."""
+    journal = Journal()
     for frame, at, is_sent in frames:
-        yield frame
         yield from journal.feed(frame, at, sent=is_sent)
     yield from journal.finish()
 
@@ -130,12 +123,9 @@ class Journal:
     Args:
         ledger: The tasks of a running session, which feeds its ledger itself: `feed` gets the ledger's events. By
             default, the journal has a ledger of its own, which it feeds.
-        infers_tasks: Whether the ledger infers what it can about tasks from all messages, as in a running session. Not
-            for a stored session, whose tasks come with their ends after the messages, nor where tasks do not matter.
     """
 
-    def __init__(self, ledger: Ledger | None = None, *, infers_tasks: bool = True) -> None:
-        self._infers_tasks = infers_tasks and ledger is None
+    def __init__(self, ledger: Ledger | None = None) -> None:
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -200,6 +190,11 @@ class Journal:
         tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls, self._tasks, self._requests)
         return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
 
+    @property
+    def ledger(self) -> Ledger:
+        """The tasks. Internal."""
+        return self._ledger
+
     def feed(self, frame: Any, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
         """Fold a frame and return its facts. A frame that cannot be folded is logged and dropped.
 
@@ -217,7 +212,7 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
-            if self._infers_tasks and not sent and type(frame) in _ABOUT_TASKS:
+            if not (sent or self._follows) and type(frame) in _ABOUT_TASKS:
                 self._feed_ledger(frame)
         except Exception:
             self._drops.note(frame)
@@ -432,7 +427,7 @@ class Journal:
         if agent == MAIN:
             is_cause = message.origin is not None and not message.origin.is_human and not message.is_replay
             if is_cause and (self._turn is None or self._turn.prompts or self._is_answered):
-                self._begin_turn((), _TASK_ID.findall(message.text))
+                self._begin_turn((), [self._find_run(task_id) for task_id in _TASK_ID.findall(message.text)])
             self._worked_at = at
         results = message.tool_results
         for block in results:
@@ -516,11 +511,10 @@ class Journal:
         self._unreported.pop(record.id, None)
         self._uncounted.pop(record.id, None)
         launcher = self._calls.get(run.tool_use_id or "")
-        number = sum(not run.is_earlier for run in record.runs)
         task = self._tasks[record.id] = self._add(
             TaskStarted,
             self._at,
-            id=_number_run(record.id, number),
+            id=self._find_run(record.id),
             agent=record.parent_id or (launcher.agent if launcher is not None else MAIN),
             task=record.id,
             type=record.type,
@@ -532,6 +526,11 @@ class Journal:
         )
         if run.run_id is not None:
             self._task_of_run[run.run_id] = task.id
+
+    def _find_run(self, task_id: str) -> str:
+        """Return the id of the current run of a task."""
+        record = self._ledger.records.get(task_id)
+        return _number_run(task_id, 0 if record is None else sum(not run.is_earlier for run in record.runs))
 
     def _on_task_progress(self, event: events.TaskProgressed, record: Record) -> None:
         usage = record.run.spent.reported  # that of the event also counts messages, which a source may lack

@@ -1,36 +1,90 @@
 """Read the frames of a session from its transcripts, for the journal.
 
 An entry is the message that the CLI sent or received. The start of a turn, and the start and the end of a task, are not
-entries, so they are derived.
+entries, so they are derived: from a prompt, from a subagent's transcript, and from a notification to the model.
 """
 
-from collections.abc import Iterable, Iterator
+import heapq
+import math
+from array import array
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Final
 
+from claude_agent_py._base.errors import SessionError
+from claude_agent_py._base.log import logger
 from claude_agent_py._journal.fold import INTERRUPTED, TimedFrame
-from claude_agent_py.sessions.stored_tasks import StoredTask
-from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.sessions.notifications import find_notifications, read_notifications
+from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
+from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
+from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
 
 _LOCAL_COMMAND_PREFIXES: Final = ("<local-command-", "<bash-")
 """The first characters of entries that a local command wrote."""
+_PAGE: Final = 64
+"""The number of messages that are read at a time."""
 
 
-def stored_frames(
-    session_id: str, history: Iterable[TranscriptMessage], tasks: Iterable[StoredTask]
-) -> Iterator[TimedFrame]:
-    """Yield the frames of a session: those of the main agent, then those of each task."""
-    for message in history:
-        at = seconds(message.timestamp)
+def stored_frames(session_id: str, history: Transcript, subagents: Sequence[StoredSubagent]) -> Iterator[TimedFrame]:
+    """Yield the frames of a session in the order of their times.
+
+    A subagent begins after its call, or after all others if its call is not in the conversation.
+    """
+    waiting: dict[str, list[StoredSubagent]] = {}
+    for agent in subagents:
+        waiting.setdefault(agent.tool_use_id or "", []).append(agent)
+    sources = _Sources()
+    sources.add([_read_main(session_id, history)])
+    sources.add(map(_read_agent, waiting.pop("", ())))
+    while sources or waiting:
+        if not sources:
+            sources.add(map(_read_agent, waiting.pop(next(iter(waiting)))))
+        timed = sources.take()
+        yield timed
+        if waiting and isinstance(timed[0], AssistantMessage):
+            for block in timed[0].tool_uses:
+                sources.add(map(_read_agent, waiting.pop(block.id, ())))
+
+
+class _Sources:
+    """The frames of several transcripts, in the order of their times."""
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._count = 0
+        self._following: list[tuple[float, int, TimedFrame, Iterator[TimedFrame]]] = []
+        """A heap of the next frame of each transcript."""
+
+    def __bool__(self) -> bool:
+        return bool(self._following)
+
+    def add(self, sources: Iterable[Iterator[TimedFrame]]) -> None:
+        """Add transcripts. Their frames come before those of earlier ones with the same time, which may report ends."""
+        for source in sources:
+            self._count += 1
+            self._put(next(source, None), -self._count, source)
+
+    def take(self) -> TimedFrame:
+        """Return the next frame."""
+        self._now, number, timed, source = heapq.heappop(self._following)
+        self._put(next(source, None), number, source)
+        return timed
+
+    def _put(self, timed: TimedFrame | None, number: int, source: Iterator[TimedFrame]) -> None:
+        if timed is not None:
+            heapq.heappush(self._following, (max(self._now, timed[1] or 0.0), number, timed, source))
+
+
+def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
+    for message, at in _read(history, None):
         is_prompt = isinstance(message, UserMessage) and _is_prompt(message)
         yield message, at, is_prompt
         if is_prompt:
             yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
-    for task in tasks:
-        yield from _read_task(task)
 
 
 def _is_prompt(message: UserMessage) -> bool:
@@ -43,27 +97,64 @@ def _is_prompt(message: UserMessage) -> bool:
     )
 
 
-def _read_task(task: StoredTask) -> Iterator[TimedFrame]:
-    """Yield the frames of a task, with the messages of a subagent."""
-    agent, outcome = task.subagent, task.outcome
-    messages = () if agent is None else agent.messages
-    times = [seconds(message.timestamp) for message in (*messages[:1], *messages[-1:])]
-    known = [time for time in times if time is not None]
-    started = TaskStartedMessage(
-        task_id=task.id,
-        tool_use_id=task.tool_use_id,
-        description=task.description,
-        task_type=task.type,
-        subagent_type=None if agent is None else agent.agent_type,
-        prompt=task.prompt,
-        is_backgrounded=task.is_backgrounded,
-        parent_task_id=task.parent_id,
+def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
+    """Yield the frames of a subagent, with the starts of its runs."""
+    last: TranscriptMessage | None = None
+    try:
+        for message, at in _read(agent.messages, agent.agent_id):
+            if not isinstance(message, TaskNotificationMessage):
+                prompt = message.text if isinstance(message, UserMessage) else None
+                if last is None:
+                    yield _describe(agent, prompt), at, False
+                elif _begins_run(message, last):
+                    yield TaskStartedMessage(task_id=agent.agent_id, uuid=message.uuid, prompt=prompt), at, False
+                last = message
+            yield message, at, False
+    except SessionError as error:  # the transcript may have been removed since
+        logger.debug("%s", error)
+    if last is None:
+        yield _describe(agent, None), None, False
+
+
+def _begins_run(message: TranscriptMessage, last: TranscriptMessage) -> bool:
+    """Return whether a subagent was resumed before or by a message. `last` is the one before it."""
+    if read_status(last) is None:
+        return False
+    if isinstance(message, UserMessage):
+        return read_status(message) is None
+    return isinstance(last, UserMessage) or message.message_id != last.message_id
+
+
+def _describe(agent: StoredSubagent, prompt: str | None) -> TaskStartedMessage:
+    return TaskStartedMessage(
+        task_id=agent.agent_id,
+        tool_use_id=agent.tool_use_id,
+        description=agent.description,
+        task_type="local_agent",
+        subagent_type=agent.agent_type,
+        prompt=prompt,
+        is_backgrounded=agent.tool_use_id is None or agent.request_shape == "background",
+        spawn_depth=agent.spawn_depth,
     )
-    yield started, known[0] if known else task.started_at, False
-    for message in messages:
-        yield message, seconds(message.timestamp), False
-    if outcome is not None:
-        ended = TaskNotificationMessage(
-            task_id=task.id, status=outcome.status, summary=outcome.summary, usage=outcome.usage
-        )
-        yield ended, outcome.ended_at or (known[-1] if known else None), False
+
+
+def _read(
+    transcript: Transcript, agent_id: str | None
+) -> Iterator[tuple[TranscriptMessage | TaskNotificationMessage, float | None]]:
+    """Yield the messages of an agent and the notifications to it, with their times."""
+    notices = deque(find_notifications(transcript.snapshot))
+    for place, message in chain(_read_pages(transcript), [(math.inf, None)]):
+        while notices and notices[0] <= place:
+            yield from read_notifications(transcript.read_line(notices.popleft()))
+        if message is not None:
+            if message.agent_id != agent_id:
+                message = message.replace(agent_id=agent_id)
+            yield message, seconds(message.timestamp)
+
+
+def _read_pages(transcript: Transcript) -> Iterator[tuple[float, TranscriptMessage]]:
+    """Yield the messages with their offsets in the order in which they were written, and keep no file open."""
+    places = array("Q", sorted(transcript.offsets))
+    for start in range(0, len(places), _PAGE):
+        page = places[start : start + _PAGE]
+        yield from zip(page, list(transcript.read_at(page)), strict=True)

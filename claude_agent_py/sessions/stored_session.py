@@ -4,15 +4,20 @@ Reading a session needs no process and is safe while the CLI has it open: a `Sto
 moment of its creation. All calls block.
 """
 
+import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
-from claude_agent_py._journal.fold import add_facts, fold
+from claude_agent_py._journal.facts import MAIN, AnyFact, CallEnded, CallStarted, Fact, MessageAdded, Tokens
+from claude_agent_py._journal.fold import Journal, TimedFrame
+from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.cost_notes import read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
@@ -21,7 +26,7 @@ from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
-from claude_agent_py.sessions.stored_tasks import StoredTask, read_ledger
+from claude_agent_py.sessions.stored_tasks import StoredTask, build_task, infer_ends, list_records
 from claude_agent_py.sessions.transcript import (
     StoredSubagent,
     Transcript,
@@ -30,13 +35,11 @@ from claude_agent_py.sessions.transcript import (
     read_subagent,
 )
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.tools.traffic import ToolCallRecord, ToolTraffic
-from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.tools.traffic import ToolCallRecord
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import Fact
     from claude_agent_py.wire.frames import Message
 
 
@@ -55,31 +58,8 @@ class SessionUsage:
     @property
     def total(self) -> Usage:
         """The tokens of all models."""
-        return _add_up(self.by_model.values())
-
-
-def compute_usage(
-    snapshot: Snapshot, history: Iterable[TranscriptMessage], subagents: Sequence[StoredSubagent]
-) -> SessionUsage:
-    """Return the tokens and the cost of a session."""
-    # Each block of an answer has a usage; the last one counts.
-    answers = {
-        (number, message.message_id or message.uuid): (message.model, message.usage)
-        for number, messages in enumerate((history, *(agent.messages for agent in subagents)))
-        for message in messages
-        if isinstance(message, AssistantMessage) and message.usage is not None and message.model != SYNTHETIC_MODEL
-    }
-    spent: dict[str, list[Usage]] = {}
-    for model, usage in answers.values():
-        spent.setdefault(model, []).append(usage)
-    cost = read_last_cost(snapshot)
-    by_model = {model: _add_up(usages) for model, usages in spent.items()}
-    return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
-
-
-def _add_up(usages: Collection[Usage]) -> Usage:
-    counted: dict[str, Any] = {name: sum(getattr(usage, name) or 0 for usage in usages) for name in TOKEN_FIELDS}
-    return Usage(**counted)
+        counts: Any = {name: sum(getattr(used, name) or 0 for used in self.by_model.values()) for name in TOKEN_FIELDS}
+        return Usage(**counts)
 
 
 class StoredSession:
@@ -131,12 +111,12 @@ class StoredSession:
         return sorted(found, key=lambda agent: (read_start_time(agent), agent.agent_id))
 
     def journal(self) -> Iterator["Fact"]:
-        """Iterate over the facts of the session: those of the main agent, then those of each task. Blocks.
+        """Iterate over the facts of the session in the order of their times. Blocks.
 
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return fold(stored_frames(self.id, self.history, self.tasks), infers_tasks=False)
+        return (item for item in self.events() if isinstance(item, AnyFact))
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -144,32 +124,76 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return add_facts(stored_frames(self.id, self.history, self.tasks), infers_tasks=False)
+        journal = Journal()
+        self._derive_prices(journal.ledger)
+        for frame, at, is_sent in self._frames():
+            yield frame
+            yield from journal.feed(frame, at, sent=is_sent)
+        for at, changes in infer_ends(journal.ledger, self.subagents, is_over=self.process is None):
+            yield from journal.feed(changes, at)
+        yield from journal.finish()
+
+    def read_ledger(self, *, is_over: bool) -> Ledger:
+        """Return the tasks of the journal. If the session `is_over`, none is running. Internal to this package."""
+        ledger = Ledger()
+        ledger.wants = lambda kind: False
+        self._derive_prices(ledger)
+        for frame, at, _ in self._frames():
+            if type(frame) in signals.HANDLERS:
+                signals.HANDLERS[type(frame)](ledger, frame, at or 0.0)
+        deque(infer_ends(ledger, self.subagents, is_over=is_over), maxlen=0)
+        return ledger
+
+    def _frames(self) -> Iterator[TimedFrame]:
+        return stored_frames(self.id, self.history, self.subagents)
+
+    def _derive_prices(self, ledger: Ledger) -> None:
+        with contextlib.suppress(OSError):  # reading the frames reports it
+            ledger.prices.derive(read_last_cost(self.snapshot).model_usage)
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
         """Every tool call of the main agent with its result, from the first message on."""
-        traffic = ToolTraffic()
-        for message in self.history:
-            traffic.fold(message)
-        return traffic.calls
+        calls = (fact for fact in self.journal() if isinstance(fact, CallStarted | CallEnded) and fact.agent == MAIN)
+        return list({fact.id: ToolCallRecord.of(fact) for fact in calls}.values())
 
     @cached_property
     def tasks(self) -> Sequence[StoredTask]:
         """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
-        is_over = self.process is None
-        return read_ledger(self.snapshot, self.id, self.subagents, is_over=is_over).tasks
+        agents = {agent.agent_id: agent for agent in self.subagents}
+        records = list_records(self.read_ledger(is_over=self.process is None))
+        return [build_task(record, agents.get(record.id)) for record in records]
 
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""
-        return compute_usage(self.snapshot, self.history, self.subagents)
+        # Each block of an answer has a usage; the last one counts.
+        answers = {
+            (fact.agent, fact.id): (fact.model, fact.tokens)
+            for fact in self.journal()
+            if isinstance(fact, MessageAdded) and fact.tokens is not None and not fact.is_synthetic
+        }
+        spent: dict[str, Tokens] = {}
+        for model, tokens in answers.values():
+            spent[model] = spent.get(model, Tokens()) + tokens
+        cost = read_last_cost(self.snapshot)
+        by_model = {model: _to_usage(tokens) for model, tokens in spent.items()}
+        return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
 
     @property
     def process(self) -> RunningProcess | None:
         """The process that has the session open now, or None."""
         config = self._config_dir or os.path.dirname(os.path.dirname(os.path.dirname(self.info.path)))
         return find_process(config_folder(config), self.id)
+
+
+def _to_usage(tokens: Tokens) -> Usage:
+    return Usage(
+        input_tokens=tokens.input,
+        output_tokens=tokens.output,
+        cache_creation_input_tokens=tokens.cache_write,
+        cache_read_input_tokens=tokens.cache_read,
+    )
 
 
 @blocking

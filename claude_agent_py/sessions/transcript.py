@@ -42,7 +42,8 @@ class Transcript(Sequence[TranscriptMessage]):
         agent_id: str | None = None,
         parent_tool_use_id: str | None = None,
     ) -> None:
-        self._snapshot = snapshot
+        self.snapshot: Snapshot = snapshot
+        """The transcript's lines. Internal to this package."""
         self._session_id = session_id
         self._whole = whole
         self._agent_id = agent_id
@@ -50,14 +51,23 @@ class Transcript(Sequence[TranscriptMessage]):
         self._problems: dict[int, str] = {}
 
     def __repr__(self) -> str:
-        return f"<Transcript of {self._agent_id or self._session_id}, {self._snapshot.size} bytes>"
+        return f"<Transcript of {self._agent_id or self._session_id}, {self.snapshot.size} bytes>"
 
     @cached_property
     def _chain(self) -> Chain:
         try:
-            return find_chain(self._snapshot, whole=self._whole, is_subagent=self._agent_id is not None)
+            return find_chain(self.snapshot, whole=self._whole, is_subagent=self._agent_id is not None)
         except OSError as error:
             raise self._build_read_error(error) from error
+
+    @property
+    def offsets(self) -> Sequence[int]:
+        """The positions of the messages in the file, in bytes. Internal to this package."""
+        return self._chain.offsets
+
+    def read_line(self, offset: int) -> bytes:
+        """Return the line at an offset, without the line break. Internal to this package."""
+        return next(self._read_lines([offset]))[1]
 
     @property
     def damage(self) -> Sequence[DamagedLine]:
@@ -70,11 +80,11 @@ class Transcript(Sequence[TranscriptMessage]):
         return len(self._chain.offsets)
 
     def __iter__(self) -> Iterator[TranscriptMessage]:
-        return self._read(self._chain.offsets)
+        return self.read_at(self._chain.offsets)
 
     def __reversed__(self) -> Iterator[TranscriptMessage]:
         offsets = self._chain.offsets
-        return self._read(offsets[i] for i in range(len(offsets) - 1, -1, -1))
+        return self.read_at(offsets[i] for i in range(len(offsets) - 1, -1, -1))
 
     async def __aiter__(self) -> AsyncIterator[TranscriptMessage]:
         """Yield the messages. Reads the file in a thread."""
@@ -90,16 +100,20 @@ class Transcript(Sequence[TranscriptMessage]):
     def __getitem__(self, index: SupportsIndex | slice) -> TranscriptMessage | list[TranscriptMessage]:
         offsets = self._chain.offsets
         if isinstance(index, slice):
-            return list(self._read(offsets[index]))
-        return next(self._read(array("Q", [offsets[index]])))
+            return list(self.read_at(offsets[index]))
+        return next(self.read_at(array("Q", [offsets[index]])))
 
-    def _read(self, offsets: Iterable[int]) -> Iterator[TranscriptMessage]:
+    def read_at(self, offsets: Iterable[int]) -> Iterator[TranscriptMessage]:
+        """Yield the messages at these offsets. Internal to this package."""
+        return (self._parse(offset, line) for offset, line in self._read_lines(offsets))
+
+    def _read_lines(self, offsets: Iterable[int]) -> Iterator[tuple[int, bytes]]:
         try:
-            with self._snapshot.open() as file:
+            with self.snapshot.open() as file:
                 for offset in offsets:
                     file.seek(offset)
-                    line = file.readline(min(LINE_BYTES, self._snapshot.size - offset))
-                    yield self._parse(offset, line.removesuffix(b"\n"))
+                    line = file.readline(min(LINE_BYTES, self.snapshot.size - offset))
+                    yield offset, line.removesuffix(b"\n")
         except OSError as error:
             raise self._build_read_error(error) from error
 
@@ -108,7 +122,7 @@ class Transcript(Sequence[TranscriptMessage]):
             message, problem = read_message(line, self._call)
         except ValueError:
             raise SessionError(
-                f"the transcript {self._snapshot.path} was replaced while it was read; get the session again",
+                f"the transcript {self.snapshot.path} was replaced while it was read; get the session again",
                 session_id=self._session_id,
             ) from None
         if problem is not None:
@@ -120,7 +134,7 @@ class Transcript(Sequence[TranscriptMessage]):
     def _build_read_error(self, error: OSError) -> SessionError:
         reason = error.strerror or type(error).__name__
         return SessionError(
-            f"the transcript {self._snapshot.path} cannot be read: {reason}", session_id=self._session_id
+            f"the transcript {self.snapshot.path} cannot be read: {reason}", session_id=self._session_id
         )
 
 
@@ -142,6 +156,8 @@ class StoredSubagent:
     model: str | None = None
     spawn_depth: int | None = None
     """1 for a subagent of the main agent."""
+    request_shape: str | None = None
+    """`foreground` if its call waited for it, otherwise `background`; None if early versions of the CLI wrote it."""
     is_finished: bool = False
     was_stopped: bool = False
     session_id: str = ""

@@ -233,8 +233,6 @@ UNLIKE = {
     # The CLI notes on disk how a turn was stopped; the frames tell it otherwise, and it is not made up here.
     "control/01_schema_flag", "control/01_schema_init", "control/01_schema_two_turns", "control/05_max_budget",
     "control/05_max_turns", "tasks/s09_pending_prompt_interrupt", "turns/max_turns_with_queued",
-    # A resumed subagent is one span on disk.
-    "turns/agent_resumed_by_message", "turns/agent_resumes_for_its_shell",
 }  # fmt: skip
 """Recordings from which no transcript like the CLI's can be made."""
 

@@ -1,5 +1,6 @@
 """The spans of one session, live, by its messages, on disk and in a store, on the real CLI."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from comparing import common
 
 from claude_agent_py import AgentDefinition, Allow, Client
 from claude_agent_py.children import ChildAgent, child_tool
-from claude_agent_py.journal import TaskEnded
+from claude_agent_py.journal import Fact, TaskEnded, TaskStarted, TurnEnded, TurnStarted
 from claude_agent_py.observe import Timeline, watch
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.testing import Reply, ScriptedModel, Usage, text, thinking, tool_use
@@ -76,6 +77,36 @@ async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
     assert failed.attributes["input"] == '{"command":"exit 3"}'
     waits = [span for span in live.spans if span.kind == "waiting"]
     assert {by_id[str(span.parent)].kind for span in waits} == {"tool"}
+
+
+async def test_a_resumed_subagent_has_the_same_runs_live_and_on_disk() -> None:
+    launch = agent("Look", run_in_background=True, name="looker")
+    resume = tool_use("SendMessage", {"to": "looker", "message": "Look again", "summary": "again"})
+    script = [launch, "Launched.", resume]
+    async with ScriptedModel(script, agents={"Look": ["Seen.", "Seen again."]}, on_exhausted="Noted.") as model:
+        async with Client(model.options()) as client:
+            facts = client.journal()
+            result = await client.query("Look around", until="idle")
+        live = [fact async for fact in facts]
+        stored = list(get_session(result.session_id, config_dir=model.sandbox.config_dir).journal())
+    assert runs_of(stored) == runs_of(live)
+    assert [run.prompt for run in stored if isinstance(run, TaskStarted)] == ["Look", "Look again"]
+
+
+def runs_of(facts: Iterable[Fact]) -> dict[str, object]:
+    """Return what the facts tell of each run of a task, and which runs caused a turn."""
+    told: dict[str, object] = {}
+    for fact in facts:
+        match fact:
+            case TaskStarted():
+                told[fact.id] = (fact.type, fact.name, fact.call, fact.description, fact.prompt, fact.is_backgrounded)
+            case TaskEnded() if fact.is_reported:
+                told[f"{fact.id} ended"] = fact.status
+            case TurnStarted() | TurnEnded():
+                told |= {f"{cause} caused a turn": True for cause in fact.causes}
+            case _:
+                pass
+    return told
 
 
 async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> None:

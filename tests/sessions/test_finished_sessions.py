@@ -6,6 +6,7 @@ import pytest
 from stored import Stored, call
 
 from claude_agent_py import TaskStatus
+from claude_agent_py.journal import CallEnded, CallStarted, MessageAdded, TaskEnded, TaskStarted, TurnStarted
 from claude_agent_py.sessions import StoredSession, StoredTask, get_session
 from claude_agent_py.tasks import EndedBy, Evidence
 
@@ -129,6 +130,61 @@ def test_a_subagent_that_ended_without_a_report_has_its_last_text(stored: Stored
     task = tasks(stored)["a1"]
     assert task.outcome is not None
     assert (task.status, task.outcome.summary, task.is_backgrounded) == (TaskStatus.STOPPED, "so far", True)
+
+
+def test_the_facts_of_a_subagent_come_between_its_call_and_its_end(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    launched = {"status": "async_launched", "agentId": "a1", "description": "look", "prompt": "Look"}
+    stored.result("t1", "launched", toolUseResult=launched)
+    rest = "<result>seen</result>\n"
+    text = NOTIFICATION.format(id="a1", status="completed", summary="Agent finished", rest=rest)
+    stored.user(text, origin={"kind": "task-notification"})
+    stored.agent("a1", ["Look", "seen"], description="look", toolUseId="t1", requestShape="background")
+    stored.agent("a2", ["Help", "helped"], description="help", toolUseId="lost", finished=True)
+    facts = list(session(stored).journal())
+    told = [
+        (fact.fact, fact.id) for fact in facts if isinstance(fact, CallStarted | CallEnded | TaskStarted | TaskEnded)
+    ]
+    assert list(dict.fromkeys(told)) == [
+        ("call_started", "t1"),
+        ("task_started", "a1"),
+        ("call_ended", "t1"),
+        ("task_ended", "a1"),
+        ("task_started", "a2"),
+        ("task_ended", "a2"),
+    ]
+    assert [fact.agent for fact in facts if isinstance(fact, MessageAdded)] == ["", "a1", "a2"]
+    reported = {fact.task: fact.is_reported for fact in facts if isinstance(fact, TaskEnded)}
+    assert reported == {"a1": True, "a2": False}
+
+
+def test_a_subagent_that_its_call_waits_for_lasts_from_its_prompt_to_its_report(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    completed = {"status": "completed", "agentId": "a1", "content": [{"type": "text", "text": "seen"}]}
+    stored.result("t1", "seen", toolUseResult=completed)
+    stored.agent("a1", ["Look", "seen"], toolUseId="t1", requestShape="foreground")
+    task = tasks(stored)["a1"]
+    assert task.outcome is not None
+    assert (task.is_backgrounded, task.prompt, task.outcome.summary) == (False, "Look", "seen")
+    assert task.outcome.duration == 2.0
+
+
+def test_each_run_of_a_resumed_subagent_has_its_end(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    launched = {"status": "async_launched", "agentId": "a1", "description": "look", "prompt": "Look"}
+    stored.result("t1", "launched", toolUseResult=launched)
+    runs = {"t2": ("0mx0o77do-5daa6385", "seen"), "t3": ("0mx0o77xq-5848daac", "seen again")}
+    for next_call, (run_id, report) in runs.items():
+        text = NOTIFICATION.format(id="a1", status="completed", summary="", rest=f"<result>{report}</result>\n")
+        stored.user(text, origin={"kind": "task-notification", "runId": run_id})
+        stored.assistant(call(next_call, "SendMessage", to="a1", message="Look again"))
+        stored.result(next_call, "resumed", toolUseResult={"success": True, "resumedAgentId": "a1"})
+    facts = list(session(stored).journal())
+    started = {fact.id: (fact.prompt, fact.call) for fact in facts if isinstance(fact, TaskStarted)}
+    assert started == {"a1": ("Look", "t1"), "a1#2": ("Look again", "t2"), "a1#3": ("Look again", "t3")}
+    ended = {fact.id: (fact.status, fact.summary) for fact in facts if isinstance(fact, TaskEnded)}
+    assert ended == {"a1": ("completed", "seen"), "a1#2": ("completed", "seen again"), "a1#3": ("stopped", "")}
+    assert [fact.causes for fact in facts if isinstance(fact, TurnStarted)] == [(), ("a1",), ("a1#2",)]
 
 
 def test_the_model_that_stopped_a_task_is_the_cause_of_its_end(stored: Stored) -> None:

@@ -56,6 +56,11 @@ class Call(Struct, frozen=True, gc=False):
         """The description of the task, or the command of the shell, that the call launches."""
         return _get_text(self.input, "description") or _get_text(self.input, "command")
 
+    @property
+    def prompt(self) -> str | None:
+        """The prompt of the subagent that the call launches or resumes."""
+        return _get_text(self.input, "prompt") or _get_text(self.input, "message") or None
+
 
 class OpenCalls:
     """The tool calls without a result, by id. Bounded: the oldest calls are dropped first."""
@@ -120,7 +125,11 @@ def _read_structured(result: JSONObject, tool_use_id: str, call: Call | None) ->
         if key in result and isinstance(result[key], str):
             found = reader(result, tool_use_id)
             if found is not None and call is not None:
-                found = found._replace(description=found.description or call.description, caller=call.agent_id)
+                found = found._replace(
+                    description=found.description or call.description,
+                    prompt=found.prompt or call.prompt,
+                    caller=call.agent_id,
+                )
             return [] if found is None else [found]
     return []
 

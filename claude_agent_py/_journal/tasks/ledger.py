@@ -95,6 +95,7 @@ class Ledger:
             run.is_earlier = run.is_announced = True
             run.notification = None
             run.started_at = run.started_at or run.ended_at or 0.0
+            run.ended_at = run.ended_at or None
         parent_id, record.parent_id = record.parent_id, None
         record.is_confirmed = True
         record.children = self._orphans_by_parent.pop(record.id, ())
@@ -362,8 +363,8 @@ class Ledger:
             exit_code=run.exit_code,
             is_report=run.is_report,
             run_id=run.run_id,
-            started_at=run.started_at,
-            ended_at=run.ended_at,
+            started_at=run.started_at or None,
+            ended_at=run.ended_at or None,
             description=record.description,
             ended_by=record.find_cause_of_end(run, self.records.get(record.parent_id or "")),
         )
@@ -416,9 +417,9 @@ class Ledger:
         """Return the live tasks of the CLI."""
         return [record for record in self.records.values() if record.is_live and not record.is_external]
 
-    def end_all(self, reason: str | None, by: EndedBy, now: float) -> None:
+    def end_all(self, reason: str | None, by: EndedBy, now: float, status: TaskStatus | None = None) -> None:
         """End the live tasks of the CLI, because its process ended: by itself (they failed) or because of `by`."""
-        status = TaskStatus.FAILED if by is EndedBy.PROCESS else TaskStatus.STOPPED
+        status = status or (TaskStatus.FAILED if by is EndedBy.PROCESS else TaskStatus.STOPPED)
         for record in self.own_live():
             run = record.run
             if not run.status.is_terminal:

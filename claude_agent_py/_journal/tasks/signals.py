@@ -270,6 +270,8 @@ def _on_launch(ledger: Ledger, announcement: Announcement, now: float) -> None:
     run = _find_launched_run(ledger, record, announcement, now)
     run.prompt = run.prompt or announcement.prompt
     if announcement.word == "completed":
+        if record.is_backgrounded is None:
+            ledger.set_backgrounded(record, False, now)
         run.summary = run.summary or announcement.report
         run.spent.add_report(announcement.usage)
         ledger.end(record, run, TaskStatus.COMPLETED, Evidence.TOOL_RESULT, now)
@@ -287,6 +289,7 @@ def _find_launched_run(ledger: Ledger, record: Record, announcement: Announcemen
         return run
     if not record.runs or (announcement.word == "resumed" and record.is_done):
         run = ledger.open_run(record, None, now)
+        run.prompt = announcement.prompt or run.prompt
     else:
         run = record.run
     run.tool_use_id = run.tool_use_id or announcement.tool_use_id

@@ -179,6 +179,7 @@ class Notes(msgspec.Struct, rename="camel", gc=False):
     tool_use_id: str | None = None
     model: str | None = None
     spawn_depth: int | None = None
+    request_shape: str | None = None
     is_finished: bool = msgspec.field(default=False, name="finished")
     was_stopped: bool = msgspec.field(default=False, name="stoppedByUser")
 
