@@ -82,7 +82,7 @@ def install_cli(
     environ = os.environ if environ is None else environ
     root = Path(cache_dir).expanduser().absolute() if cache_dir is not None else cache_folder(environ)
     target = cached_cli(version, root)
-    if not force and target.exists() and _is_good(target, version, report):
+    if not force and target.exists() and _is_intact(target, version, report) and _works(target, version):
         report(f"{target} is already installed")
         return target
     report(
@@ -246,14 +246,23 @@ def _verify(program: Path, version: str, name: str) -> None:
         raise _WayFailed(f"{name} has the SHA-256 {found} instead of {expected}; it was not run and is removed")
 
 
-def _is_good(program: Path, version: str, report: Report) -> bool:
-    """Return whether an installed program works. One without the checksum of its version is removed."""
+def is_trusted(program: Path, report: Report = print) -> bool:
+    """Return whether a program may run. One in the cache without the checksum of its version is removed.
+
+    A program in another place was not installed by this package. Reading the file takes half a second of CPU time, so
+    only an installation checks it, not the start of a session.
+    """
+    version = program.parent.name
+    return program != cached_cli(version, cache_folder()) or _is_intact(program, version, report)
+
+
+def _is_intact(program: Path, version: str, report: Report) -> bool:
     try:
         _verify(program, version, str(program))
     except (_WayFailed, OSError) as error:
         report(str(error))
         return False
-    return _works(program, version)
+    return True
 
 
 def _works(program: Path, version: str) -> bool:

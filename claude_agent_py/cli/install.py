@@ -3,7 +3,7 @@
 import argparse
 
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py._launch.install import install_cli
+from claude_agent_py._launch.install import install_cli, is_trusted
 from claude_agent_py._launch.locate import find_cli, read_version, require_version
 from claude_agent_py._version import CLI_VERSION
 
@@ -28,6 +28,8 @@ def _is_installed(version: str, *, accept_other: bool) -> bool:
     """Return whether the library finds this version, or any supported one. Print the program if so."""
     try:
         program = find_cli()
+        if not is_trusted(program):
+            return False
         found = read_version(program)
         if accept_other:
             require_version(found, program)

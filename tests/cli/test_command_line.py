@@ -79,11 +79,26 @@ def test_install_cli_fetches_the_version_that_was_named_or_none(
 
 
 def test_install_cli_fetches_nothing_that_is_there(run: Command, tmp_path: Path, environ: Environ) -> None:
-    folder = cached_cli(CLI_VERSION, tmp_path / "cache").parent
-    FakeCLI(version=CLI_VERSION).install(folder)
+    FakeCLI(version=CLI_VERSION).install(tmp_path / "bin")
     done = run(environ, "install-cli")
     assert done.returncode == 0
     assert f"is version {CLI_VERSION}: nothing to fetch" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program here is a shell script")
+@pytest.mark.parametrize("args", [(), ("--if-missing",)])
+def test_install_cli_does_not_run_a_cached_program_with_another_checksum(
+    run: Command, tmp_path: Path, environ: Environ, args: tuple[str, ...]
+) -> None:
+    path = cached_cli(CLI_VERSION, tmp_path / "cache")
+    path.parent.mkdir(parents=True)
+    path.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\necho '{CLI_VERSION} (Claude Code)'\n")
+    path.chmod(0o755)
+    done = run(environ, "install-cli", *args)
+    assert done.returncode == 1
+    assert f"{path} has the SHA-256 " in done.stdout
+    assert not path.exists()
+    assert not (tmp_path / "ran").exists()
 
 
 def test_install_cli_if_missing_is_content_with_another_version(run: Command, tmp_path: Path, environ: Environ) -> None:
