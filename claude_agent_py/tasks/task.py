@@ -261,7 +261,7 @@ class Task:
     async def wait(self, timeout: float | None = None) -> TaskOutcome:
         """Wait for the end of the current run, and return its outcome. A failed task also has an outcome.
 
-        For a subagent, this also waits until its transcript has been counted, for at most half a second, so that the
+        For a subagent, this also waits until its transcript has been counted, for at most ten seconds, so that the
         usage in the outcome is complete. Any number of coroutines may wait. A timeout or a cancellation does not affect
         the task or the other waiters. If the task has ended by the timeout but its report has not arrived, the outcome
         lacks the report.

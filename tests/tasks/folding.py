@@ -17,7 +17,7 @@ from claude_agent_py.wire import decode
 
 Frame: TypeAlias = dict[str, Any]
 
-HASTY = Grace(report=0.02, doubt=0.05, quiet=0.05)
+HASTY = Grace(report=0.02, transcript=0.02, doubt=0.05, quiet=0.05)
 """Short, for tests that wait for an inference."""
 
 
@@ -41,7 +41,7 @@ class Desk:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.intake = TaskIntake(grace=Grace(report=0.5, doubt=2.0), clock=self.clock)
+        self.intake = TaskIntake(grace=Grace(report=0.5, transcript=0.5, doubt=2.0), clock=self.clock)
         self.tasks = TaskManager(intake=self.intake)
         self.ledger = self.intake.ledger
         self.events: list[TaskEvent] = []

@@ -11,6 +11,7 @@ from folding import Clock, intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
+from claude_agent_py.tasks import EndedBy, ModelPrice
 from claude_agent_py.testing import frames
 
 MODEL = "claude-x"
@@ -111,10 +112,45 @@ async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_a
     assert [outcome.usage and outcome.usage.total_tokens for outcome in manager["a1"].outcomes] == [1000, 300, 7]
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize(("has_ended", "counted"), [(False, 1300), (True, 1000)])
+async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_the_cli_has_ended(
+    has_ended: bool, counted: int, tmp_path: Path
+) -> None:
+    """On a busy machine the CLI writes them seconds after it reports the end."""
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, clock = tmp_path / "agent-a1.jsonl", Clock()
+    call, report = answered("m1", began, 1000), answered("m2", began + timedelta(seconds=1), 300)
+    call["message"]["stop_reason"] = None
+    path.write_text(json.dumps(call) + "\n")
+    manager = TaskManager(clock=clock)
+    manager.prices[MODEL] = ModelPrice(input=1, output=1)
+    intake = intake_of(manager)
+    intake.track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    of_run: dict[str, Any] = {
+        "run_id": run_id(began),
+        "usage": {"total_tokens": 300, "tool_uses": 0, "duration_ms": 50},
+    }
+    tracking(manager, frames.task_started("a1", run_id=run_id(began)), frames.task_notification("a1", **of_run))
+    if has_ended:
+        intake.process_exited("it exited", EndedBy.PROCESS)
+    clock.now += 4
+    await intake.reconciler.check()
+    path.write_text(json.dumps(call) + "\n" + json.dumps(report) + "\n")
+    await intake.reconciler.check()
+    outcome = manager["a1"].outcome
+    assert outcome is not None
+    assert outcome.usage is not None
+    assert outcome.usage.total_tokens == 1300  # the CLI reports the last request
+    assert outcome.usage.cost_usd == pytest.approx(counted / 1e6)
+
+
 def answered(message_id: str, at: datetime, tokens: int) -> dict[str, Any]:
     """A line of a transcript, half a second after its run began."""
-    message = {"id": message_id, "model": MODEL, "stop_reason": "end_turn", "usage": {"input_tokens": tokens}}
-    return {"type": "assistant", "timestamp": (at + timedelta(seconds=0.5)).isoformat(), "message": message}
+    usage = {"input_tokens": tokens, "output_tokens": 0}
+    message = {"id": message_id, "model": MODEL, "content": [], "stop_reason": "end_turn", "usage": usage}
+    time = (at + timedelta(seconds=0.5)).isoformat()
+    return {"type": "assistant", "uuid": message_id, "timestamp": time, "message": message | {"role": "assistant"}}
 
 
 def run_id(at: datetime) -> str:

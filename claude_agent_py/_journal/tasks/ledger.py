@@ -45,6 +45,9 @@ class Grace(Struct, frozen=True):
 
     report: float = 0.5
     """For the notification of a task with a final status. Measured: it arrives some milliseconds later."""
+    transcript: float = 10.0
+    """For the last entries of the transcript of a completed task. Measured (CLI 2.1.332): they are written some
+    milliseconds later, and up to four seconds later on a busy machine."""
     doubt: float = 1.0
     """For activity of a task that seems to have ended."""
     quiet: float = 2.0
@@ -373,7 +376,7 @@ class Ledger:
         # This count covers an earlier run that was not counted yet.
         for other in record.runs:
             self.uncounted.pop(other, None)
-        self.uncounted[run] = record, now + self.grace.report
+        self.uncounted[run] = record, now + self.grace.transcript
 
     def apply_count(
         self, record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted | None, now: float
@@ -426,6 +429,9 @@ class Ledger:
                 run.failure_reason = reason
                 run.ended_by = run.ended_by or by
             self.end(record, run, status, Evidence.PROCESS_EXIT, now)
+        for run, (record, until) in self.uncounted.items():
+            if not record.is_external:  # nobody writes its transcript any more
+                self.uncounted[run] = record, min(until, now + self.grace.report)
         self.has_live_list = False
 
     # Suspicion

@@ -1,7 +1,7 @@
 """Detects whether a transcript already contains the end of a run, and how long to wait for it. No I/O.
 
 The CLI writes the last entries of a subagent after it reports the end of the subagent: measured, some milliseconds
-later, and on a busy machine more than half a second.
+later, and on a busy machine some seconds.
 """
 
 from typing import Final
