@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
 
 from anyio import from_thread
-from msgspec.structs import force_setattr
 
 from claude_agent_py._base.callbacks import Callback, make_handler_error
 from claude_agent_py._base.errors import HandlerError
@@ -86,6 +85,8 @@ class PermissionDispatcher:
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._report = report
         self.intakes = intakes
+        self.states: dict[str, Literal["new", "waiting", "answered"]] = {}
+        """The state of each prompt without a reply: `waiting` for a person, whose answer has not been recorded."""
         self.on_interaction = on_interaction
 
     def close(self) -> None:
@@ -97,6 +98,7 @@ class PermissionDispatcher:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
         kind = get_kind(request)
         prompt = extend(context, _Prompt, _dispatcher=self, _kind=kind, _request=request)
+        self.states[prompt.id] = "new"
         cancel_timer: Callable[[], object] = lambda: None  # noqa: E731
         if context.agent_id is not None:  # a policy decides in a moment, and what takes longer asks a person
             cancel_timer = call_later(MOMENT, prompt.wait)
@@ -166,8 +168,11 @@ class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
     _dispatcher: PermissionDispatcher
     _kind: Kind
     _request: object
-    _state: Literal["new", "waiting", "answered", "over"] = "new"
-    """`waiting` for a person, whose answer has not been recorded; `over` once there is a reply or none will come."""
+
+    @property
+    def id(self) -> str:
+        """The id of the prompt. That of the request is only unique within a session."""
+        return f"{self.request_id} {self.agent_id}"
 
     @contextlib.contextmanager
     def awaiting_user(self, interaction_id: str | None = None) -> Iterator[None]:
@@ -183,29 +188,25 @@ class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
         self._dispatcher.on_interaction(event)
 
     def wait(self, interaction_id: str | None = None) -> None:
-        """Report that the prompt waits for a person, unless that is known."""
-        if self._state == "new" or (self._state != "over" and interaction_id is not None):
-            force_setattr(self, "_state", "waiting")
+        """Report that the prompt waits for a person, unless that is known or the prompt is over."""
+        state = self._dispatcher.states.get(self.id)
+        if state == "new" or (state is not None and interaction_id is not None):
+            self._dispatcher.states[self.id] = "waiting"
             subject = KINDS[self._kind].subject(self._request, self)
             asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
             for intake in self._dispatcher.intakes():
-                intake.track_prompt(self._id, self.agent_id, asked)
+                intake.track_prompt(self.id, self.agent_id, asked)
 
     def note_answer(self, reply: JSONObject, source: AnswerSource, interaction_id: str | None = None) -> None:
         """Report the first answer to a prompt that waits for a person. Does nothing for others."""
-        if self._state == "waiting":
-            force_setattr(self, "_state", "answered")
+        if self._dispatcher.states.get(self.id) == "waiting":
+            self._dispatcher.states[self.id] = "answered"
             answered = Answered(extract_record(self._kind, reply), source.by, source.origin, interaction_id)
             for intake in self._dispatcher.intakes():
                 intake.track_answer(self.agent_id, answered)
 
     def end(self, was_answered: bool) -> None:
         """Report that the prompt no longer waits, if it has waited."""
-        if self._state != "new":
+        if self._dispatcher.states.pop(self.id, "new") != "new":
             for intake in self._dispatcher.intakes():
-                intake.track_prompt_end(self._id, self.agent_id, was_answered)
-        force_setattr(self, "_state", "over")
-
-    @property
-    def _id(self) -> str:
-        return f"{self.request_id} {self.agent_id}"  # request ids are only unique within a session
+                intake.track_prompt_end(self.id, self.agent_id, was_answered)
