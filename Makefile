@@ -71,7 +71,6 @@ coverage: $(VENV)/.dev  ## All tests, with coverage
 	$(BIN)/coverage report --skip-covered
 
 drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
-	@$(BIN)/python -m pip install --quiet --group benchmarks
 	$(BIN)/python scripts/drift.py $(ARGS)
 
 clean:  ## Remove the venv and everything generated
