@@ -26,26 +26,25 @@ from claude_agent_py._base.errors import (
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import Drops, logger
 from claude_agent_py._connection.runs.prompts import prompt_message
-from claude_agent_py._connection.runs.result import (
-    AuthenticationError,
-    InterruptedRunError,
-    MaxTurnsError,
-    PromptCancelledError,
-    RunError,
-    RunResult,
-)
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._version import __version__
 from claude_agent_py.acp.editor_tools import SERVER, BoundTools
 from claude_agent_py.acp.questions import Asker
 from claude_agent_py.acp.updates import Update, Updates, list_commands
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
+from claude_agent_py.errors import (
+    AuthenticationError,
+    InterruptedRunError,
+    MaxTurnsError,
+    PromptCancelledError,
+    RunError,
+)
+from claude_agent_py.messages import ResultMessage, UserMessage
+from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import get_session, list_sessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
-from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer
 
 MakeOptions: TypeAlias = Callable[[str], ClientOptions]
 """Returns the options of a session in a working directory."""

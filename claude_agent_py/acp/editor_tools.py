@@ -17,11 +17,11 @@ from acp.interfaces import Client as Editor
 
 from claude_agent_py._base.errors import ToolError
 from claude_agent_py.client import Client
-from claude_agent_py.hooks.context import HookContext
-from claude_agent_py.permissions.requests import PermissionContext
+from claude_agent_py.control import CanUseToolRequest
+from claude_agent_py.hooks import HookContext
+from claude_agent_py.permissions import PermissionContext
 from claude_agent_py.tools import Tool, ToolContext, mcp_tool_name, tool
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.settings.rule_lists import tool_of
 
 OUTPUT_BYTES = 100_000

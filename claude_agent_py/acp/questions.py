@@ -13,12 +13,8 @@ from acp.interfaces import Client as Editor
 from pydantic import AnyUrl
 
 from claude_agent_py.acp.updates import describe
-from claude_agent_py.cli.questions import OpenQuestion
-from claude_agent_py.permissions.interactions import Interaction
-from claude_agent_py.permissions.prompts import Plan
-from claude_agent_py.permissions.requests import PermissionRequest
-from claude_agent_py.wire.control.asks import ElicitationRequest
-from claude_agent_py.wire.tools.questions import Question
+from claude_agent_py.control import ElicitationRequest
+from claude_agent_py.permissions import Interaction, OpenQuestion, PermissionRequest, Plan, Question
 
 SKIP: Final = "skip"
 NO_FORMS: Final = "The editor cannot show forms."

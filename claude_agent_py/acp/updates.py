@@ -24,27 +24,30 @@ from acp.helpers import (
     update_user_message_text,
 )
 
+from claude_agent_py._base.display import one_line
 from claude_agent_py._base.log import Drops
-from claude_agent_py._journal.facts import (
-    MAIN,
-    CallEnded,
-    CallStarted,
-    TaskBackgrounded,
-    TaskEnded,
-    TaskProgressed,
-    TaskStarted,
-)
+from claude_agent_py._journal.facts import MAIN
 from claude_agent_py._journal.text import TextFold
-from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.control import SlashCommand
+from claude_agent_py.journal import CallEnded, CallStarted, TaskBackgrounded, TaskEnded, TaskProgressed, TaskStarted
+from claude_agent_py.messages import (
+    AssistantMessage,
+    CommandsChangedMessage,
+    ContentBlockDeltaEvent,
+    ImageBlock,
+    InitMessage,
+    LocalCommandOutputMessage,
+    StatusMessage,
+    StreamEventMessage,
+    TextBlock,
+    ThinkingBlock,
+    ThinkingDelta,
+    ToolResultBlock,
+    UserMessage,
+)
+from claude_agent_py.tasks import TaskStatus
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.catalog import SlashCommand
-from claude_agent_py.wire.messages.content import ImageBlock, TextBlock, ThinkingBlock, ToolResultBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
-from claude_agent_py.wire.messages.occasional import CommandsChangedMessage, LocalCommandOutputMessage
-from claude_agent_py.wire.messages.stream import ContentBlockDeltaEvent, StreamEventMessage, ThinkingDelta
-from claude_agent_py.wire.messages.system import InitMessage, StatusMessage
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 Update: TypeAlias = (
     schema.UserMessageChunk

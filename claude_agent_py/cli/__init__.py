@@ -6,7 +6,10 @@ from claude_agent_py._base.lazy_names import attach
 from claude_agent_py.cli.program import main as main
 
 if TYPE_CHECKING:
-    from claude_agent_py.cli.typed_answers import read_form as read_form, read_typed as read_typed
+    from claude_agent_py.permissions.typed_answers import read_form as read_form, read_typed as read_typed
 else:
-    _NAMES = {"claude_agent_py.cli.program": "main", "claude_agent_py.cli.typed_answers": "read_form read_typed"}
+    _NAMES = {
+        "claude_agent_py.cli.program": "main",
+        "claude_agent_py.permissions.typed_answers": "read_form read_typed",
+    }
     __getattr__, __dir__ = attach(__name__, _NAMES)

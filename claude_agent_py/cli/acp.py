@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options import ClientOptions
 
 MISSING: Final = "acp needs the extra `acp`: pip install agent-client-protocol"
 

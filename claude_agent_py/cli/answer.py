@@ -4,9 +4,8 @@ import argparse
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.interactions import add_inbox_argument, open_inbox
-from claude_agent_py.cli.typed_answers import read_typed
-from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
-from claude_agent_py.permissions.interactions import Interaction
+from claude_agent_py.permissions import Interaction, SQLiteInbox
+from claude_agent_py.permissions.typed_answers import read_typed
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

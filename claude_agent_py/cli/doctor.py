@@ -23,23 +23,13 @@ import anyio
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
 from claude_agent_py._launch.install import install_cli, platform_name
-from claude_agent_py._launch.locate import (
-    PROGRAM,
-    WINDOWS,
-    cache_folder,
-    find_cli,
-    home,
-    read_version,
-    require_version,
-    search,
-)
+from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, home, read_version, require_version, search
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.options.values import Timeouts
+from claude_agent_py.options import ClientOptions, Timeouts, find_cli
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.control.initialize import InitializeReply
+    from claude_agent_py.control import InitializeReply
 
 DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")
 EXTRAS: Final = {

@@ -18,7 +18,7 @@ from anyio.abc import TaskStatus
 from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.cli.typed_answers import HELP, read_typed
+from claude_agent_py.permissions.typed_answers import HELP, read_typed
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet, FleetSession, Worker

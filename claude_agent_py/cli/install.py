@@ -4,8 +4,9 @@ import argparse
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._launch.install import install_cli, is_trusted
-from claude_agent_py._launch.locate import find_cli, read_version, require_version
+from claude_agent_py._launch.locate import read_version, require_version
 from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.options import find_cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,10 +12,9 @@ from typing import Final
 
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.cli.questions import list_details
-from claude_agent_py.cli.typed_answers import HELP
-from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox
-from claude_agent_py.permissions.interactions import Interaction
+from claude_agent_py.permissions import Interaction, SQLiteInbox
+from claude_agent_py.permissions.open_questions import list_details
+from claude_agent_py.permissions.typed_answers import HELP
 
 VARIABLE: Final = "CLAUDE_AGENT_INBOX"
 """The environment variable that names the inbox if `--inbox` does not."""

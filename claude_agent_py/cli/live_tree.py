@@ -11,8 +11,7 @@ import anyio
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py.cli.terminal import MARKS, build_tree, create_console, one_line
-from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.tasks.task import Task
+from claude_agent_py.tasks import Task, TaskManager
 
 SHOWN_CHARS: Final = 300
 REFRESH: Final = 0.1

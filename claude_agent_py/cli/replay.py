@@ -10,9 +10,9 @@ import anyio
 from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py.cli import run_command
 from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.messages import ResultMessage
 from claude_agent_py.observe.sources import recorded_frames
-from claude_agent_py.tasks.manager import TaskManager
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.tasks import TaskManager
 from claude_agent_py.wire.timestamps import seconds
 
 LONGEST_PAUSE: Final = 2.0

@@ -18,23 +18,22 @@ from pydantic_core import to_jsonable_python
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.result import (
-    AuthenticationError,
-    BudgetExceededError,
-    MaxTurnsError,
-    RunResult,
-    RunTimeoutError,
-    StructuredOutputError,
-)
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.startup import MISSING_LOGIN
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.errors import (
+    AuthenticationError,
+    BudgetExceededError,
+    MaxTurnsError,
+    RunTimeoutError,
+    StructuredOutputError,
+)
+from claude_agent_py.messages import AssistantMessage, ToolUseBlock
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.content import ToolUseBlock
-from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 

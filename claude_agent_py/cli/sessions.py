@@ -18,14 +18,19 @@ from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py.cli.terminal import one_line
-from claude_agent_py.sessions.changes import delete_session, fork_session, rename_session
+from claude_agent_py.messages import AssistantMessage, UserMessage
+from claude_agent_py.sessions import (
+    SessionInfo,
+    StoredSession,
+    delete_session,
+    fork_session,
+    get_session,
+    list_sessions,
+    rename_session,
+    search_sessions,
+)
 from claude_agent_py.sessions.folders import is_id
-from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.search import search_sessions
-from claude_agent_py.sessions.stored_session import StoredSession, get_session
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 
 SHOWN_CHARS: Final = 80
 NOTIFICATION: Final = re.compile(r"<task-notification>.*?<summary>(.*?)</summary>.*?</task-notification>", re.DOTALL)

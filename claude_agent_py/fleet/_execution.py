@@ -22,16 +22,10 @@ from claude_agent_py._base.errors import (
 )
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import Drops, logger
-from claude_agent_py._connection.runs.result import (
-    InterruptedRunError,
-    PromptCancelledError,
-    RateLimitedError,
-    RunError,
-    RunResult,
-)
+from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.runs.run import Run
-from claude_agent_py._journal.tasks.events import TaskEvent, TaskStarted
 from claude_agent_py.client import Client
+from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RateLimitedError, RunError
 from claude_agent_py.fleet import _claims
 from claude_agent_py.fleet._archives import pack_workspace, unpack_workspace
 from claude_agent_py.fleet._database import Database
@@ -47,13 +41,13 @@ from claude_agent_py.fleet._store import (
     store_key,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.permissions.interactions import Inbox
-from claude_agent_py.sessions.stores.edits import push
-from claude_agent_py.sessions.stores.protocol import SessionStore, implements
+from claude_agent_py.messages import StreamEventMessage, UserContent, UserMessage
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.permissions import Inbox
+from claude_agent_py.sessions import SessionStore, push
+from claude_agent_py.sessions.stores.protocol import implements
+from claude_agent_py.tasks import TaskEvent, TaskStarted
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
-from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 FLUSH_SECONDS: Final = 0.2
 """Seconds during which events are collected for one batch."""

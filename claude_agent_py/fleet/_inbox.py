@@ -19,16 +19,9 @@ from sqlalchemy import RowMapping
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet import _audit, _claims, _rows
 from claude_agent_py.fleet._database import Database
-from claude_agent_py.permissions.interactions import (
-    AnswerSource,
-    Inbox,
-    Interaction,
-    InteractionOpened,
-    InteractionSettled,
-    read_stored,
-)
+from claude_agent_py.permissions import Inbox, Interaction, InteractionOpened, InteractionSettled, PermissionContext
+from claude_agent_py.permissions.interactions import AnswerSource, read_stored
 from claude_agent_py.permissions.prompts import KINDS, Kind
-from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
 

@@ -28,7 +28,8 @@ from claude_agent_py.fleet._tables import (
     sessions,
     workers,
 )
-from claude_agent_py.sessions.stores.protocol import SessionStore, implements
+from claude_agent_py.sessions import SessionStore
+from claude_agent_py.sessions.stores.protocol import implements
 
 T = TypeVar("T")
 

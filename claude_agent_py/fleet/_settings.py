@@ -8,7 +8,7 @@ from claude_agent_py.fleet.agents import FleetAgent
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet.metrics import FleetMetrics
-    from claude_agent_py.sessions.stores.protocol import SessionStore
+    from claude_agent_py.sessions import SessionStore
 
 METRICS_SECONDS: Final = 3.0
 """Seconds within which the database has to answer a query of metrics."""

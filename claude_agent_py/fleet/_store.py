@@ -15,9 +15,8 @@ import anyio
 from claude_agent_py._base.errors import SessionLeasedError, SessionNotFoundError, StaleLeaseError
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._launch.environment import config_directory, environment
-from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.sessions.stores.edits import import_session
-from claude_agent_py.sessions.stores.protocol import Lease, SessionKey, SessionStore, SessionStoreEntry
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, import_session
 
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""

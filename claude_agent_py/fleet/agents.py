@@ -7,7 +7,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.runs.prompts import check_prompt
 from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.fleet.workspaces import Copy, Workspace
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.wire.base import dump
 

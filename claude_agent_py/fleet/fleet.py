@@ -20,7 +20,8 @@ from claude_agent_py.fleet.records import (
     SessionState,
 )
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import options_or_defaults, refuse_options
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         InteractionSettled as InteractionSettled,
         PendingInteractions as PendingInteractions,
     )
+    from claude_agent_py.permissions.open_questions import OpenQuestion as OpenQuestion
     from claude_agent_py.permissions.policies import (
         Policy as Policy,
         allow_tools as allow_tools,
@@ -60,6 +61,7 @@ else:
         "claude_agent_py.permissions.interactions": """
             Inbox Interaction InteractionOpened InteractionSettled PendingInteractions
         """,
+        "claude_agent_py.permissions.open_questions": "OpenQuestion",
         "claude_agent_py.permissions.policies": """
             Policy allow_tools ask bash_commands deny_tools first_of read_only within
         """,

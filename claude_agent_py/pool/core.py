@@ -19,7 +19,7 @@ from claude_agent_py._base.event_loop import spawn_detached, worker
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py._connection.current import current
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter

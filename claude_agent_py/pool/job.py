@@ -27,10 +27,11 @@ from claude_agent_py._base.event_loop import from_any_thread, run_file_work, spa
 from claude_agent_py._base.locks import lock_file
 from claude_agent_py._base.private_files import make_private
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
-from claude_agent_py._connection.runs.prompts import Prompt, prompt_message
+from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._journal.open_runs import Until
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.messages import Prompt
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
 from claude_agent_py.pool.pool import Pool

@@ -12,9 +12,11 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._connection.runs.prompts import Prompt, check_prompt, check_run_arguments, is_stream
+from claude_agent_py._connection.runs.prompts import check_prompt, check_run_arguments, is_stream
 from claude_agent_py._journal.open_runs import Until
-from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
+from claude_agent_py.messages import Prompt
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.options.client_options import options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.pool.job import Job
 from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress

@@ -9,8 +9,8 @@ from typing import Any, Generic, TypeAlias
 
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.errors import OptionsError, RunFailed
-from claude_agent_py._connection.runs.prompts import Prompt
 from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py.messages import Prompt
 from claude_agent_py.options.output_shape import Output
 
 

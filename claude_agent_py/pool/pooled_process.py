@@ -14,11 +14,11 @@ import anyio
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.prompts import Prompt
 from claude_agent_py._journal.open_runs import Until
 from claude_agent_py._journal.state import State
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.messages import Prompt
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.runs import OneShot
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from claude_agent_py._base.configuration import ConfigModel
-from claude_agent_py.hooks.registry import Hooks
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.hooks import Hooks
+from claude_agent_py.options import ClientOptions
 
 OBJECTS: Final = ("hooks", "interactions", "session_store", "telemetry")
 """Options whose value is one object, even if it is also a container."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py.tasks.task import Task
-from claude_agent_py.tools.traffic import ToolCallRecord
+from claude_agent_py.tasks import Task
+from claude_agent_py.tools import ToolCallRecord
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 

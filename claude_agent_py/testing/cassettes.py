@@ -35,7 +35,7 @@ from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
-    from claude_agent_py.options.client_options import ClientOptions
+    from claude_agent_py.options import ClientOptions
 
 
 FACTS: Final = ("model", "tools", "system")

@@ -15,8 +15,9 @@ import anyio
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._connection.runs.result import RunError, RunResult
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py.errors import RunError
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.runs import run
 from claude_agent_py.wire.base import JSONObject
 

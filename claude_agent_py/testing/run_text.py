@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py.messages import AssistantMessage, InitMessage, ResultMessage
 from claude_agent_py.testing.assertions import sort_tasks
 from claude_agent_py.testing.requests import shorten_result
 from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, mask_times
-from claude_agent_py.tools.traffic import ToolCallRecord
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.messages.system import InitMessage
+from claude_agent_py.tools import ToolCallRecord
 
 
 def run_as_text(result: "RunResult", *, results: bool = True) -> str:

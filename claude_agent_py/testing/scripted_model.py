@@ -19,8 +19,8 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
-from claude_agent_py.hooks.registry import Hooks
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.hooks import Hooks
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOME_VARIABLES
 from claude_agent_py.options.fields import is_any_given
 from claude_agent_py.testing.messages_server import MessagesServer

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from claude_agent_py.client import Client
-from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.testing.fake_cli import FakeCLI
 from claude_agent_py.testing.script import AnyScript
 from claude_agent_py.testing.scripted_model import ScriptedModel

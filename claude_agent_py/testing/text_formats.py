@@ -3,9 +3,17 @@
 from collections.abc import Callable, Sequence
 from random import Random
 
-from claude_agent_py.formatting.builder import SectionEnded, SectionEvent, SectionGrew, SectionStarted
-from claude_agent_py.formatting.sections import ParsedText, ProblemKind, Section, SectionSpec
-from claude_agent_py.formatting.text_format import TextFormat
+from claude_agent_py.formatting import (
+    ParsedText,
+    ProblemKind,
+    Section,
+    SectionEnded,
+    SectionEvent,
+    SectionGrew,
+    SectionSpec,
+    SectionStarted,
+    TextFormat,
+)
 
 NAMES = ("answer", "my notes", "q\"'&<#:>", "ä", "Yes")
 PIECES = (

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.cli.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.cli.questions import OpenQuestion, list_details
 from claude_agent_py.journal import Journal
 from claude_agent_py.permissions import Interaction
+from claude_agent_py.permissions.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
 from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions.open_questions import OpenQuestion, list_details
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.base import JSONObject

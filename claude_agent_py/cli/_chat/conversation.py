@@ -9,27 +9,27 @@ from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.log import Drops
-from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted
-from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskFinished, TaskStarted
+from claude_agent_py._journal.facts import MAIN
 from claude_agent_py._journal.text import TextFold
-from claude_agent_py.cli.diffs import build_diff, shorten
-from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import MARKS, one_line
-from claude_agent_py.permissions.interactions import InteractionOpened, InteractionSettled
-from claude_agent_py.wire.base import SYNTHETIC_MODEL
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
-from claude_agent_py.wire.messages.occasional import (
+from claude_agent_py.journal import CallEnded, CallStarted
+from claude_agent_py.messages import (
+    AssistantMessage,
     ConversationResetMessage,
-    LocalCommandOutputMessage,
-    NotificationMessage,
-)
-from claude_agent_py.wire.messages.stream import MessageStartEvent, StreamEventMessage
-from claude_agent_py.wire.messages.system import (
     InformationalMessage,
+    LocalCommandOutputMessage,
+    MessageStartEvent,
+    NotificationMessage,
+    ResultMessage,
     StatusMessage,
+    StreamEventMessage,
+    UserMessage,
 )
-from claude_agent_py.wire.messages.tasks import TaskStatus
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled, OpenQuestion
+from claude_agent_py.permissions.diffs import build_diff, shorten
+from claude_agent_py.tasks import TaskBackgrounded, TaskFinished, TaskStarted, TaskStatus
+from claude_agent_py.wire.base import SYNTHETIC_MODEL
 
 Kind: TypeAlias = Literal["answer", "tool", "task", "notice"]
 

@@ -15,14 +15,14 @@ from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.streams import RepeatingEvent, Stream
-from claude_agent_py._connection.runs.result import RunError
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
-from claude_agent_py.cli.questions import OpenQuestion
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
-from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.errors import RunError
+from claude_agent_py.messages import ResultMessage
+from claude_agent_py.permissions import OpenQuestion
 
 
 class TypedLines(Stream[str]):

@@ -4,14 +4,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from claude_agent_py._base.display import displayable
-from claude_agent_py.cli.diffs import build_diff
-from claude_agent_py.cli.terminal import one_line
-from claude_agent_py.cli.typed_answers import HELP, read_choice, read_typed
+from claude_agent_py._base.display import displayable, one_line
 from claude_agent_py.permissions.decisions import Allow, Deny
+from claude_agent_py.permissions.diffs import build_diff
 from claude_agent_py.permissions.interactions import Interaction
 from claude_agent_py.permissions.prompts import Plan
 from claude_agent_py.permissions.requests import PermissionRequest
+from claude_agent_py.permissions.typed_answers import HELP, read_choice, read_typed
 from claude_agent_py.wire.control.asks import ElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.control.permissions import AddDirectories, PermissionUpdate, RemoveDirectories, SetMode
 from claude_agent_py.wire.tools.questions import Question
