@@ -12,7 +12,6 @@ from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.facts import parse_session_id
-from claude_agent_py._connection.left_on_disk import find_title
 from claude_agent_py._connection.runs.result import BudgetExceededError, describe_spent
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.tasks.spending import Prices, Spending
@@ -21,6 +20,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.sessions.cost_notes import read_cost
 from claude_agent_py.sessions.index import list_sessions
+from claude_agent_py.sessions.resuming import find_title
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 

@@ -7,12 +7,24 @@ import contextlib
 import sys
 import warnings
 from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
+
+if TYPE_CHECKING:
+    from claude_agent_py.sessions import folders
+else:  # few sessions are resumed
+    folders = LazyModule("claude_agent_py.sessions.folders")
 
 
 class Resumption:
@@ -114,3 +126,34 @@ class Resumption:
                 for prompt in left:
                     self._session.engine.send_prompt(prompt)
         return lost
+
+
+async def options_to_go_on(
+    options: ClientOptions[Output], session_id: str | None, config_dir: Path
+) -> ClientOptions[Output]:
+    """Return the options of another process for a session whose process died.
+
+    A session that is not on disk yet begins anew, under the same id.
+    """
+    if session_id is None:
+        return options
+    if not await run_file_work(_is_on_disk, session_id, config_dir):
+        is_new = options.fork_session or not (options.resume or options.continue_conversation)
+        return options.replace(session_id=session_id) if is_new else options
+    return options.replace(
+        resume=session_id,
+        resume_interrupted_turn=True,
+        session_id=None,
+        continue_conversation=False,
+        fork_session=False,
+        resume_session_at=None,
+        resume_drops_turn=None,
+    )
+
+
+def _is_on_disk(session_id: str, config_dir: Path) -> bool:
+    try:
+        folders.find_session(session_id, None, config_dir)
+    except ClaudeAgentError:
+        return False
+    return True

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -39,9 +40,10 @@ from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection import left_on_disk
+    from claude_agent_py.sessions import resuming
+    from claude_agent_py.sessions.stored_session import StoredSession
 else:  # few sessions are resumed
-    left_on_disk = LazyModule("claude_agent_py._connection.left_on_disk")
+    resuming = LazyModule("claude_agent_py.sessions.resuming")
 
 UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not match any session title")
 """The CLI's messages for an unknown session id and an unknown session title."""
@@ -97,19 +99,25 @@ class _Startup:
         self._connection = connection
         self._options = connection.options
         self._launched = launched
-        self._left_behind: left_on_disk.LeftOnDisk | None = None
+        self._earlier: StoredSession | None = None
+        """The session that is resumed, as its last process left it."""
 
     async def recall(self) -> None:
         """Take in the tasks of the session's earlier processes. Does nothing until the session is known."""
         config_dir = self._launched.plan.config_dir
-        if self._left_behind is not None or config_dir is None or self._launched.cli_path is None:
+        if self._earlier is not None or config_dir is None or self._launched.cli_path is None:
             return
         session_id = await self._find_resumed_session(config_dir)
         if session_id is None:
             return
-        self._left_behind = await left_on_disk.read_left_on_disk(session_id, config_dir)
-        if self._left_behind is not None:
-            self._left_behind.recall_tasks(self._connection.intake)
+        try:
+            read = await run_file_work(resuming.read_earlier, session_id, config_dir, abandon_on_cancel=True)
+        except ClaudeAgentError as error:  # the CLI reports it
+            logger.debug("the session to resume cannot be read: %s", error)
+            return
+        self._earlier, tasks = read
+        for task in tasks:
+            self._connection.intake.recall(task)
 
     async def _find_resumed_session(self, config_dir: Path) -> str | None:
         """Return the id of the session that is resumed, or of the one that is forked, if it is known yet."""
@@ -123,14 +131,14 @@ class _Startup:
             if session_id is not None:
                 return session_id
             return await run_file_work(
-                left_on_disk.find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True
+                resuming.find_title, options.resume, options.cwd, config_dir, abandon_on_cancel=True
             )
         resumed = self._connection.resumption.run
         if resumed is None:
             return None
         # The CLI forks the newest session and reports only the id of the copy, which is not on disk yet.
         return await run_file_work(
-            left_on_disk.find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
+            resuming.find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
         )
 
     async def initialize(self) -> InitializeReply:
@@ -268,17 +276,19 @@ class _Startup:
         resumed = resumption.run
         if resumed is not None:
             await self.recall()  # by now the id is known, even if the options name no session
-        earlier = self._left_behind
+        earlier = self._earlier
         carried = [prompt.uuid for run in resumption.carried for prompt in run.unanswered]
         if carried:
-            known = await earlier.find_prompts(carried) if earlier is not None else ()
+            known: Collection[str] = ()
+            if earlier is not None:
+                known = await run_file_work(resuming.find_uuids, earlier, carried, abandon_on_cancel=True)
             for run in resumption.settle_carried(known):
                 self._connection.fail_run(
                     run, lambda: CLIExitError("the CLI ended before it reported the result of the run")
                 )
             self._connection.act()
         if resumed is not None and earlier is not None:
-            prompts = await earlier.prompts(resumed.prompts)
+            prompts = await run_file_work(resuming.read_prompts, earlier, resumed.prompts, abandon_on_cancel=True)
             resumed.sent = [prompts.get(prompt.uuid, prompt) for prompt in resumed.sent]
 
     def warn_of_missing_login(self, info: InitializeReply) -> None:

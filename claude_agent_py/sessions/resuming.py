@@ -1,0 +1,71 @@
+"""Find the session that a process resumes, and what is left in it. All calls block."""
+
+import os
+from collections.abc import Collection, Sequence
+
+from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py.sessions.folders import AnyPath
+from claude_agent_py.sessions.index import list_sessions
+from claude_agent_py.sessions.stored_session import StoredSession, get_session
+from claude_agent_py.sessions.stored_tasks import list_records
+from claude_agent_py.wire.messages.conversation import UserMessage
+
+
+def read_earlier(session_id: str, config_dir: AnyPath) -> tuple[StoredSession, list[Record]]:
+    """Return a session as its last process left it, with its tasks, none of which is running."""
+    session = get_session(session_id, config_dir=config_dir)
+    return session, list_records(session.read_ledger(is_over=True))
+
+
+def find_title(title: str, directory: AnyPath | None, config_dir: AnyPath) -> str | None:
+    """Return the id of the session with a title, or None if there is none or several.
+
+    As the CLI does it (2.1.328): in the project of the working directory, upper and lower case being the same.
+    """
+    listed = list_sessions(directory or os.curdir, config_dir=config_dir)
+    found = [info.id for info in listed if (info.custom_title or "").casefold() == title.strip().casefold()]
+    return found[0] if len(found) == 1 else None
+
+
+def find_session_with(
+    prompts: Sequence[str], copy: str | None, directory: AnyPath | None, config_dir: AnyPath
+) -> str | None:
+    """Return the id of the newest session of a directory that holds one of these prompts, or None.
+
+    Args:
+        prompts: The uuids of the prompts.
+        copy: The id of a session to leave out, because it is a copy.
+        directory: The working directory of the session.
+        config_dir: The CLI's configuration folder.
+    """
+    for info in list_sessions(directory or os.curdir, include_worktrees=False, config_dir=config_dir):
+        if info.id == copy:
+            continue
+        try:
+            if find_uuids(get_session(info.id, config_dir=config_dir), prompts):
+                return info.id
+        except ClaudeAgentError:
+            continue  # deleted since it was listed
+    return None
+
+
+def find_uuids(session: StoredSession, uuids: Sequence[str]) -> frozenset[str]:
+    """Return which of these uuids are anywhere in the transcript of a session."""
+    marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
+    lines = (line for _, line in session.snapshot.forwards() if line is not None)
+    return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+
+
+def read_prompts(session: StoredSession, uuids: Collection[str]) -> dict[str, UserMessage]:
+    """Return the prompts with these uuids in the conversation, by uuid; none if it cannot be read."""
+    found: dict[str, UserMessage] = {}
+    try:
+        for message in reversed(session.messages):
+            if len(found) == len(uuids):
+                break
+            if isinstance(message, UserMessage) and message.uuid in uuids:
+                found[message.uuid] = message
+    except ClaudeAgentError:
+        return {}
+    return found
