@@ -231,7 +231,8 @@ class PostgresStore(SQLStore):
     def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
         # In one statement, because each one waits for the server.
         insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) SELECT ?, ?, ?, uuid, entry "
-        insert += "FROM unnest(?::text[], ?::text[]) WITH ORDINALITY AS given (uuid, entry, place) ORDER BY place "
+        # Binary: psycopg takes 0.2 s per megabyte to quote the text of an array, and stops the event loop for so long.
+        insert += "FROM unnest(%b::text[], %b::text[]) WITH ORDINALITY AS given (uuid, entry, place) ORDER BY place "
         uuids = [row.uuid and self._escape(row.uuid) for row in rows]
         texts = [row.text for row in rows]
         added = {uuid for (uuid,) in execute(insert + "ON CONFLICT DO NOTHING RETURNING uuid", *key, uuids, texts)}
