@@ -10,8 +10,9 @@ of early versions of the CLI, or to compacted parts. It ends at the last compact
 before, or continues through it. Only the offsets of messages are kept: 8 bytes each.
 
 Measured with CLI 2.1.328. An answer with several tool calls is written as one entry per call, each the parent of the
-next; each result has its own call as parent, and the next prompt has only one of the results. So the other calls and
-results of an answer on the path also belong to the conversation. A compaction does not write the messages that it
+next; each result has its own call as parent, and the next prompt has only one of the results. A call that is written
+after the result of an earlier one may have that result as parent. So the other calls and results of an answer on the
+path also belong to the conversation. A compaction does not write the messages that it
 preserves again: it lists their uuids, and the entries after it may continue either its summary or the last preserved
 message.
 """
@@ -191,8 +192,8 @@ class _Traversal:
         self._first = 0
         self._low = 0
         """The blocks of the last answer are `kept[_first:]`, the results of its calls `kept[_low:_first]`."""
-        self._results = 0
-        """The number of consecutive tool results at the end of `kept`."""
+        self._results: list[str] = []
+        """The uuids of the consecutive tool results at the end of `kept`."""
         self._summary: tuple[str, int] | None = None
         """The uuid of the last summary on the path, and its index in `kept`."""
         self._summaries: dict[str, int] = {}
@@ -264,31 +265,33 @@ class _Traversal:
         if entry.is_compact_summary and entry.uuid:
             self._summary = entry.uuid, len(self.kept)
         self._answer = None
-        self._results = self._results + 1 if b'"tool_result"' in line else 0
+        if b'"tool_result"' in line:
+            self._results.append(entry.uuid or "")
+        else:
+            self._results = []
         self.kept.append(offset)
 
     def _keep_block(self, entry: Entry, offset: int) -> None:
         """Keep a block of an answer, with the blocks and results off the path that continue it."""
         answer = entry.message.id if entry.message else None
-        is_last = answer is None or answer != self._answer
-        if is_last:
+        if answer is None or answer != self._answer:
             self._answer = answer
             self._first = len(self.kept)
-            self._low = self._first - self._results
-        blocks, results = self._side_entries.take(entry.uuid or "", answer if is_last else None)
-        self.kept.extend(blocks)
-        self.kept.append(offset)
+            self._low = self._first - len(self._results)
+        blocks, results = self._side_entries.take([entry.uuid or "", *self._results], answer)
+        for block in (offset, *blocks):
+            self._insert(block, self._first, len(self.kept))
         for result in results:
-            self._insert_result(result)
-        self._results = 0
+            self._insert(result, self._low, self._first)
+            self._first += 1
+        self._results = []
 
-    def _insert_result(self, offset: int) -> None:
-        """Put a result after the blocks of its answer, sorted among the other results by its position in the file."""
-        place = self._first
-        while place > self._low and self.kept[place - 1] < offset:
+    def _insert(self, offset: int, low: int, high: int) -> None:
+        """Put a block or a result of an answer among the others, in the order of the file."""
+        place = high
+        while place > low and self.kept[place - 1] < offset:
             place -= 1
         self.kept.insert(place, offset)
-        self._first += 1
 
     def _handle_off_path(self, entry: Entry, offset: int, line: bytes) -> None:
         """Remember an entry off the path that may still belong to the conversation."""
@@ -353,11 +356,10 @@ class _SideEntries:
             # The file is read backwards, so the first one added is the farthest away.
             self._by_parent.pop(next(iter(self._by_parent)))
 
-    def take(self, uuid: str, answer: str | None) -> tuple[list[int], list[int]]:
-        """Remove and return the blocks of an answer that continue an entry, and their results, last first."""
+    def take(self, parents: list[str], answer: str | None) -> tuple[list[int], list[int]]:
+        """Remove and return the blocks of an answer that continue these entries, and their results."""
         blocks: list[int] = []
         results: list[int] = []
-        parents = [uuid]
         while parents:
             children = self._by_parent.pop(parents.pop(), ())
             for offset, child_uuid, child_answer in children:
@@ -365,5 +367,7 @@ class _SideEntries:
                     results.append(offset)
                 elif child_answer == answer:
                     blocks.append(offset)
-                    parents.append(child_uuid)
-        return sorted(blocks, reverse=True), results
+                else:
+                    continue
+                parents.append(child_uuid)
+        return blocks, results

@@ -145,6 +145,25 @@ def test_results_that_come_before_the_answer_is_complete_follow_it(stored: Store
     assert said(session(stored).messages) == expected
 
 
+@pytest.mark.parametrize("last", ["t1", "t2", "t3"])
+def test_a_call_that_continues_an_early_result_is_part_of_the_answer(stored: Stored, last: str) -> None:
+    stored.user("go")
+    first = stored.assistant(call("t1"), id="msg_streamed")
+    second = stored.assistant(call("t2"), id="msg_streamed")
+    early = stored.result("t1", "early", after=first)
+    third = stored.assistant(call("t3"), id="msg_streamed", after=early)
+    results = {
+        "t1": early,
+        "t2": stored.result("t2", "late", after=second),
+        "t3": stored.result("t3", "late", after=third),
+    }
+    stored.assistant("done", after=results[last])
+    told = said(session(stored).messages)
+    assert [told[0], told[-1]] == ["go", "done"]
+    assert sorted(told[1:-1]) == [*(f"call t{n}" for n in (1, 2, 3)), *(f"result t{n}" for n in (1, 2, 3))]
+    assert all(told.index(f"call t{n}") < told.index(f"result t{n}") for n in (1, 2, 3))
+
+
 def test_calls_of_a_branch_that_was_left_are_not_recovered(stored: Stored) -> None:
     prompt = stored.user("go")
     lost = stored.assistant(call("t1"), id="msg_lost")
