@@ -1,15 +1,15 @@
-"""`MirrorCheck`: which prompts and answers of a session the CLI has mirrored.
+"""`MirrorCheck`: which prompts, answers and tool results of a session the CLI has mirrored.
 
 A CLI that cannot write its transcript continues, and mirrors nothing of what it could not write. Measured with CLI
-2.1.328: it mirrors the prompts and the answers of a turn before the turn's result, also of a turn that failed or was
-interrupted, and of a command. It stores no prompt that a hook blocked or that no command understands: their turns have
-no model call.
+2.1.328 (tool results: 2.1.332): it mirrors the prompts, the answers and the tool results of a turn before the turn's
+result, also of a turn that failed or was interrupted, and of a command. It stores no prompt that a hook blocked or that
+no command understands: their turns have no model call.
 """
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.system import InformationalMessage
 
 
@@ -20,9 +20,9 @@ class MirrorCheck:
         self._prompts: set[str] = set()
         """The prompts that this process has sent and that have no result."""
         self._answers: set[str] = set()
-        """The main agent's answers since the last result."""
+        """The main agent's answers and tool results since the last result."""
         self._of_subagents: tuple[set[str], set[str]] = set(), set()
-        """The answers of subagents since the last result, and before it: a subagent in the background may be about to
+        """Those of subagents since the last result, and before it: a subagent in the background may be about to
         write one when a turn of the main agent ends."""
         self._mirrored: tuple[set[str], set[str]] = set(), set()
         """What was mirrored since the last result, and before it."""
@@ -44,8 +44,10 @@ class MirrorCheck:
                 mirrored.add(attachment.get("source_uuid") or "")
 
     def take(self, message: object) -> None:
-        """Note an answer."""
-        if isinstance(message, AssistantMessage):
+        """Note an answer or a tool result."""
+        if isinstance(message, AssistantMessage) or (
+            isinstance(message, UserMessage) and message.tool_results and not message.is_replay
+        ):
             (self._of_subagents[0] if message.is_subagent else self._answers).add(message.uuid)
         elif isinstance(message, InformationalMessage) and message.prompt_submit_outcome is not None:
             self._is_blocked = True

@@ -203,7 +203,7 @@ class Player:
 
 
 class Transcript:
-    """Mirrors the prompts and answers of a session, as the real CLI does before the result of a turn."""
+    """Mirrors the prompts, answers and tool results of a session, as the real CLI does before the result of a turn."""
 
     def __init__(self, folder: str, session_id: str | None) -> None:
         self._folder = folder
@@ -220,7 +220,8 @@ class Transcript:
 
     def mirror(self, frame: JSONObject) -> list[JSONObject]:
         """Return a frame, after the entries of its turn if it is a result."""
-        if frame.get("type") == "assistant" and not frame.get("parent_tool_use_id"):
+        is_said = frame.get("type") in ("assistant", "user") and not frame.get("isReplay")
+        if is_said and not frame.get("parent_tool_use_id"):
             self.add(frame)
         if frame.get("type") != "result" or not self._entries:
             return [frame]
