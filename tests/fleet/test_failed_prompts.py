@@ -97,7 +97,7 @@ async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, any_url: st
         await until_state(session, "running")
         other = outside.session(session.id)  # the worker does not hear of its requests
         assert await other.cancel("no longer needed")
-        assert await other.interrupt()
+        await other.interrupt()  # the worker may have ended the run before: it looks again after it has begun one
         assert not await other.cancel("a second time")
         worker.wake()
         with pytest.raises(FleetRunError, match="was cancelled: no longer needed"):

@@ -89,11 +89,12 @@ def test_memory_is_bounded_whatever_comes() -> None:
     tracemalloc.start()
     try:
         skimmer.feed(b'{"type": "control_request", "many": [')
-        for piece in (b"1" * 65536, b'"abc", ' * 9000, b"{" * 65536, b'"' + b"\\" * 65536, b"x" * 65536):
-            for _ in range(20):
+        deep, texts = b"{" * 65536, b'"abc", ' * 9000  # these take long
+        for piece, times in ((b"1" * 65536, 20), (texts, 3), (deep, 3), (b'"' + b"\\" * 65536, 20), (b"x" * 65536, 20)):
+            for _ in range(times):
                 skimmer.feed(piece)
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert peak < 3_000_000
+    assert peak < 1_000_000
     assert skimmer.end().value["type"] == "control_request"
