@@ -351,7 +351,7 @@ class Client(SessionControls, Generic[Output]):
         _connection.check_run_arguments(until, timeout)
         state = _connection.RunState(self._options.limits.mailbox_bytes, until, timeout)
         run = _connection.Run(self, state)  # loaded before the prompt is sent
-        self.connection.start_run(state, _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        self.connection.runs.start(state, _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
         return run
 
     @property

@@ -136,13 +136,13 @@ class OneShot(Run):
     async def _send_prompt(self) -> Client:
         """Open the client and send the prompt. An error or a cancellation leaves no process behind."""
         client = await self._open_client()
-        client.connection.default_idle = DEFAULT_IDLE
+        client.connection.runs.default_idle = DEFAULT_IDLE
         idle = self._state.until == "idle"
         client.connection.shutdown.advice = (
             "the run ended before they did" if idle else 'to wait for them, run until="idle"'
         )
         try:
-            client.connection.start_run(self._state, self._prompt)
+            client.connection.runs.start(self._state, self._prompt)
         except BaseException:  # the CLI has ended already, say
             with anyio.CancelScope(shield=True):
                 await self._close_client(client, "stop")

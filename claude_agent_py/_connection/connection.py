@@ -8,21 +8,16 @@ names its runs, their mailboxes and the readers receive it, and `track` updates 
 * The **writer** writes data that the pipe does not accept immediately, so that cancelling a caller never cuts a frame.
 * The **timer** ticks the engine at its deadlines until the session closes.
 
-The pump itself answers a request of the CLI that arrives alone; several at once get a worker each. The workers belong
-to the event loop rather than to a caller (`event_loop.py`), so any task may call any method. Each has a cancel scope:
-a task group would take a tenth of the CPU time of closing a session.
-`startup.py` initializes a session, `shutdown.py` ends it, `request_handlers.py` answers the CLI. What needs no I/O is
-decided in `_journal`: `engine.py` for frames and requests, `turns.py` for runs.
+The pump itself answers a request of the CLI that arrives alone; several at once get a worker each (`workers.py`).
+`startup.py` initializes a session, `running.py` has its open runs, `shutdown.py` ends it, `request_handlers.py` answers
+the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
 import contextlib
 import copy
 import functools
 from collections.abc import (
-    AsyncIterable,
-    AsyncIterator,
     Callable,
-    Collection,
     Iterable,
     Mapping,
 )
@@ -30,30 +25,21 @@ from typing import Any, ClassVar, Final
 
 import anyio
 
-from claude_agent_py._base.callbacks import make_handler_error
 from claude_agent_py._base.errors import (
-    ClaudeAgentError,
     ConnectionClosedError,
-    ControlError,
     ControlRejectedError,
     ControlTimeoutError,
-    LocalProtocolError,
-    OptionsError,
     StoreError,
-    TaskError,
 )
 from claude_agent_py._base.event_loop import spawn_detached
-from claude_agent_py._base.log import logger
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.facts import OwnTaskList, SessionFacts, find_refusal
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.resumption import Resumption
-from claude_agent_py._connection.runs.prompts import close_stream, is_stream, prompt_message
-from claude_agent_py._connection.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
-from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._connection.running import Runs
 from claude_agent_py._connection.runs.withheld import is_withheld
 from claude_agent_py._connection.session import Session
-from claude_agent_py._connection.shutdown import Shutdown, describe_tasks
+from claude_agent_py._connection.shutdown import Shutdown
 from claude_agent_py._journal.events import (
     Event,
     ReplyReceived,
@@ -64,7 +50,7 @@ from claude_agent_py._journal.events import (
     ResultUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.open_runs import DEFAULT_IDLE, RunEnded, RunLimits, RunWaits, TurnResumed, Verdict
+from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
@@ -72,13 +58,10 @@ from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.todo import calls_task_list
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
-from claude_agent_py.wire.base import dump
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
-STATUS_SECONDS: Final = 2.0
-"""How long a run that got no message waits for the state of the MCP servers, for its error."""
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
@@ -96,8 +79,6 @@ class Connection(Session):
         self, options: ClientOptions, *, parent: "Connection | None" = None, earlier: "Connection | None" = None
     ) -> None:
         super().__init__(options, parent, earlier)
-        self.default_idle: float | None = None if parent is None else DEFAULT_IDLE
-        """The wait for tasks without progress unless `Timeouts.idle` is set; None means no limit."""
         if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
             telemetry.observe(self)  # it also traces the child agents
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
@@ -111,6 +92,7 @@ class Connection(Session):
         self.handlers: RequestHandlers = RequestHandlers(self)
         self.shutdown: Shutdown = Shutdown(self)
         self.resumption: Resumption = Resumption(self)
+        self.runs: Runs = Runs(self, self.shutdown, self.resumption, self.act)
         if earlier is not None:
             self.resumption.follow(earlier.resumption)
 
@@ -128,26 +110,26 @@ class Connection(Session):
         self.begin(launched)
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
         for run in self.resumption.begin():
-            self.open_run(run)
+            self.runs.open(run)
         self.act(self.router.settle(self.now()))
         self.shutdown.be_ready()
         spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
     async def _live(self, launched: Launched) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
-        is_ended, self._is_live = False, True
+        is_ended, self.workers.is_live = False, True
         try:
             if launched.transport.needs_run:
-                self.start_worker(self.shutdown.run_transport)
-                self.start_worker(self._watch_process)
+                self.workers.start(self.shutdown.run_transport)
+                self.workers.start(self._watch_process)
             self._start_pump()
             if self.store_sync is not None:
-                self.start_worker(self.run_logged, self.store_sync.run)
-            self.intake.reconciler.work_in(functools.partial(self.start_worker, self.run_logged))
+                self.workers.start(self.workers.run_logged, self.store_sync.run)
+            self.intake.reconciler.work_in(functools.partial(self.workers.start, self.workers.run_logged))
             self.intake.home.enter()
-            self.intake.listeners.deliver_with(self.deliver, self.report)
+            self.intake.listeners.deliver_with(self.workers.deliver, self.report)
             if self.stderr is not None:
-                self.deliver(self.stderr)
+                self.workers.deliver(self.stderr)
             self.flush()
             await self.keep_time(self._tick)
             if self.is_broken:
@@ -191,7 +173,7 @@ class Connection(Session):
     async def _end(self, launched: Launched, *, is_ended: bool) -> None:
         if not is_ended:  # otherwise `end_process` has stopped it
             self.intake.reconciler.stop()
-        await self.end_workers()
+        await self.workers.end()
         if not is_ended:
             self.engine.advance(Step.CLOSE)
             self.engine.advance(Step.END_OF_STREAM)
@@ -240,18 +222,15 @@ class Connection(Session):
             waiter.fail(self.error)
         self.resumption.give_up()
         for run in self.router.open_runs:
-            self.fail_run(run, self._end_error)
+            self.runs.fail(run, lambda: self.error)
         self.readers.end()
-
-    def _end_error(self) -> ClaudeAgentError:
-        return self.error
 
     # Workers -----------------------------------------------------------------------------------------------------
 
     def _start_pump(self) -> None:
         assert self.launched is not None  # noqa: S101 - it is open
         scope = anyio.CancelScope()
-        self.start_worker(self._pump, self.launched.transport, scope, scope=scope)
+        self.workers.start(self._pump, self.launched.transport, scope, scope=scope)
 
     async def _pump(self, transport: Transport, scope: anyio.CancelScope) -> None:
         """Read the output of the CLI and act on it until it ends, or until another worker continues.
@@ -318,7 +297,7 @@ class Connection(Session):
         lost = self.store_sync.find_lost(result)
         if lost is not None:
             self._handle([self.store_sync.make_message(lost)])
-            self.start_worker(self.run_logged, self.store_sync.report_lost, lost)
+            self.workers.start(self.workers.run_logged, self.store_sync.report_lost, lost)
         return lost
 
     def _is_extra(self, message: Any) -> bool:
@@ -346,7 +325,7 @@ class Connection(Session):
     def _check_login(self, message: Any) -> None:
         refusal = find_refusal(message)
         if refusal is not None and self.is_open:
-            self.start_logged(self._fail_login, refusal)  # after the other messages that have arrived
+            self.workers.start_logged(self.runs.fail_login, refusal)  # after the other messages that have arrived
 
     def on_task_events(self, events: list[TaskEvent]) -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
@@ -390,188 +369,14 @@ class Connection(Session):
         else:
             self.act([message])
 
-    # Runs --------------------------------------------------------------------------------------------------------
-
-    def start_run(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
-        """Open a run and send its prompt, or begin to send its iterable of prompts.
-
-        Returns before the prompt is written.
-
-        Raises:
-            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
-            ConnectionClosedError: The session is not open.
-            CLIExitError: The CLI has ended.
-        """
-        if is_stream(prompt):
-            run.sending = anyio.CancelScope()
-            self.start_logged(self._send_each, run, prompt, run.sending)
-        else:
-            self._send_prompt(run, prompt)
-            run.is_sealed = True
-        self.open_run(run)
-
-    async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
-        """Send the prompts of an async iterable as they come. Its errors fail the run."""
-        iterator: AsyncIterator[Any] | None = None
-        try:
-            with scope:
-                iterator = aiter(prompts)
-                async for prompt in iterator:
-                    self.send_prompt(run, prompt_message(prompt, verbatim=self.options.verbatim_prompts))
-                if not run.prompts:
-                    raise OptionsError("the iterable yielded no prompt", option="prompt")
-                self.act(self.router.seal_run(run, self.now()))
-        except BaseException as error:
-            failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
-            self.fail_run(run, lambda: failure)
-        finally:
-            await close_stream(iterator)
-
-    def open_run(self, run: RunState) -> None:
-        """Open a run. Its unanswered prompts have been sent, or will be."""
-        run.connection = self
-        timeouts = self.options.timeouts
-        run.limits = RunLimits(
-            run=timeouts.run if run.timeout is None else run.timeout,
-            first_message=timeouts.first_message,
-            silence=timeouts.silence,
-            idle=timeouts.idle if "idle" in timeouts.model_fields_set else self.default_idle,
-        )
-        self.router.open_run(run, self.now(), [prompt.uuid for prompt in run.unanswered])
-        self.act()
-
-    def send_prompt(self, run: RunState, prompt: UserMessage) -> None:
-        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `start_run`."""
-        if run.is_over:
-            return
-        self._send_prompt(run, prompt)
-        self.router.add_prompt(run, prompt.uuid, self.now())
-        self.act()
-
-    def _send_prompt(self, run: RunState, prompt: UserMessage) -> None:
-        if self.router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
-            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
-        has_guard = self.hooks is not None and self.hooks.has_guard
-        try:
-            if (
-                has_guard
-                and "verbatim_prompts" not in self.options.model_fields_set
-                and "@" in str(dump(prompt.message))
-            ):
-                prompt = prompt.replace(client_composed=True)  # the CLI would read `@files` without asking the guard
-            self.engine.send_prompt(prompt)
-        except LocalProtocolError:
-            raise self.error_now from None
-        except (ValueError, TypeError) as error:
-            raise OptionsError(f"must be JSON: {error}", option="prompt") from error
-        run.sent.append(prompt)
-        if self.store_sync is not None:
-            self.store_sync.note_prompt(prompt.uuid)
-        if self.journal is not None:
-            self.journal.feed(prompt, sent=True)
-
-    def seal_run(self, run: RunState) -> None:
-        """Send no more prompts of a run. It ends if it has been interrupted and all of them are answered."""
-        if run.sending is not None:
-            run.sending.cancel()
-        self.act(self.router.seal_run(run, self.now()))
-
-    def fail_run(self, run: RunState, failure: Callable[[], BaseException]) -> None:
-        """End a run with an error, for example because its iterable of prompts failed."""
-        self.router.drop_run(run)
-        run.finish(failure=failure)
-
-    async def _fail_login(self, why: str) -> None:
-        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
-        for run in self.router.turn_runs:
-            self.fail_run(run, functools.partial(AuthenticationError, why))
-            self._stop_work(run, was_in_turn=True)
-
-    def _on_run_ended(self, end: RunEnded) -> None:
-        """End a run as the engine decided: answered, timed out, unreadable or closed."""
-        run: RunState = end.run
-        failure: Callable[[], BaseException] | None = None
-        if end.reason == "timeout":
-            failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
-        elif end.reason == "unreadable" and end.frame is not None:
-            problem = f"the result of the run cannot be read: {end.frame.error}"
-            failure = functools.partial(UnreadableResultError, problem, raw=end.frame.raw)
-        elif end.reason == "closed":
-            failure = self._end_error
-            self.resumption.cut_off.append(run)
-        if end.reason == "timeout":
-            self._stop_work(run, was_in_turn=end.was_in_turn)
-        # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
-        is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self.facts.tools is None)
-        if is_unbegun and self.is_open:
-            self.start_logged(self._finish_unbegun, run, end, failure)
-        else:
-            run.finish(end, failure)
-        if end.late_tasks:
-            self._end_late_tasks(end)
-
-    async def _finish_unbegun(self, run: RunState, end: RunEnded, failure: Callable[[], BaseException] | None) -> None:
-        """End a run that got no message, once the CLI has told which MCP servers it may be waiting for."""
-        try:
-            reply = await self.control("mcp_status", timeout=STATUS_SECONDS)
-            servers = [server for server in reply.get("mcpServers") or () if isinstance(server, Mapping)]
-            pending = [server.get("name") for server in servers if server.get("status") == "pending"]
-            run.pending_servers = tuple(f"the MCP server {name!r}" for name in pending)
-        except ClaudeAgentError:
-            pass  # the time-out is the error
-        finally:
-            run.finish(end, failure)
-
-    def _on_run_waits(self, event: RunWaits) -> None:
-        """Log which tasks a run waits for, because the program may look as if it hangs."""
-        if names := describe_tasks(self.tasks, self.tasks.live_ids()):
-            logger.warning(
-                "a run has its answer and has been waiting %.0f s for background tasks: %s; limit the "
-                'time with Timeouts(idle=...), or use until="result"',
-                event.seconds,
-                names,
-            )
-
-    def _end_late_tasks(self, end: RunEnded) -> None:
-        """Stop or leave the tasks that were running when `Timeouts.idle` expired, as `late_tasks` says."""
-        self.shutdown.reported_tasks |= end.late_tasks
-        is_stop = self.options.late_tasks == "stop"
-        logger.warning(
-            "background tasks made no progress for %g s after the answer (Timeouts.idle), %s: %s",
-            end.limit or 0.0,
-            "they are stopped" if is_stop else "they go on",
-            describe_tasks(self.tasks, end.late_tasks),
-        )
-        if is_stop and self.is_open:
-            self.start_logged(self.stop_tasks, end.run.tasks)
-
-    async def stop_tasks(self, task_ids: Collection[str]) -> None:
-        """Stop those of these tasks that are running."""
-        for task_id in self.tasks.live_ids().intersection(task_ids):
-            try:
-                await self.tasks.stop(task_id)
-            except (TaskError, ControlError):
-                continue  # it has just ended
-
-    def _stop_work(self, run: RunState, *, was_in_turn: bool) -> None:
-        """Stop the work on an abandoned run, but not a turn that it shares with other runs.
-
-        Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
-        prompt.
-        """
-        for prompt in run.prompts:
-            self.post("cancel_async_message", message_uuid=prompt)
-        if was_in_turn and not self.router.turn_runs:
-            self.post("interrupt")
-
     _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestUnreadable: lambda self, event: self.handlers.answer_unreadable(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
         RequestTimedOut: _on_request_timed_out,
-        RunEnded: _on_run_ended,
-        RunWaits: _on_run_waits,
+        RunEnded: lambda self, event: self.runs.on_ended(event),
+        RunWaits: lambda self, event: self.runs.on_waits(event),
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
         ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,

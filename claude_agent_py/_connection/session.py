@@ -3,16 +3,14 @@
 The parts of a connection (`RequestHandlers`, `Shutdown`, `Resumption`) work on it and know nothing of `Connection`.
 """
 
-import contextlib
-import functools
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from claude_agent_py._base.callbacks import callback_name, log_failure
+from claude_agent_py._base.callbacks import log_failure
 from claude_agent_py._base.errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -23,16 +21,16 @@ from claude_agent_py._base.errors import (
     HandlerError,
     OptionsError,
 )
-from claude_agent_py._base.event_loop import clock, spawn_detached
+from claude_agent_py._base.event_loop import clock
 from claude_agent_py._base.listeners import ListenerQueue
-from claude_agent_py._base.log import logger
-from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
+from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.facts import SessionFacts
 from claude_agent_py._connection.failures import HandlerFailed
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.live_changes import LiveChanges
 from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
+from claude_agent_py._connection.workers import Workers
 from claude_agent_py._journal.engine import Engine
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -128,13 +126,7 @@ class Session:
         """The session store; None without one."""
         self.now: Callable[[], float] = anyio.current_time
         self.log: WireLog | None = wire_log(options)
-        self._is_live = False
-        """Whether workers can be started."""
-        self._workers: set[anyio.CancelScope] = set()
-        """The scopes of the running workers."""
-        self._worker_ended = RepeatingEvent()
-        self.listening: set[ListenerQueue] = set()
-        """The queues of the listeners that are called."""
+        self.workers: Workers = Workers(self.check_open, self.break_off)
         self._is_writing = False
         """Whether a writer is running."""
         self._timer: anyio.CancelScope | None = None
@@ -203,65 +195,6 @@ class Session:
         """Deliver the events of tasks, if any."""
         self.readers.put_events(events)
 
-    # Workers -----------------------------------------------------------------------------------------------------
-
-    def start_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run an async function as a worker of the session. A failure is logged, and the session goes on."""
-        self.check_open()
-        self.start_worker(self.run_logged, function, *args)
-
-    def start_worker(
-        self, function: Callable[..., Awaitable[None]], *args: Any, scope: anyio.CancelScope | None = None
-    ) -> None:
-        """Run an async function as a worker of the session, in this scope. A failure ends the session."""
-        assert self._is_live  # noqa: S101 - it is open
-        scope = anyio.CancelScope() if scope is None else scope
-        spawn_detached(functools.partial(self._work, scope, function, *args), name=callback_name(function))
-
-    async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        if not self._is_live:  # the session has just ended
-            return
-        self._workers.add(scope)
-        try:
-            with scope:
-                await function(*args)
-        except GeneratorExit:  # the event loop was abandoned
-            raise
-        except BaseException as error:
-            self.break_off(error)
-            raise
-        finally:
-            self._workers.discard(scope)
-            self._worker_ended.set()
-
-    async def run_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
-        """Run an async function. A failure is logged."""
-        try:
-            await function(*args)
-        except Exception:
-            logger.exception("background work %s of the session failed", callback_name(function))
-
-    def deliver(self, queue: ListenerQueue) -> None:
-        """Call a listener until the session has ended and its queue is empty."""
-        if self._is_live:
-            self.listening.add(queue)
-            self.start_worker(self.run_logged, self._deliver_all, queue)
-
-    async def _deliver_all(self, queue: ListenerQueue) -> None:
-        await queue.deliver()
-        self.listening.discard(queue)
-
-    async def end_workers(self) -> None:
-        """Cancel the workers and wait until they have ended. From now on none can be started."""
-        if self._workers:
-            with anyio.CancelScope(shield=True):
-                while self._workers:
-                    for scope in tuple(self._workers):
-                        scope.cancel()
-                    with contextlib.suppress(anyio.get_cancelled_exc_class()):  # asyncio's own passes a shield
-                        await self._worker_ended.wait()
-        self._is_live = False
-
     # Writing -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
@@ -270,9 +203,9 @@ class Session:
             transport = self.launched.transport
             if transport.can_send_nowait:
                 transport.send_nowait(self._take_data())
-            elif self._is_live:
+            elif self.workers.is_live:
                 self._is_writing = True
-                self.start_worker(self._write, transport)
+                self.workers.start(self._write, transport)
         if self._timer is not None:
             deadline, current = self._next_deadline(), self._timer.deadline
             # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.

@@ -198,7 +198,7 @@ class Shutdown:
         if self._session.store_sync is not None:
             await self._session.store_sync.drain(self._deadline)
         deadline = self._at_most(LISTENER_GRACE)
-        for queue in list(self._session.listening):
+        for queue in list(self._session.workers.listening):
             await queue.over.wait(deadline)
 
     async def let_it_finish(self) -> None:

@@ -260,7 +260,7 @@ class _Startup:
         with anyio.move_on_after(self._options.timeouts.connect) as limit:
             await resumption.wait_known()
         if limit.cancelled_caught:
-            self._connection.start_logged(self._continue_late)
+            self._connection.workers.start_logged(self._continue_late)
         else:
             await self._continue_runs()
 
@@ -283,7 +283,7 @@ class _Startup:
             if earlier is not None:
                 known = await run_file_work(resuming.find_uuids, earlier, carried, abandon_on_cancel=True)
             for run in resumption.settle_carried(known):
-                self._connection.fail_run(
+                self._connection.runs.fail(
                     run, lambda: CLIExitError("the CLI ended before it reported the result of the run")
                 )
             self._connection.act()

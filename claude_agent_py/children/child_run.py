@@ -130,7 +130,7 @@ class ChildRun:
         session.shutdown.children.add(self.cancel)
         self._adopt(self._build_started_message(), self.stop, self.brief.to_json(), self.author)
         self._report_status(TaskStatus.PENDING)
-        session.start_logged(self._run_and_report)
+        session.workers.start_logged(self._run_and_report)
 
     async def wait(self) -> ChildReport:
         """Wait for the report. Cancelling the wait does not affect the child."""
@@ -269,7 +269,7 @@ class ChildRun:
         message = UserMessage(
             message=UserContent(role="user", content=content), should_query=False, client_composed=True
         )
-        self.parent.connection.start_logged(_finish_quietly, self.parent.query(message))
+        self.parent.connection.workers.start_logged(_finish_quietly, self.parent.query(message))
 
     # Messages to the parent --------------------------------------------------------------------------------------
 

@@ -217,7 +217,7 @@ def _only_the_error_of_a_missing_login() -> Iterator[None]:
 
 async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespace, view: Screen) -> RunResult:
     async with Client(options) as client:
-        client.connection.default_idle = DEFAULT_IDLE
+        client.connection.runs.default_idle = DEFAULT_IDLE
         client.connection.shutdown.advice = "the command ended before they did"
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()

@@ -85,7 +85,7 @@ class RequestHandlers:
         """Answer a request in a separate worker."""
         pending = self._begin(event, anyio.CancelScope())
         if pending is not None:
-            self._session.start_worker(self._answer, event, pending.cancellation, scope=pending.scope)
+            self._session.workers.start(self._answer, event, pending.cancellation, scope=pending.scope)
 
     async def answer_here(
         self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
@@ -191,7 +191,7 @@ class RequestHandlers:
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
         caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
         context = self._make_context(request_id, caller, cancellation)
-        return await self.mcp.answer(request.server_name, request.message, context, self._session.start_worker)
+        return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
         context = extend(

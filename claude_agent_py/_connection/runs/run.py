@@ -272,7 +272,7 @@ class Run(Generic[Output]):
         state.was_entered = True
         if state.is_over:
             if stop_tasks:
-                await connection.stop_tasks(state.tasks)
+                await connection.runs.stop_tasks(state.tasks)
             return InterruptReceipt(outcome="too_late")
         queued = connection.router.queued_prompts(state)
         dequeued = tuple([prompt for prompt in queued if await _dequeue(connection, prompt)])
@@ -283,11 +283,11 @@ class Run(Generic[Output]):
         assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if is_answered:
-            connection.fail_run(state, lambda: InterruptedRunError("the run was interrupted"))
+            connection.runs.fail(state, lambda: InterruptedRunError("the run was interrupted"))
         state.was_interrupted = True
-        connection.seal_run(state)
+        connection.runs.seal(state)
         if stop_tasks:
-            await connection.stop_tasks(state.tasks)
+            await connection.runs.stop_tasks(state.tasks)
         return replace(receipt, outcome="interrupted", cancelled=(*dequeued, *receipt.cancelled))
 
     async def __aenter__(self) -> Self:

@@ -62,7 +62,7 @@ async def chat_in_lines(client: Client, first: str | None) -> int:
         ClaudeAgentError: The session does not start.
     """
     async with client:
-        client.connection.default_idle = DEFAULT_IDLE
+        client.connection.runs.default_idle = DEFAULT_IDLE
         chat = LineChat(client)
         async with anyio.create_task_group() as group:
             group.start_soon(chat.follow)

@@ -1,0 +1,223 @@
+"""`Runs`: the open runs of a session. It sends their prompts, and ends them as the router decides."""
+
+import functools
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._base.callbacks import make_handler_error
+from claude_agent_py._base.errors import (
+    ClaudeAgentError,
+    ControlError,
+    LocalProtocolError,
+    OptionsError,
+    TaskError,
+)
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.resumption import Resumption
+from claude_agent_py._connection.runs.prompts import close_stream, is_stream, prompt_message
+from claude_agent_py._connection.runs.result import AuthenticationError, RunTimeoutError, UnreadableResultError
+from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._connection.session import Session
+from claude_agent_py._connection.shutdown import Shutdown, describe_tasks
+from claude_agent_py._journal.open_runs import DEFAULT_IDLE, RunEnded, RunLimits, RunWaits
+from claude_agent_py.wire.base import dump
+from claude_agent_py.wire.messages.conversation import UserMessage
+
+STATUS_SECONDS: Final = 2.0
+"""How long a run that got no message waits for the state of the MCP servers, for its error."""
+
+
+class Runs:
+    """The open runs of a session.
+
+    Args:
+        session: The session.
+        shutdown: The end of the session.
+        resumption: The work of its earlier processes.
+        act: Acts on verdicts of the router, and writes what the engine has to send.
+    """
+
+    def __init__(self, session: Session, shutdown: Shutdown, resumption: Resumption, act: Callable[..., None]) -> None:
+        self._session = session
+        self._shutdown = shutdown
+        self._resumption = resumption
+        self._act = act
+        self.default_idle: float | None = None if len(session.lineage) == 1 else DEFAULT_IDLE
+        """The wait for tasks without progress unless `Timeouts.idle` is set; None means no limit."""
+
+    def start(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
+        """Open a run and send its prompt, or begin to send its iterable of prompts.
+
+        Returns before the prompt is written.
+
+        Raises:
+            OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            ConnectionClosedError: The session is not open.
+            CLIExitError: The CLI has ended.
+        """
+        if is_stream(prompt):
+            run.sending = anyio.CancelScope()
+            self._session.workers.start_logged(self._send_each, run, prompt, run.sending)
+        else:
+            self._send_prompt(run, prompt)
+            run.is_sealed = True
+        self.open(run)
+
+    async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
+        """Send the prompts of an async iterable as they come. Its errors fail the run."""
+        iterator: AsyncIterator[Any] | None = None
+        try:
+            with scope:
+                iterator = aiter(prompts)
+                async for prompt in iterator:
+                    self.send(run, prompt_message(prompt, verbatim=self._session.options.verbatim_prompts))
+                if not run.prompts:
+                    raise OptionsError("the iterable yielded no prompt", option="prompt")
+                self._act(self._session.router.seal_run(run, self._session.now()))
+        except BaseException as error:
+            failure = error if isinstance(error, Exception) else make_handler_error("the prompts", error)
+            self.fail(run, lambda: failure)
+        finally:
+            await close_stream(iterator)
+
+    def open(self, run: RunState) -> None:
+        """Open a run. Its unanswered prompts have been sent, or will be."""
+        run.connection = self._session
+        timeouts = self._session.options.timeouts
+        run.limits = RunLimits(
+            run=timeouts.run if run.timeout is None else run.timeout,
+            first_message=timeouts.first_message,
+            silence=timeouts.silence,
+            idle=timeouts.idle if "idle" in timeouts.model_fields_set else self.default_idle,
+        )
+        self._session.router.open_run(run, self._session.now(), [prompt.uuid for prompt in run.unanswered])
+        self._act()
+
+    def send(self, run: RunState, prompt: UserMessage) -> None:
+        """Send another prompt of a run, unless it has ended. Returns before it is written. Raises like `start`."""
+        if run.is_over:
+            return
+        self._send_prompt(run, prompt)
+        self._session.router.add_prompt(run, prompt.uuid, self._session.now())
+        self._act()
+
+    def _send_prompt(self, run: RunState, prompt: UserMessage) -> None:
+        if self._session.router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
+            raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
+        has_guard = self._session.hooks is not None and self._session.hooks.has_guard
+        try:
+            if (
+                has_guard
+                and "verbatim_prompts" not in self._session.options.model_fields_set
+                and "@" in str(dump(prompt.message))
+            ):
+                prompt = prompt.replace(client_composed=True)  # the CLI would read `@files` without asking the guard
+            self._session.engine.send_prompt(prompt)
+        except LocalProtocolError:
+            raise self._session.error_now from None
+        except (ValueError, TypeError) as error:
+            raise OptionsError(f"must be JSON: {error}", option="prompt") from error
+        run.sent.append(prompt)
+        if self._session.store_sync is not None:
+            self._session.store_sync.note_prompt(prompt.uuid)
+        if self._session.journal is not None:
+            self._session.journal.feed(prompt, sent=True)
+
+    def seal(self, run: RunState) -> None:
+        """Send no more prompts of a run. It ends if it has been interrupted and all of them are answered."""
+        if run.sending is not None:
+            run.sending.cancel()
+        self._act(self._session.router.seal_run(run, self._session.now()))
+
+    def fail(self, run: RunState, failure: Callable[[], BaseException]) -> None:
+        """End a run with an error, for example because its iterable of prompts failed."""
+        self._session.router.drop_run(run)
+        run.finish(failure=failure)
+
+    async def fail_login(self, why: str) -> None:
+        """End the runs of the current turn with an `AuthenticationError`, and stop the turn."""
+        for run in self._session.router.turn_runs:
+            self.fail(run, functools.partial(AuthenticationError, why))
+            self._stop_work(run, was_in_turn=True)
+
+    def on_ended(self, end: RunEnded) -> None:
+        """End a run as the engine decided: answered, timed out, unreadable or closed."""
+        run: RunState = end.run
+        failure: Callable[[], BaseException] | None = None
+        if end.reason == "timeout":
+            failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
+        elif end.reason == "unreadable" and end.frame is not None:
+            problem = f"the result of the run cannot be read: {end.frame.error}"
+            failure = functools.partial(UnreadableResultError, problem, raw=end.frame.raw)
+        elif end.reason == "closed":
+            failure = self._read_error
+            self._resumption.cut_off.append(run)
+        if end.reason == "timeout":
+            self._stop_work(run, was_in_turn=end.was_in_turn)
+        # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
+        is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self._session.facts.tools is None)
+        if is_unbegun and self._session.is_open:
+            self._session.workers.start_logged(self._finish_unbegun, run, end, failure)
+        else:
+            run.finish(end, failure)
+        if end.late_tasks:
+            self._end_late_tasks(end)
+
+    async def _finish_unbegun(self, run: RunState, end: RunEnded, failure: Callable[[], BaseException] | None) -> None:
+        """End a run that got no message, once the CLI has told which MCP servers it may be waiting for."""
+        try:
+            reply = await self._session.control("mcp_status", timeout=STATUS_SECONDS)
+            servers = [server for server in reply.get("mcpServers") or () if isinstance(server, Mapping)]
+            pending = [server.get("name") for server in servers if server.get("status") == "pending"]
+            run.pending_servers = tuple(f"the MCP server {name!r}" for name in pending)
+        except ClaudeAgentError:
+            pass  # the time-out is the error
+        finally:
+            run.finish(end, failure)
+
+    def on_waits(self, event: RunWaits) -> None:
+        """Log which tasks a run waits for, because the program may look as if it hangs."""
+        if names := describe_tasks(self._session.tasks, self._session.tasks.live_ids()):
+            logger.warning(
+                "a run has its answer and has been waiting %.0f s for background tasks: %s; limit the "
+                'time with Timeouts(idle=...), or use until="result"',
+                event.seconds,
+                names,
+            )
+
+    def _end_late_tasks(self, end: RunEnded) -> None:
+        """Stop or leave the tasks that were running when `Timeouts.idle` expired, as `late_tasks` says."""
+        self._shutdown.reported_tasks |= end.late_tasks
+        is_stop = self._session.options.late_tasks == "stop"
+        logger.warning(
+            "background tasks made no progress for %g s after the answer (Timeouts.idle), %s: %s",
+            end.limit or 0.0,
+            "they are stopped" if is_stop else "they go on",
+            describe_tasks(self._session.tasks, end.late_tasks),
+        )
+        if is_stop and self._session.is_open:
+            self._session.workers.start_logged(self.stop_tasks, end.run.tasks)
+
+    async def stop_tasks(self, task_ids: Collection[str]) -> None:
+        """Stop those of these tasks that are running."""
+        for task_id in self._session.tasks.live_ids().intersection(task_ids):
+            try:
+                await self._session.tasks.stop(task_id)
+            except (TaskError, ControlError):
+                continue  # it has just ended
+
+    def _stop_work(self, run: RunState, *, was_in_turn: bool) -> None:
+        """Stop the work on an abandoned run, but not a turn that it shares with other runs.
+
+        Everything is sent now, without waiting for replies: an interrupt names no prompt, so it must precede the next
+        prompt.
+        """
+        for prompt in run.prompts:
+            self._session.post("cancel_async_message", message_uuid=prompt)
+        if was_in_turn and not self._session.router.turn_runs:
+            self._session.post("interrupt")
+
+    def _read_error(self) -> ClaudeAgentError:
+        return self._session.error
