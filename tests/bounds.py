@@ -8,7 +8,7 @@ import pytest
 BOUNDS = {
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
-    "CONNECTION_IDLE": "_connection.connection.DEFAULT_IDLE",
+    "CONNECTION_IDLE": "_connection.running.DEFAULT_IDLE",
     "DECODED_BYTES": "_connection.runs.mailbox.DECODED_BYTES",
     "DRAIN_GRACE": "_connection.shutdown.DRAIN_GRACE",
     "ENTRY_DELAY": "tasks.files.completion.ENTRY_DELAY",
