@@ -102,9 +102,11 @@ _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _END_OF_TIME: Final = 1e11
 """Seconds since the epoch. A recording may contain any number, so later times are ignored."""
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
-_MAX_UNCOUNTED: Final = 1000
+_MAX_ENDED: Final = 1000
+"""How many tasks that have ended are remembered, for what may still be told about them."""
 
 Kind = TypeVar("Kind", bound=AnyFact)
+Value = TypeVar("Value")
 TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 
@@ -170,7 +172,7 @@ class Journal:
         """The tasks whose end was inferred. The report may be late."""
         self._uncounted: dict[str, TaskStarted] = {}
         """The subagents of a running session that have ended, until their transcript has been counted."""
-        self._past: set[str] = set()
+        self._past: dict[str, None] = {}
         """The tasks of an earlier process whose end was reported."""
         self._follows = ledger is not None
         """Whether a session feeds the ledger."""
@@ -490,7 +492,7 @@ class Journal:
         """Add a report that causes no end in the ledger: the end was inferred, or is that of an earlier process."""
         record = self._ledger.records.get(message.task_id)
         if record is not None and record.run.is_earlier and not record.is_ambient and record.id not in self._past:
-            self._past.add(record.id)
+            _remember(self._past, record.id, None)
             self._start_task(None, record)
             task = self._tasks.pop(record.id, None)
         else:
@@ -525,7 +527,7 @@ class Journal:
             is_backgrounded=record.is_backgrounded is not False,
         )
         if run.run_id is not None:
-            self._task_of_run[run.run_id] = task.id
+            _remember(self._task_of_run, run.run_id, task.id)
 
     def _find_run(self, task_id: str) -> str:
         """Return the id of the current run of a task."""
@@ -557,11 +559,9 @@ class Journal:
             self._add_of(
                 task, TaskEnded, self._at, status=outcome.status, summary=outcome.summary, **self._sum_up(record)
             )
-            self._unreported[record.id] = task
+            _remember(self._unreported, record.id, task)
         if task is not None and self._follows and record.is_agent:
-            self._uncounted[record.id] = task
-            if len(self._uncounted) > _MAX_UNCOUNTED:
-                del self._uncounted[next(iter(self._uncounted))]
+            _remember(self._uncounted, record.id, task)
         self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
 
     def _on_task_revised(self, event: events.TaskRevised, record: Record) -> None:
@@ -745,6 +745,12 @@ def list_ends(record: Record, prices: Prices) -> Iterator[TaskEnded]:
                 summary=run.outcome.summary,
                 **_sum_up(record, run, prices),
             )
+
+
+def _remember(table: dict[str, Value], key: str, value: Value) -> None:
+    table[key] = value
+    if len(table) > _MAX_ENDED:
+        del table[next(iter(table))]
 
 
 def _number_run(task_id: str, number: int) -> str:
