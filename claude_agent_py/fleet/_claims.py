@@ -8,7 +8,6 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import inf
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, tuple_, update
 
@@ -372,9 +371,10 @@ def close_question(connection: Connection, interaction: str, state: str) -> None
 
 
 def renew_uuid(connection: Connection, claim: Claim) -> str:
-    """Store and return a new uuid for the prompt, before the prompt is sent again. Raises LostError."""
+    """Store and return the next uuid of the prompt, before the prompt is sent again. Raises LostError."""
     check_claim(connection, claim)
-    uuid = str(uuid4())
+    # A repeated call finds the uuid of the claim again, not the one that an earlier call has stored.
+    uuid = _rows.next_uuid(claim.run["uuid"])
     _rows.change_run(connection, claim.id, claim.run["number"], uuid=uuid)
     return uuid
 
@@ -401,7 +401,7 @@ def settle(connection: Connection, claim: Claim, outcome: Mapping[str, Any]) -> 
         changes: dict[str, object] = {"attempts": claim.run["attempts"] + int(outcome["is_attempt"])}
         # Otherwise the next attempt finds by its uuid what was done for the prompt, and continues.
         if outcome["has_turn_ended"]:
-            changes["uuid"] = str(uuid4())
+            changes["uuid"] = _rows.next_uuid(_rows.find_uuid(connection, claim.id, number))
         _rows.change_run(connection, claim.id, number, **changes)
         queue_session(connection, row, number, now, delay=outcome["pause"], reason=outcome["reason"])
     elif kind == "waiting" and _rows.count_pending_questions(connection, claim.id) > 0:

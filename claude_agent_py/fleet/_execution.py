@@ -36,6 +36,7 @@ from claude_agent_py.fleet._store import (
     FencedStore,
     Heartbeat,
     PromptStatus,
+    deliver_left_entries,
     find_prompt,
     import_local_session,
     store_key,
@@ -186,8 +187,8 @@ class Execution:
         self._client: Client | None = None
         self._current_run: Run | None = None
         self._had_prompt = False
-        self._has_connected = False
-        """Whether a process was ready for the prompt."""
+        self._has_begun = False
+        """Whether a process resumed the turn or was about to get the prompt."""
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
         self._wants_interrupt = False
@@ -309,13 +310,25 @@ class Execution:
         return result
 
     async def _find_prompt(self, options: ClientOptions) -> PromptStatus:
-        """Find the prompt in the store. If it is not there, import this machine's session and look again."""
+        """Find the prompt in the store, once it has what earlier processes left on this machine."""
         uuid = self.claim.run["uuid"]
+        await deliver_left_entries(self._store, self._cli_session)
         status = await find_prompt(self._store, self._cli_session, uuid)
-        if not status.exists:
-            await import_local_session(self._store, self._cli_session, options)
+        # An earlier process may have got the prompt, and not delivered all of its turn.
+        if not status.exists or (self.claim.run["claims"] and status.answer is None):
+            await import_local_session(self._store, self._cli_session, options, uuid, status)
             status = await find_prompt(self._store, self._cli_session, uuid)
         return status
+
+    async def _is_outdated(self, status: PromptStatus) -> bool:
+        """Return whether the store has more of the prompt than before the process started.
+
+        Connecting delivers what a process on this machine wrote after the worker had looked.
+        """
+        if not self.claim.run["claims"]:
+            return False
+        now = await find_prompt(self._store, self._cli_session, self.claim.run["uuid"])
+        return now.answer is not None or now.has_prompt != status.has_prompt
 
     async def _prepare_options(self) -> ClientOptions:
         """Prepare the workspace and return the options of the process."""
@@ -389,7 +402,6 @@ class Execution:
         recorder = Recorder(self.database, self.claim)
         try:
             await client.connect()
-            self._has_connected = True
             events = client.events()
             async with anyio.create_task_group() as group:
                 group.start_soon(recorder.follow, events)
@@ -420,6 +432,9 @@ class Execution:
         deadline = run["deadline"]
         with anyio.move_on_after(None if deadline is None else max(0.0, deadline - time.time())):
             self._current_run = client.resumed_run
+            if self._current_run is None and await self._is_outdated(status):
+                return {"kind": "released"}
+            self._has_begun = True
             if self._current_run is not None:
                 # A session answers one prompt at a time, so the turn is of this prompt. Its result may name another
                 # uuid: that of the prompt with which an earlier worker resumed the turn.
@@ -488,7 +503,7 @@ class Execution:
     def _is_outage(self, error: Exception) -> bool:
         """Return whether a database or the store did not answer, which says nothing about the prompt."""
         if isinstance(error, StoreError):
-            return not self._has_connected
+            return not self._has_begun
         return isinstance(error, FleetError) and error.is_retryable
 
 

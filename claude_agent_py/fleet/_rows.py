@@ -4,7 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, insert, select, update
 
@@ -35,6 +35,11 @@ class NewSession(NamedTuple):
 
 def change_run(connection: Connection, session: str, number: int, **values: object) -> None:
     connection.execute(update(runs).where(runs.c.session == session, runs.c.number == number).values(values))
+
+
+def next_uuid(uuid: str) -> str:
+    """Return the uuid with which a prompt is sent again. It follows from the last one, so that all send the same."""
+    return str(uuid5(UUID(uuid), "again"))
 
 
 def end_run(
@@ -166,6 +171,13 @@ def find_current_run(connection: Connection, session: str) -> RowMapping | None:
     return connection.execute(query).mappings().one_or_none()
 
 
+def find_uuid(connection: Connection, session: str, number: int) -> str:
+    """Return the uuid with which the prompt of a run was sent last."""
+    return str(
+        connection.execute(select(runs.c.uuid).where(runs.c.session == session, runs.c.number == number)).scalar_one()
+    )
+
+
 def is_open(connection: Connection, session: str, number: int) -> bool:
     """Return whether a run has not ended."""
     query = select(runs.c.state).where(runs.c.session == session, runs.c.number == number)
@@ -250,7 +262,14 @@ def retry(connection: Connection, session: str) -> int:
     for run in connection.execute(failed).mappings().all():
         number = int(run["number"])
         deadline = None if run["timeout"] is None else now + run["timeout"]
-        fresh = {"state": "queued", "uuid": str(uuid4()), "attempts": 0, "crashes": 0, "result": None, "ended_at": None}
+        fresh = {
+            "state": "queued",
+            "uuid": next_uuid(run["uuid"]),
+            "attempts": 0,
+            "crashes": 0,
+            "result": None,
+            "ended_at": None,
+        }
         change_run(connection, session, number, deadline=deadline, **fresh)
         if json.loads(run["result"])["error"] != EARLIER_FAILED:
             break

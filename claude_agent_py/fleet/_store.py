@@ -12,11 +12,15 @@ from typing import Any, Final, Literal, NamedTuple
 
 import anyio
 
-from claude_agent_py._base.errors import SessionLeasedError, SessionNotFoundError, StaleLeaseError
+from claude_agent_py._base.errors import SessionLeasedError, SessionNotFoundError, StaleLeaseError, StoreError
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, import_session
+from claude_agent_py.sessions.folders import find_session
+from claude_agent_py.sessions.stores.access import StoreAccess, open_folder
+from claude_agent_py.sessions.stores.protocol import Place, new_holder
 
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
@@ -135,6 +139,8 @@ class PromptStatus(NamedTuple):
     has_prompt: bool
     answer: str | None
     """The last answer to the prompt; None while its turn has not ended."""
+    answers: int = 0
+    """How many messages of the model follow the prompt."""
 
 
 async def find_prompt(store: SessionStore, session: str, prompt: str) -> PromptStatus:
@@ -142,13 +148,35 @@ async def find_prompt(store: SessionStore, session: str, prompt: str) -> PromptS
     return read_prompt_status(await store.load(store_key(session)) or (), prompt)
 
 
-async def import_local_session(store: SessionStore, session: str, options: ClientOptions) -> None:
-    """Add the entries that only this machine has to the store. Does nothing if it has no files of the session."""
+async def deliver_left_entries(store: SessionStore, session: str) -> None:
+    """Add the entries that killed processes on this machine did not deliver to the store. Raises StoreError."""
+    access, place = StoreAccess(store), Place(PROJECT, session)
+    lease = await access.acquire_lease(place, new_holder())
+    try:
+        if await access.send_leftovers(place, lease):
+            text = "the store lacks entries that an earlier process left on this machine; the log says why"
+            raise StoreError(text, session_id=session)
+    finally:
+        if lease is not None:
+            await access.release_lease(lease)
+
+
+async def import_local_session(
+    store: SessionStore, session: str, options: ClientOptions, prompt: str, stored: PromptStatus
+) -> None:
+    """Add the entries that only this machine has to the store, if it has the session and more answers to the prompt.
+
+    If only results of calls are missing, the CLI may have written them when its worker died: the calls were cut off.
+    """
     if options.home is True:
         return
     folder = config_directory(environment(options, os.environ))
     with contextlib.suppress(SessionNotFoundError):
-        await import_session(store, session, config_dir=folder, project_key=PROJECT)
+        path = await run_file_work(find_session, session, None, folder)
+        projects, project = os.path.split(os.path.dirname(path))
+        local = await open_folder(projects).store.load(Place(project, session).key)
+        if not stored.exists or read_prompt_status(local or (), prompt).answers > stored.answers:
+            await import_session(store, session, config_dir=folder, project_key=PROJECT)
 
 
 def read_prompt_status(entries: Sequence[Mapping[str, object]], prompt: str) -> PromptStatus:
@@ -161,7 +189,8 @@ def read_prompt_status(entries: Sequence[Mapping[str, object]], prompt: str) -> 
         return PromptStatus(exists=bool(messages), has_prompt=False, answer=None)
     after = messages[at + 1 :]
     answer = _find_answer(after) if after and _ends_turn(after[-1]) else None
-    return PromptStatus(exists=True, has_prompt=True, answer=answer)
+    answers = sum(entry["type"] == "assistant" for entry in after)
+    return PromptStatus(exists=True, has_prompt=True, answer=answer, answers=answers)
 
 
 def _ends_turn(entry: Mapping[str, Any]) -> bool:

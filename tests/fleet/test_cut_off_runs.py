@@ -3,8 +3,10 @@
 import json
 import os
 import signal
+import sqlite3
+import tempfile
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,7 @@ from fleets import (
 from claude_agent_py import Allow, ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError
 from claude_agent_py.fleet import Fleet, FleetSession, _rows
-from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
+from claude_agent_py.sessions import SessionKey, SessionListSubkeysKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [
@@ -184,3 +186,96 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url
         assert (outcome.cost_usd, outcome.num_turns) == (results[-1]["total_cost_usd"], 2)
         assert outcome.usage is not None
         assert outcome.usage["output_tokens"] > 0
+
+
+@pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "new"])
+@pytest.mark.parametrize("unsaved", ["turn", "answer"])
+async def test_a_prompt_is_sent_once_when_the_store_is_away_and_its_worker_is_killed(
+    tmp_path: Path, is_resumed: bool, unsaved: str
+) -> None:
+    """The turn ends, but only this machine has all of it."""
+    ran = tmp_path / "ran"
+    lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
+
+    def answer(request: Any) -> Any:
+        if "pay" not in json.dumps(request.messages):
+            return "hi"
+        if (unsaved == "turn" or request.tool_results) and not lock.in_transaction:
+            lock.execute("BEGIN IMMEDIATE")
+        if request.tool_results:
+            return "it is paid"
+        return Reply(tool_use("Bash", {"command": f"echo once >> {ran}", "description": "pay"}))
+
+    with closing(lock), ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+        fleet = made.fleet()
+        worker = made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "hello" if is_resumed else "pay", id="one")
+        if is_resumed:
+            await session.result(timeout=PATIENCE)
+            await session.send("pay")
+        conversation = (await session.info()).cli_session_id
+
+        def is_written() -> bool:
+            private = Path(tempfile.gettempdir()).glob("claude-agent-py-session-*")
+            for folder in (*private, Path(model.sandbox.home) / ".claude"):
+                for path in folder.glob(f"projects/*/{conversation}.jsonl"):
+                    with suppress(FileNotFoundError):  # what the store lacks is moved when the process ends
+                        if "it is paid" in path.read_text():
+                            return True
+            return False
+
+        await until(is_written, "the answer is on this machine")
+        worker.kill()
+        worker.wait()
+        lock.execute("ROLLBACK")
+        made.start_worker()
+        outcome = await session.result(timeout=PATIENCE)
+        assert (outcome.text, outcome.is_recovered, outcome.crashes) == ("it is paid", True, 1), made.logs()
+        assert ran.read_text() == "once\n"
+        with closing(made.store()) as conversations:
+            entries = await conversations.load({"project_key": "fleet", "session_id": conversation})
+        assert [entry["uuid"] for entry in entries if entry.get("message", {}).get("content") == "pay"] == [
+            outcome.prompt_uuid
+        ]
+
+
+class Lagging(SQLiteStore):
+    """A store that returns no answers until a process gets a copy of the session."""
+
+    is_current = False
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        found = await super().load(key)
+        return found if self.is_current else [entry for entry in found or () if entry["type"] != "assistant"]
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        self.is_current = True
+        return await super().list_subkeys(key)
+
+
+async def test_an_answer_that_arrives_while_a_process_starts_is_taken(tmp_path: Path) -> None:
+    with ScriptedModel(lambda request: "it is paid") as model, fleet_in(tmp_path, model) as made:
+        with closing(sqlite3.connect(tmp_path / "fleet.db", isolation_level=None)) as lock:
+            worker = made.start_worker()
+            async with made.fleet() as outside:
+                outside.agent("worker")
+                session = await outside.start("worker", "pay", id="one")
+                conversation = (await session.info()).cli_session_id
+
+            async def is_answered() -> bool:
+                if model.requests and not lock.in_transaction:
+                    lock.execute("BEGIN IMMEDIATE")  # its worker cannot settle it
+                with closing(made.store()) as conversations:
+                    key: SessionKey = {"project_key": "fleet", "session_id": conversation}
+                    return "it is paid" in json.dumps(await conversations.load(key))
+
+            await until(is_answered, "the answer is stored")
+            worker.kill()
+            worker.wait()
+        async with Fleet(made.url, store=Lagging(made.store_at), lease=LEASE, poll=0.1) as fleet:
+            env = {**model.environment(), "CLAUDE_CONFIG_DIR": str(tmp_path / "other machine")}
+            fleet.agent("worker", ClientOptions(inherit_env=False, **{**given_options(model), "env": env}))
+            async with fleet.worker(folder=tmp_path / "workspaces"):
+                outcome = await fleet.session("one").result(timeout=PATIENCE)
+        assert (outcome.text, outcome.is_recovered, len(model.requests)) == ("it is paid", True, 1)
