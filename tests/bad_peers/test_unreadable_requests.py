@@ -132,6 +132,16 @@ async def test_a_hook_whose_fields_are_wrong_fails(wrong: dict[str, Any]) -> Non
     assert decision == "deny" or (reply["continue"], reply["decision"]) == (False, "block")
 
 
+@pytest.mark.parametrize("wrong", [{"tool_name": ["Bash"]}, {"tool_name": {"x": 1}}, {"input": 5}, {"tool_use_id": []}])
+async def test_a_permission_request_whose_fields_are_wrong_is_denied(wrong: dict[str, Any]) -> None:
+    async with asking(can_use_tool=handler) as cli:
+        request = frames.can_use_tool("", input={})["request"]
+        assert (await cli.ask(request | wrong))["behavior"] == "deny"
+        [error] = cli.client.handler_errors
+        assert error.handler == "can_use_tool"
+        assert (await cli.ask(request | wrong))["behavior"] == "deny", "the session goes on"
+
+
 @pytest.mark.parametrize("before", [True, False])
 async def test_the_ids_of_a_long_request_are_found_wherever_they_are(before: bool) -> None:
     long = {"input": tool_event("PreToolUse", tool_input={"x": "y" * 300_000})}

@@ -113,7 +113,7 @@ def test_a_program_with_another_checksum_is_not_run(tmp_path: Path, environ: Env
         install_cli(report=reports.append, environ=environ)
     by_npm, by_pip = caught.value.tried
     assert re.match(
-        r"npm: the program in package\.tgz has the SHA-256 \w{64} instead of \w{64}; it was not run", by_npm
+        r"npm: the program in package\.tgz has the SHA-256 \w{64} instead of \w{64}; it is not used", by_npm
     )
     assert "claude-agent-sdk==" in by_pip  # no other wheel bundles the program with the known checksum
     assert not ran.exists()
@@ -140,6 +140,27 @@ def test_an_installed_program_with_another_checksum_is_removed_and_fetched_again
     notes.unlink()
     install_cli(VERSION, report=str, environ=environ)
     assert not notes.exists()
+
+
+def test_a_wheel_cannot_pass_its_program_off_as_a_version_with_a_checksum(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(install, "CHECKSUMS", {"8.8.1": {platform_name(): "0" * 64}})
+    wheel(tmp_path, "0.1.1")  # its program says that it is 8.8.1
+    with pytest.raises(CLIInstallError, match=r"pip: the program in claude_agent_sdk\S+ has the SHA-256 \w{64} instead"):
+        install_cli(VERSION, report=str, environ=environ)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_platform_without_a_checksum_gets_no_unchecked_program(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "beos")
+    ran = tmp_path / "ran"
+    npm(tmp_path, tgz(("package/claude", TRACE.format(ran, CLI_VERSION).encode())))
+    with pytest.raises(CLIInstallError, match="there is none for beos-"):
+        install_cli(report=str, environ=environ)
+    assert not ran.exists()
 
 
 def test_each_published_platform_has_a_checksum_of_the_default_version() -> None:
