@@ -334,6 +334,8 @@ class Connection(Session):
             self.act(verdicts)
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
+        if self.journal is not None:
+            self.journal.feed(event)
         self._handle(self.router.spoil(event.frame, self.now()))
 
     def _on_end_of_stream(self, event: StreamEnded) -> None:

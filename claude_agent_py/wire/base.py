@@ -22,7 +22,7 @@ import msgspec
 from msgspec import Struct, field
 from typing_extensions import dataclass_transform
 
-Number: TypeAlias = int | float
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float
 JSONObject: TypeAlias = dict[str, Any]
 Word = TypeVar("Word")
 

@@ -9,7 +9,9 @@ import pytest
 from peers import MakeClient, read_into, start_in_memory
 
 from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownMessage
+from claude_agent_py.errors import UnreadableResultError
 from claude_agent_py.messages import UnknownBlock
+from claude_agent_py.observe import watch
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -133,6 +135,32 @@ async def test_many_wrong_lines_in_one_turn_do_not_touch_its_result(start: MakeC
             result = await client.query("first")
     assert result.text == "hi"
     assert len([m for m in result.messages if isinstance(m, MalformedFrame)]) == len(wrong)
+
+
+async def test_numbers_beyond_all_bounds_are_left_out() -> None:
+    huge = 10**400
+    retry = frames.system("api_retry", attempt=1, max_retries=2, retry_delay_ms=huge, error="overloaded")
+    answer = frames.result("hi", total_cost_usd=huge, duration_ms=-huge, num_turns=huge)
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), retry, frames.assistant("hi"), answer, steps.turn("two"))
+    with anyio.fail_after(60):
+        async with start_in_memory(fake) as client:
+            with watch(client) as watched:
+                result = await client.query("first")
+                assert (result.text, result.is_error) == ("hi", False)
+                assert (await client.query("second")).text == "two"
+    assert [span.status for span in watched.spans if span.kind == "turn"] == ["ok", "ok"]
+
+
+@pytest.mark.parametrize("wrong", [{"is_error": 5}, {"result": "x" * 200_000}], ids=["a wrong field", "too long"])
+async def test_a_turn_whose_result_cannot_be_read_has_ended_for_who_observes_it(wrong: dict[str, Any]) -> None:
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), frames.assistant("hi"), frames.result("hi", **wrong))
+    with anyio.fail_after(60):
+        async with start_in_memory(fake, limits=Limits(max_line_bytes=100_000)) as client:
+            with watch(client) as watched:
+                with pytest.raises(UnreadableResultError):
+                    await client.query("first")
+                [turn] = [span for span in watched.spans if span.kind == "turn"]
+                assert (turn.status, turn.end is None) == ("error", False)
 
 
 # Long lines ------------------------------------------------------------------------------------------------------
