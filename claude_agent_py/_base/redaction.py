@@ -84,6 +84,11 @@ _COMMANDS: Final = (
         r"""(?<![\w-])(?P<keep>--(?P<name>[A-Za-z][A-Za-z-]{1,60})(?:=|[ ]{1,4})(?P<mark>["']?))"""
         r"""(?![-$<{([])(?:(?<=["'])[^"'\n]{1,4096}+|[^\s"'`,;)]{1,4096}+)""",
     ),
+    (
+        "-",
+        r"""(?P<keep>["']--?(?P<name>[A-Za-z][A-Za-z-]{1,60})["'][ ]{0,4},\s{0,40}["'])"""
+        r"""(?![-$<{(]|[a-z_]+["'])(?:\\.|[^"'\\\n]){1,4096}+(?=["'])""",
+    ),
     (" -u", r"""(?P<keep>\s-u[ ]?["']?(?!\d+:\d)[^\s:"'$]{1,99}:)(?!["'$])[^\s"']{1,256}+"""),
     ("-user", r"""(?P<keep>--(?:proxy-)?user[ =]["']?(?!\d+:\d)[^\s:"'$]{1,99}:)(?!["'$])[^\s"']{1,256}+"""),
     (
@@ -128,11 +133,11 @@ _COMMANDS: Final = (
 _QUERY: Final = r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)[^\s&#;"'<>\\]{1,4096}+"""
 _NAME: Final = (
     r"""(?:(?<![\w?&-])|(?<=%[23][0-9A-Fa-f]))(?P<name>[A-Za-z_][\w-]{0,99}+)"""
-    r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::=|=>|->|=|:|%3[ADad])(?![=/])[ \t]{0,8})"""
+    r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::{1,2}=|[?+]=|=>|->|=|:|%3[ADad])(?![=/])[ \t]{0,8})"""
 )
 """What `env` prints before a value, and scripts, settings, code and JSON have there."""
 _VALUE: Final = (
-    r"""(?s)[bBrRuU]{0,2}(?P<mark>\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
+    r"""(?s)[bBrRuU]{0,2}(?P<mark>"{3}|'{3}|\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
     r"""|(?!["'$<{(\[])(?P<word>[^\s"'\\,;)}\]]{1,4096}+)"""
 )
 _BLOCK: Final = (
@@ -178,12 +183,24 @@ def without_secrets(value: object, name: str = "", hide: Callable[[str], str] | 
     if isinstance(value, list):
         if name in _MAPS_OF_SECRETS:  # as a list of pairs, or of objects with a name and a value
             return [_hide_second(item) for item in value]
-        return [without_secrets(item, name, hide) for item in value]
+        before = [None, *value]
+        return [
+            HIDDEN if _takes_secret(option, item) else without_secrets(item, name, hide)
+            for option, item in zip(before, value, strict=False)
+        ]
     if not isinstance(value, str) or not value:
         return value
     if is_secret_name(name):
         return HIDDEN
     return value if hide is None else hide(value)
+
+
+def _takes_secret(option: object, value: object) -> bool:
+    """Return whether a text in a list follows an option of a command that takes a secret, such as `--api-key`."""
+    if not isinstance(option, str) or not isinstance(value, str) or not option.startswith("-") or value[:1] == "-":
+        return False
+    key = option.strip("-").replace("-", "_").lower()
+    return is_secret_name(key) and not _ABOUT_SECRETS.search(key)
 
 
 def _hide_second(pair: object) -> object:
@@ -235,7 +252,7 @@ def _hide_argument(found: "re.Match[str]", hidden: str) -> str:
     value = found[0].removeprefix(found["keep"])
     if name is not None:
         key = name.replace("-", "_").lower()
-        is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig", "signature")
+        is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig") or key.endswith("signature")
         if not is_secret or _ABOUT_SECRETS.search(key) or _OPTION_WORD.fullmatch(value.lower()) or value.isupper():
             return found[0]
     return f"{found['keep']}{hidden}"

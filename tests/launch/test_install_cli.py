@@ -147,7 +147,9 @@ def test_a_wheel_cannot_pass_its_program_off_as_a_version_with_a_checksum(
 ) -> None:
     monkeypatch.setattr(install, "CHECKSUMS", {"8.8.1": {platform_name(): "0" * 64}})
     wheel(tmp_path, "0.1.1")  # its program says that it is 8.8.1
-    with pytest.raises(CLIInstallError, match=r"pip: the program in claude_agent_sdk\S+ has the SHA-256 \w{64} instead"):
+    with pytest.raises(
+        CLIInstallError, match=r"pip: the program in claude_agent_sdk\S+ has the SHA-256 \w{64} instead"
+    ):
         install_cli(VERSION, report=str, environ=environ)
     assert list((tmp_path / "cache").iterdir()) == []
 

@@ -71,6 +71,13 @@ SPELLINGS = [
     "ALTER USER u WITH PASSWORD '{}';",
     "https://host/#access_token={}",
     "redirect?to=%2Fx%3Ftoken%3D{}",
+    "https://bucket/file?X-Amz-Signature={}&x=1",
+    '["program", "--api-token", "{}"]',
+    "['--password','{}']",
+    "PASSWORD = '''{}'''",
+    "TOKEN ?= {}",
+    "TOKEN += {}",
+    "TOKEN ::= {}",
 ]
 WORDS = ["password: {}", "  - db_password: {}", "client_secret={}", "export auth_token={}", "#!/bin/sh\npassword={}"]
 """Settings whose value is a word."""
@@ -81,6 +88,8 @@ HARMLESS = [
     "login(password=password, token=access_token)",
     "password=user_password",
     '["password", "username"]',
+    'add_argument("--token", "-t")',
+    'option("--password", "password")',
     "token: |\nnext",
     "- name: PORT\n  value: 8080",
     "<token_count>100</token_count>",
@@ -127,11 +136,13 @@ def test_json_that_lists_names_and_values_has_no_secrets() -> None:
         "vars": [{"name": "API_KEY", "value": SECRET}, {"name": "PORT", "value": "80"}],
         "headers": [["X-Api-Key", SECRET], {"name": "X", "value": SECRET}],
         "env": [f"A={SECRET}"],
+        "args": ["run", "--api-key", SECRET, "--token-file", "/path", "--token", "--quiet"],
     }
     assert without_secrets(listed) == {
         "vars": [{"name": "API_KEY", "value": "***"}, {"name": "PORT", "value": "80"}],
         "headers": [["X-Api-Key", "***"], {"name": "X", "value": "***"}],
         "env": ["A=***"],
+        "args": ["run", "--api-key", "***", "--token-file", "/path", "--token", "--quiet"],
     }
 
 
