@@ -32,8 +32,12 @@ _FLAGS: Final = (
 )
 
 
-def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> int:
-    """Open a regular file for reading and return its descriptor. Raises OSError for anything else."""
+def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True, uid: int | None = None) -> int:
+    """Open a regular file, of the user `uid` if given, for reading, and return its descriptor.
+
+    Raises OSError for anything else. In a folder of another user, a name may lead to a file that only this user can
+    read.
+    """
     try:
         status = os.stat(path, follow_symlinks=follow_links)
     except ValueError as error:  # a NUL or a lone surrogate
@@ -41,9 +45,13 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
     if not stat.S_ISREG(status.st_mode):  # checked first: opening a device can have effects
         raise _not_regular(path)
     descriptor = os.open(path, _FLAGS | (0 if follow_links else getattr(os, "O_NOFOLLOW", 0)))
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # it was replaced after the first check
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):  # it was replaced after the first check
         os.close(descriptor)
         raise _not_regular(path)
+    if uid not in (None, status.st_uid):
+        os.close(descriptor)
+        raise PermissionError(errno.EACCES, f"it is not of the user {uid}", os.fspath(path))
     return descriptor
 
 
@@ -59,11 +67,8 @@ def read_bytes(
     Reads up to the size at the time of the call, so a file that keeps growing does not block. Raises OSError if more
     than `most_bytes` would be read, or if the file is of another user than `uid`.
     """
-    with os.fdopen(open_regular(path), "rb") as file:
-        status = os.fstat(file.fileno())
-        size = status.st_size
-        if uid not in (None, status.st_uid):
-            raise PermissionError(errno.EACCES, f"it is not of the user {uid}", os.fspath(path))
+    with os.fdopen(open_regular(path, uid=uid), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
         wanted = size if tail_bytes is None else min(size, tail_bytes)
         if wanted > most_bytes:
             raise _too_large(path, size, most_bytes)

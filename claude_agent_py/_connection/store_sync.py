@@ -10,6 +10,7 @@ from claude_agent_py._base.callbacks import Callback, Report, log_failure
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
@@ -201,7 +202,9 @@ class StoreSync:
             return  # the CLI says so
         projects, project = os.path.split(os.path.dirname(path))
         place = Place(project, session_id)
-        await self._send_later(open_folder(projects), place, None, place)
+        # Another user can put links to files that only this one may read into a folder of his.
+        source = open_folder(projects, uid=find_other(self._given.user))
+        await self._send_later(source, place, None, place)
 
     # While it runs -----------------------------------------------------------------------------------------------
 

@@ -33,11 +33,13 @@ class Snapshot:
     size: int
     owner: object = field(default=None, repr=False, compare=False)
     """Keeps a temporary file in existence; None for a file of the CLI."""
+    uid: int | None = None
+    """The user whose file it must be; None if that does not matter."""
 
     @contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """Open the file. Raises OSError if it is not a regular file."""
-        with os.fdopen(open_regular(self.path), "rb", _BUFFER) as file:
+        """Open the file. Raises OSError if it is not a regular file, or is of another user."""
+        with os.fdopen(open_regular(self.path, uid=self.uid), "rb", _BUFFER) as file:
             yield file
 
     def forwards(self) -> Iterator[tuple[int, bytes | None]]:

@@ -4,11 +4,14 @@ import json
 import os
 import shutil
 import tempfile
+import uuid
 from pathlib import Path
 
 import pytest
 
-from claude_agent_py.errors import OptionsError
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.errors import OptionsError, StoreError
+from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.sessions.stores.private_folder import change_owner, find_write_problem, make_folder
 from claude_agent_py.transport import LaunchPlan
 
@@ -156,3 +159,23 @@ def test_links_of_another_user_do_not_lead_to_a_home_elsewhere(tmp_path: Path, r
     ours = tmp_path / "ours" / "b"
     LaunchPlan(["claude"], {}, user=AGENT, home=ours).prepare()
     assert [place.stat().st_uid for place in (ours.parent, ours, ours / ".claude")] == [0, AGENT, AGENT]
+
+
+@needs_root
+@pytest.mark.anyio
+async def test_a_session_that_another_user_put_in_his_home_is_not_sent_to_the_store(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    home, ours, session = tmp_path / "his", tmp_path / "ours.jsonl", str(uuid.uuid4())
+    ours.write_text(json.dumps({"type": "user", "uuid": "u", "message": {"role": "user", "content": "SECRET"}}) + "\n")
+    project = home / ".claude" / "projects" / "-p"
+    project.mkdir(parents=True)
+    os.link(ours, project / f"{session}.jsonl")
+    for folder in (home, *(place for place in home.rglob("*") if place.is_dir())):
+        os.chown(folder, AGENT, -1)
+        folder.chmod(0o700)
+    store = MemoryStore()
+    options = ClientOptions(cli_path="/bin/true", user=AGENT, home=home, session_store=store, resume=session)
+    with pytest.raises(StoreError, match=f"it is not of the user {AGENT}"):
+        async with Client(options):
+            pytest.fail("the session started")
+    assert await store.find_session(session) == []

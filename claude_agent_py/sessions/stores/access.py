@@ -202,9 +202,9 @@ class Batches:
         return (entries[start : start + BATCH_ENTRIES] for start in range(0, len(entries), BATCH_ENTRIES))
 
 
-def open_folder(projects: AnyPath) -> StoreAccess:
-    """Return a folder of the CLI's projects as a store."""
-    return StoreAccess(CLIFolder(projects), math.inf)
+def open_folder(projects: AnyPath, *, uid: int | None = None) -> StoreAccess:
+    """Return a folder of the CLI's projects as a store, with the files of one user or of all."""
+    return StoreAccess(CLIFolder(projects, uid=uid), math.inf)
 
 
 async def copy(

@@ -31,10 +31,12 @@ class CLIFolder(BlockingStore):
 
     Args:
         projects: The folder of the projects.
+        uid: The user whose files are read; None reads those of all users.
     """
 
-    def __init__(self, projects: AnyPath) -> None:
+    def __init__(self, projects: AnyPath, *, uid: int | None = None) -> None:
         self.projects: Path = Path(projects)
+        self._uid = uid
 
     def __repr__(self) -> str:
         return f"CLIFolder({str(self.projects)!r})"
@@ -52,7 +54,8 @@ class CLIFolder(BlockingStore):
             if mirrored := [entry for entry in batch if _is_mirrored(cast("dict[str, object]", entry).get("type"))]:
                 yield mirrored
         with contextlib.suppress(OSError):
-            notes = parse_entry(read_bytes(notes_path(self.find_path(place)), most_bytes=MOST_NOTES_BYTES)[0])
+            path = notes_path(self.find_path(place))
+            notes = parse_entry(read_bytes(path, most_bytes=MOST_NOTES_BYTES, uid=self._uid)[0])
             if notes is not None:
                 yield [cast("SessionStoreEntry", {"type": METADATA, **notes})]
 
@@ -60,7 +63,7 @@ class CLIFolder(BlockingStore):
         path = self.find_path(place)
         status = regular_file(path)
         if status is not None:
-            yield from (line for _, line in Snapshot(path, status.st_size).forwards() if line)
+            yield from (line for _, line in Snapshot(path, status.st_size, uid=self._uid).forwards() if line)
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         path = self.find_path(place)
