@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import stat
 import sys
 import weakref
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,8 @@ from typing import Any, Final
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.locks import leftovers, lock, unlock
-from claude_agent_py._base.private_files import check_parent, check_private, find_other, give_tree
-from claude_agent_py.transport.processes import make_folder_as
+from claude_agent_py._base.private_files import WRITERS, check_parent, check_private, find_other, give_tree
+from claude_agent_py.transport.processes import find_groups, make_folder_as
 
 PRIVATE: Final = 0o700
 PASSABLE: Final = 0o711
@@ -180,10 +181,12 @@ def _make_home_of(home: Path, user: str | int | None, uid: int) -> None:
         return
     if is_there:
         raise OptionsError(f"the user {user} cannot use it: {problem}", option="home")
+    groups = find_groups(user)
+    ids = {groups.get("group"), *groups.get("extra_groups", ())}
     for given in (home.parent.absolute(), home.parent.resolve()):
         for folder in (given, *given.parents):
             if folder.exists():
-                check_parent(folder)
+                check_parent(folder, writers=WRITERS if folder.stat().st_gid in ids else stat.S_IWOTH)
     _make_new_home(home, uid)
 
 

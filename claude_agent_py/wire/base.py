@@ -10,7 +10,8 @@ agents, tool parameters, structured output.
 * Fields that equal their default are not encoded.
 * Fields that a model does not declare are kept in the `raw` of the frame.
 
-`Number` is used where the wire sends integers or floats: `float` would turn `3` into `3.0`.
+`Number` is used where the wire sends integers or floats: `float` would turn `3` into `3.0`. An integer beyond 64 bits
+is invalid: Python's have no limit, and calculations with floats fail.
 """
 
 import json

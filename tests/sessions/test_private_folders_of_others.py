@@ -162,6 +162,20 @@ def test_links_of_another_user_do_not_lead_to_a_home_elsewhere(tmp_path: Path, r
 
 
 @needs_root
+def test_no_home_is_made_where_a_group_of_the_user_can_exchange_folders(tmp_path: Path) -> None:
+    open_to_all(tmp_path)
+    shared = tmp_path / "shared"
+    (shared / "ours").mkdir(parents=True)
+    os.chown(shared, 0, AGENT)
+    shared.chmod(0o775)
+    with pytest.raises(OptionsError, match="can replace what is in"):
+        LaunchPlan(["claude"], {}, user=AGENT, home=shared / "ours" / "home").prepare()
+    assert list((shared / "ours").iterdir()) == []
+    os.chown(shared, 0, 0)
+    LaunchPlan(["claude"], {}, user=AGENT, home=shared / "ours" / "home").prepare()
+
+
+@needs_root
 @pytest.mark.anyio
 async def test_a_session_that_another_user_put_in_his_home_is_not_sent_to_the_store(tmp_path: Path) -> None:
     open_to_all(tmp_path)
