@@ -270,14 +270,29 @@ class Execution:
         return {"kind": self._stop_reason}
 
     async def settle(self, outcome: Mapping[str, object]) -> None:
-        """Store the outcome of the prompt. Raises CancelledError if another worker has claimed the session."""
+        """Store the outcome of the prompt, or fail the prompt with the error for which that is impossible.
+
+        Raises:
+            CancelledError: Another worker has claimed the session.
+            FleetError: The database does not answer.
+        """
         try:
-            await self.database.write(_claims.settle, self.claim, outcome)
-            self.is_settled = True
-            self.was_cancelled = outcome["kind"] == "cancelled"
+            try:
+                await self.database.write(_claims.settle, self.claim, outcome)
+            except (_claims.LostError, FleetError):
+                raise
+            except Exception as error:
+                logger.exception("the outcome of session %s cannot be stored", self.claim.id)
+                # The text of SQLAlchemy holds all values of the statement.
+                reason = str(getattr(error, "orig", None) or error)
+                failure = self._build_result(error=type(error).__name__, reason=reason)
+                outcome = {"kind": "failed", "result": failure}
+                await self.database.write(_claims.settle, self.claim, outcome)
         except _claims.LostError:
             self._stop_reason = "lost"
             raise anyio.get_cancelled_exc_class() from None
+        self.is_settled = True
+        self.was_cancelled = outcome["kind"] == "cancelled"
 
     async def _run(self) -> JSONObject:
         options = await self._prepare_options()

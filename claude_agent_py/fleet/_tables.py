@@ -5,7 +5,7 @@ DBOS has separate tables, which this package does not touch.
 
 from typing import Final
 
-from sqlalchemy import Column, Float, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from sqlalchemy import Column, Dialect, Float, Index, Integer, LargeBinary, MetaData, Table, Text, TypeDecorator, text
 
 VERSION: Final = 5
 """The version of this schema."""
@@ -27,6 +27,20 @@ ADDED: Final = (
     (5, "fleet_workers", "release_at FLOAT"),
 )
 """The columns that tables of an older version lack, and the version that brought them."""
+
+
+class Prose(TypeDecorator[str]):
+    """Text that somebody wrote, such as an error: the characters that a database refuses are replaced."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        """Replace NULs, which PostgreSQL refuses, and lone surrogates."""
+        if value is None:
+            return None
+        return value.replace("\0", "\ufffd").encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
 
 metadata: Final = MetaData()
 
@@ -73,7 +87,7 @@ sessions: Final = Table(
     Column("events", Integer, nullable=False, default=0),
     # The last written batch of events, so that a retry does not write it twice.
     Column("last_batch", Text),
-    Column("reason", Text),
+    Column("reason", Prose),
     Column("created_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
     Index("fleet_sessions_turns", "state", "tenant", "line", text("priority DESC"), "queued_at"),
@@ -129,7 +143,7 @@ interactions: Final = Table(
     Column("agent_id", Text),
     Column("state", Text, nullable=False),
     Column("reply", Text),
-    Column("answered_by", Text),
+    Column("answered_by", Prose),
     Column("answered_from", Text),
     Column("created_at", Float, nullable=False),
     Index("fleet_interactions_session", "session", "state"),
@@ -210,7 +224,7 @@ audit: Final = Table(
     # Identifies the command, so that a retry does not record it twice.
     Column("key", Text, nullable=False, unique=True),
     Column("at", Float, nullable=False),
-    Column("actor", Text, nullable=False),
+    Column("actor", Prose, nullable=False),
     Column("origin", Text, nullable=False),
     Column("action", Text, nullable=False),
     Column("session", Text),

@@ -6,10 +6,11 @@ from uuid import uuid4
 
 import pytest
 from fleets import PATIENCE, any_url as any_url, until, until_state
+from sqlalchemy import Connection
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _claims, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, Workspace, _claims, _rows
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -216,3 +217,48 @@ async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
         ends = [event.run async for event in session.events() if event.data.get("state") == "failed"]
         assert ends == [1, 2, 1]  # both prompts, then the session
         assert await session.retry() == 1
+
+
+class Refusing(Workspace):
+    """A workspace that cannot be prepared."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def prepare(self, folder: Path, session_id: str) -> Path:
+        raise ValueError(self._text)
+
+
+@pytest.mark.parametrize("text", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
+async def test_an_error_whose_text_a_database_refuses_ends_its_prompt(tmp_path: Path, any_url: str, text: str) -> None:
+    async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+        fleet.agent("one", ClientOptions(), workspace=Refusing(text))
+        session = await fleet.start("one", "hi")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            with pytest.raises(FleetRunError, match="ValueError"):
+                await session.result(timeout=PATIENCE)
+        info = await session.info()
+        assert (info.state, str(info.reason).replace("\ufffd", "")) == ("failed", "ValueError: ab")
+        assert await session.cancel(text)
+        assert str((await session.info()).reason).replace("\ufffd", "") == "ab"
+
+
+async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path, any_url: str) -> None:
+    fleet, gate = held(tmp_path, any_url, poll=0.1)
+    async with fleet, fleet.worker():
+        session = await fleet.start("one", "first")
+        await until_state(session, "running")
+        await fleet.database.write(refuse_results)
+        gate.open()
+        with pytest.raises(FleetRunError, match="IntegrityError: "):
+            await session.result(timeout=PATIENCE)
+        assert (await session.info()).state == "failed"
+
+
+def refuse_results(connection: Connection) -> None:
+    """Let the database refuse successful runs."""
+    if connection.dialect.name == "sqlite":
+        when = "BEFORE UPDATE ON fleet_runs WHEN NEW.state = 'done'"
+        connection.exec_driver_sql(f"CREATE TRIGGER refusing {when} BEGIN SELECT RAISE(ABORT, 'not done'); END")
+    else:
+        connection.exec_driver_sql("ALTER TABLE fleet_runs ADD CHECK (state <> 'done')")
