@@ -1,17 +1,19 @@
 """The HTTP server of a worker: `/healthz`, `/readyz` and `/metrics`, for probes and Prometheus.
 
-It answers nothing else, reads no body, and closes each connection after one answer or five seconds.
+It answers nothing else, reads no body, and closes each connection after one answer or five seconds. It has few
+connections open at a time, and none of its failures ends the worker.
 """
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias, cast
 
 import anyio
-from anyio.abc import ByteStream, SocketAttribute
+from anyio.abc import ByteStream, SocketAttribute, SocketListener, TaskGroup
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.fleet.metrics import CONTENT_TYPE, FleetMetrics
 
 REQUEST_SECONDS: Final = 5.0
@@ -20,8 +22,10 @@ ANSWER_SECONDS: Final = 4.0
 """Seconds that the database may take."""
 MAX_REQUEST: Final = 8192
 """The maximum length of a request, in bytes."""
-MAX_CONNECTIONS: Final = 32
-"""How many connections are served at the same time. Others wait."""
+MAX_CONNECTIONS: Final = 16
+"""How many connections are open at the same time. For another one, the oldest without a request is closed."""
+PAUSE: Final = 0.2
+"""Seconds until another connection is accepted after that has failed."""
 PLAIN: Final = "text/plain; charset=utf-8"
 LOOPBACK: Final = "127.0.0.1"
 REASONS: Final = {
@@ -69,7 +73,11 @@ class HealthServer:
     def __init__(self, is_ready: CheckReady, load_metrics: Callable[[], Awaitable[FleetMetrics]]) -> None:
         self._is_ready = is_ready
         self._load_metrics = load_metrics
-        self._limiter = anyio.CapacityLimiter(MAX_CONNECTIONS)
+        self._open = 0
+        """The number of open connections."""
+        self._reading: dict[anyio.CancelScope, None] = {}
+        """The connections without a request, oldest first."""
+        self._has_room = RepeatingEvent()
 
     @contextlib.asynccontextmanager
     async def serve(self, address: Address) -> AsyncIterator[Address]:
@@ -84,19 +92,58 @@ class HealthServer:
         except OSError as error:
             raise FleetError(f"the worker cannot serve its health on {host}, port {port}: {error}") from error
         async with listener, anyio.create_task_group() as group:
-            group.start_soon(listener.serve, self._handle)
+            for each in listener.listeners:
+                group.start_soon(self._accept, cast("SocketListener", each), group)
             yield host, listener.extra(SocketAttribute.local_port)  # noqa: S610 - no Django
             group.cancel_scope.cancel()
 
-    async def _handle(self, stream: ByteStream) -> None:
-        """Answer one request, and close the connection."""
-        async with stream:
-            with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
-                async with self._limiter:
-                    head = await _read_head(stream)
+    async def _accept(self, listener: SocketListener, group: TaskGroup) -> None:
+        """Accept connections until cancelled."""
+        was_told = False
+        while True:
+            while self._open >= MAX_CONNECTIONS:
+                self._close_oldest()
+                await self._has_room.wait()
+            try:
+                stream = await listener.accept()
+            except Exception as error:  # such as too many open files
+                if not was_told:
+                    logger.warning("a worker of the fleet cannot accept connections for its health: %s", error)
+                was_told = True
+                self._close_oldest()
+                await anyio.sleep(PAUSE)
+            else:
+                was_told = False
+                self._open += 1
+                scope = anyio.CancelScope()
+                self._reading[scope] = None
+                group.start_soon(self._handle, stream, scope)
+
+    def _close_oldest(self) -> None:
+        if self._reading:
+            next(iter(self._reading)).cancel()
+
+    async def _handle(self, stream: ByteStream, reading: anyio.CancelScope) -> None:
+        """Answer one request, and close the connection. Cancelling the scope closes it without a request."""
+        try:
+            async with stream:
+                head: bytes | Answer = b""
+                try:
+                    with reading:
+                        head = await _read_head(stream)
+                finally:
+                    self._reading.pop(reading)
+                if head:
                     answer = head if isinstance(head, Answer) else await self._answer(head)
                     with anyio.move_on_after(REQUEST_SECONDS):
                         await stream.send(_build_answer(answer, has_body=head[:5] != b"HEAD "))
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
+            pass
+        except Exception:
+            logger.exception("a worker of the fleet cannot serve a connection for its health")
+        finally:
+            self._open -= 1
+            self._has_room.set()
 
     async def _answer(self, head: bytes) -> Answer:
         words = head.split(b"\r\n", 1)[0].split(b" ")

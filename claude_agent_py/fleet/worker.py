@@ -319,6 +319,8 @@ class Worker:
                 await _retention.prune_events(self._database, seconds)
             except FleetError as error:
                 logger.warning("worker %s could not delete old events: %s", self.id, error)
+            except Exception:
+                logger.exception("worker %s could not delete old events", self.id)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
 
     async def _run_looking(self) -> None:

@@ -1,8 +1,9 @@
 """The HTTP server of a worker, for probes and Prometheus."""
 
 import socket
+import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager, closing, suppress
 from http.client import HTTPConnection
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -10,14 +11,14 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, any_url as any_url, new_database, until, until_state
+from fleets import PATIENCE, any_url as any_url, fleet_in, new_database, until, until_state
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet import Fleet, Worker, _health
 from claude_agent_py.sessions import SQLiteStore
-from claude_agent_py.testing import FakeCLI, Gate, steps
+from claude_agent_py.testing import FakeCLI, Gate, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -109,6 +110,36 @@ async def test_slow_and_wrong_clients_hold_up_nobody(
         for each in slow:
             each.close()
         assert await get(f"{at}/healthz") == (200, "ok\n")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits another process")
+async def test_idle_connections_to_its_health_do_not_end_a_worker(tmp_path: Path) -> None:
+    import resource
+
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = free.getsockname()
+    with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model) as made:
+        process = made.start_worker(options={"env": {}, "cli_path": str(program)}, health=address[1])
+        fleet = made.fleet()
+        fleet.agent("worker")
+
+        async def is_ready() -> bool:
+            with suppress(OSError):
+                return (await get(f"http://127.0.0.1:{address[1]}/readyz"))[0] == 200
+            return False
+
+        await until(is_ready, "the worker is ready")
+        descriptors = len(list(Path(f"/proc/{process.pid}/fd").iterdir())) + 60
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (descriptors, descriptors))
+        idle = [socket.create_connection(address) for _ in range(100)]
+        assert await get(f"http://127.0.0.1:{address[1]}/healthz") == (200, "ok\n")
+        idle += [socket.create_connection(address) for _ in range(100)]
+        session = await fleet.start("worker", "hi")
+        assert (await session.result(timeout=PATIENCE)).text == "ok", made.logs()
+        assert process.poll() is None
+        for each in idle:
+            each.close()
 
 
 async def ask(address: tuple[str, int], text: bytes) -> bytes:
