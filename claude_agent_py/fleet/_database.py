@@ -68,6 +68,8 @@ LOCK_SECONDS: Final = 10
 """Seconds that the server waits for a lock. A call that was broken off would hold the lock that it gets later."""
 WRONG_URL: Final = (" does not exist", "authentication failed")
 """Error texts of PostgreSQL for a wrong database, user or password. Retrying does not help."""
+LINES: Final = 5
+"""The first version of the tables whose workers take sessions from lines, as today."""
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL for creating tables and counting limits."""
 
@@ -286,12 +288,13 @@ class Database:
                 if column.split()[0] not in {each["name"] for each in inspect(connection).get_columns(table)}:
                     connection.execute(text(f"ALTER TABLE {table} ADD COLUMN {column}"))
             connection.execute(text("DROP INDEX IF EXISTS fleet_sessions_queued"))
-            for index in tables.sessions.indexes:
+            for index in (*tables.sessions.indexes, *tables.interactions.indexes):
                 index.create(connection, checkfirst=True)
-            # A worker of an older version has lost its sessions, and finds no queued ones.
-            freed = {"state": "queued", "worker": None, "is_orphan": 1, "epoch": tables.sessions.c.epoch + 1}
-            connection.execute(update(tables.sessions).where(tables.sessions.c.state == "running").values(freed))
-            connection.execute(delete(tables.workers))
+            if found < LINES:
+                # A worker of an older version has lost its sessions, and finds no queued ones.
+                freed = {"state": "queued", "worker": None, "is_orphan": 1, "epoch": tables.sessions.c.epoch + 1}
+                connection.execute(update(tables.sessions).where(tables.sessions.c.state == "running").values(freed))
+                connection.execute(delete(tables.workers))
             identity = func.coalesce(tables.meta.c.identity, uuid4().hex)
             connection.execute(update(tables.meta).values(version=tables.VERSION, identity=identity))
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from sqlalchemy import Column, Dialect, Float, Index, Integer, LargeBinary, MetaData, Table, Text, TypeDecorator, text
 
-VERSION: Final = 5
+VERSION: Final = 6
 """The version of this schema."""
 DBOS_SCHEMA: Final = "fleet_dbos"
 """The schema of DBOS's tables in PostgreSQL."""
@@ -93,6 +93,14 @@ sessions: Final = Table(
     Index("fleet_sessions_turns", "state", "tenant", "line", text("priority DESC"), "queued_at"),
     Index("fleet_sessions_work", "state", "line", "not_before"),
     Index("fleet_sessions_worker", "worker"),
+    Index("fleet_sessions_machine", "machine", "state"),
+    # For metrics.
+    Index("fleet_sessions_counts", "state", "agent", "tenant"),
+    # For lists, newest first.
+    Index("fleet_sessions_created", "created_at"),
+    Index("fleet_sessions_state", "state", "created_at"),
+    Index("fleet_sessions_agent", "agent", "created_at"),
+    Index("fleet_sessions_tenant", "tenant", "created_at"),
 )
 
 runs: Final = Table(
@@ -147,6 +155,7 @@ interactions: Final = Table(
     Column("answered_from", Text),
     Column("created_at", Float, nullable=False),
     Index("fleet_interactions_session", "session", "state"),
+    Index("fleet_interactions_state", "state", "created_at"),
 )
 
 workers: Final = Table(

@@ -11,11 +11,11 @@ from anyio import to_thread
 from fleets import PATIENCE, any_url as any_url, new_database_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
-from sqlalchemy import event, insert, text, update
+from sqlalchemy import Connection, event, insert, text, update
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli import main
-from claude_agent_py.fleet import Fleet, FleetMetrics, _tables
+from claude_agent_py.fleet import Fleet, FleetMetrics, _claims, _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -161,6 +161,55 @@ async def test_metrics_of_100_000_sessions_are_cheap(postgres_server: str) -> No
             for statement, values in queries:
                 plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
                 assert "Seq Scan" not in plan, plan
+
+
+async def test_lists_of_20_000_sessions_read_no_whole_table(any_url: str) -> None:
+    async with Fleet(any_url) as fleet:
+        fleet.agent("known")
+        await fleet.start("known", "hi", id="first")
+
+        def fill(connection: Connection) -> None:
+            numbers = "WITH RECURSIVE each(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM each WHERE n < 20000)"
+            changed = {
+                "id": "'s' || n",
+                "state": "CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'idle' END",
+                "agent": "'a' || (n % 500)",
+                "tenant": "'t' || (n % 500)",
+                "created_at": "created_at + n",
+            }
+            names = [column.name for column in _tables.sessions.columns]
+            values = ", ".join(changed.get(name, name) for name in names)
+            copied = f"{numbers} SELECT {values} FROM fleet_sessions, each"
+            connection.execute(text(f"INSERT INTO fleet_sessions ({', '.join(names)}) {copied}"))
+            columns = "id, session, run, kind, digest, request, state, created_at"
+            state = "CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'used' END"
+            values = f"'q' || n, 's' || n, 1, 'permission', '', :request, {state}, n"
+            asked = text(f"INSERT INTO fleet_interactions ({columns}) {numbers} SELECT {values} FROM each")
+            connection.execute(asked, {"request": '{"tool_name": "Bash", "input": {}, "tool_use_id": "t1"}'})
+            connection.execute(text("ANALYZE"))
+
+        await fleet.database.write(fill)
+        seen: list[tuple[str, Any]] = []
+
+        @event.listens_for(fleet.database.engine, "before_cursor_execute")
+        def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
+            if "fleet_sessions" in statement or "fleet_interactions" in statement:
+                seen.append((statement, values))
+
+        assert [info.id for info in await fleet.list(limit=2)] == ["s20000", "s19999"]
+        assert len(await fleet.list(state="failed", limit=10)) == 10
+        assert len(await fleet.list(agent="a1", limit=10)) == len(await fleet.list(tenant="t1", limit=10)) == 10
+        assert len(await fleet.interactions()) == 20
+        assert (await fleet.metrics()).failed == 20
+        await fleet.database.read(_claims.list_cancelled, "machine")
+        assert len(seen) == 8
+        explain = "EXPLAIN QUERY PLAN" if fleet.database.is_sqlite else "EXPLAIN"
+        with fleet.database.engine.connect() as connection:
+            for statement, values in seen[:8]:
+                plan = "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{explain} {statement}", values))
+                assert "Seq Scan" not in plan, plan
+                assert "Sort" not in plan or "count(" in statement, plan
+                assert not re.search(r"SCAN fleet_\w+$", plan, re.MULTILINE), plan
 
 
 def test_text_for_prometheus_escapes_labels() -> None:
