@@ -220,7 +220,8 @@ class Database:
         # SQLite only waits for locks, at most BUSY_SECONDS.
         if self.is_sqlite:
             return await run_file_work(run, abandon_on_cancel=not write)
-        limit = ANSWER_SECONDS if answer_seconds is None else answer_seconds
+        # The first call may have to create the tables, too.
+        limit = ANSWER_SECONDS if answer_seconds is None or not self._is_ready else answer_seconds
         given_up = threading.Event()
         try:
             with anyio.move_on_after(limit, shield=write):
