@@ -94,6 +94,8 @@ class TaskList(View):
         """
         self.config_dir: str | os.PathLike[str] | None = config_dir
         """The CLI's configuration directory, if known."""
+        self.uid: int | None = None
+        """The user who has to own the files; None means any. Internal to this package."""
         self._list_id = list_id
         self._is_of_session = list_id is None
         self._items: dict[str, TaskListItem] = {}
@@ -151,7 +153,9 @@ class TaskList(View):
         """
         directory = self.directory
         if directory is not None:
-            found, unreadable = await run_file_work(read_items, directory, TaskListItem, abandon_on_cancel=True)
+            found, unreadable = await run_file_work(
+                read_items, directory, TaskListItem, self.uid, abandon_on_cancel=True
+            )
             gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
             self._publish([*map(self._remove, gone), *map(self._put, found.values())])
         return self.items
@@ -346,14 +350,15 @@ def get_directory(config_dir: str, list_id: str) -> str:
     return os.path.join(config_dir, "tasks", re.sub(_NOT_IN_NAME, "-", list_id))
 
 
-def read_items(directory: str, model: type[ItemT]) -> tuple[dict[str, ItemT], set[str]]:
+def read_items(directory: str, model: type[ItemT], uid: int | None = None) -> tuple[dict[str, ItemT], set[str]]:
     """Return the items of a list by id, and the ids of the items whose files cannot be read."""
     items: dict[str, ItemT] = {}
     unreadable: set[str] = set()
     room = _MAX_LIST_BYTES
     for item_id in _list_item_ids(directory):
         try:
-            data, size = read_bytes(os.path.join(directory, f"{item_id}.json"), most_bytes=min(room, _MAX_ITEM_BYTES))
+            path, most = os.path.join(directory, f"{item_id}.json"), min(room, _MAX_ITEM_BYTES)
+            data, size = read_bytes(path, most_bytes=most, uid=uid)
             room -= size
             item, _ = fit(model, read_json(data))
         except (OSError, ValueError):

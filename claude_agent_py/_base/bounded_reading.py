@@ -77,12 +77,13 @@ def read_bytes(
     return data, size - (wanted - len(data))  # it may have been truncated during the read
 
 
-def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
+def read_lines(path: str | os.PathLike[str], *, uid: int | None = None) -> Iterator[bytes]:
     """Yield the lines of a regular file, without line ends. Lines longer than `LINE_BYTES` are skipped.
 
-    Reads up to the size at the time of the call. Raises OSError if the file is unreadable or larger than `MOST_BYTES`.
+    Reads up to the size at the time of the call. Raises OSError if the file is unreadable, larger than `MOST_BYTES`, or
+    of another user than `uid`.
     """
-    with os.fdopen(open_regular(path), "rb", _CHUNK) as file:
+    with os.fdopen(open_regular(path, uid=uid), "rb", _CHUNK) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise _too_large(path, size, MOST_BYTES)

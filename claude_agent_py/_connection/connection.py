@@ -32,6 +32,7 @@ from claude_agent_py._base.errors import (
     StoreError,
 )
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.facts import OwnTaskList, SessionFacts, find_refusal
 from claude_agent_py._connection.launching import Launched
@@ -109,6 +110,7 @@ class Connection(Session):
         """
         self.begin(launched)
         self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
+        self.intake.paths.uid = self.facts.task_list.uid = find_other(self.options.user)
         for run in self.resumption.begin():
             self.runs.open(run)
         self.act(self.router.settle(self.now()))

@@ -149,7 +149,8 @@ class Reconciler:
         found: list[Counted | None] = [None] * len(runs)
         if any(paths):
             begins = [[run.begin_time or 0.0 for run in each] for each in dated]
-            found = await _read(lambda: _count_each(paths, begins))
+            uid = self._paths.uid
+            found = await _read(lambda: _count_each(paths, begins, uid))
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             self._ledger.apply_count(record, run, its_runs, counted, self._clock())
         self._publish()
@@ -161,7 +162,8 @@ class Reconciler:
             return
         runs = [record.run for record in records]
         paths = [self._paths.list_candidates(record) for record in records]
-        findings = await _read(lambda: [inspect_files(*each) for each in zip(records, paths, strict=True)])
+        uid = self._paths.uid
+        findings = await _read(lambda: [inspect_files(*each, uid) for each in zip(records, paths, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
             # Skip a task that ended or started again while its files were read.
@@ -207,7 +209,9 @@ _read_together: Final = SharedCall(_call_each)
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
 
 
-def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]]) -> list[Counted | None]:
+def _count_each(
+    paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]], uid: int | None = None
+) -> list[Counted | None]:
     """Count the first readable file of each task. Zero if only its directory exists yet, None if not even that exists.
 
     Each directory is looked for once: every system call of a thread interrupts the event loop.
@@ -216,13 +220,13 @@ def _count_each(paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]
     folders = {os.path.dirname(path) for each in valid for path in each}
     there = {folder for folder in folders if os.path.isdir(folder)}
     possible = [[path for path in each if os.path.dirname(path) in there] for each in valid]
-    return [_count_first_readable(*each) for each in zip(possible, begins, strict=True)]
+    return [_count_first_readable(*each, uid) for each in zip(possible, begins, strict=True)]
 
 
-def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Counted | None:
+def _count_first_readable(paths: Sequence[str], begins: Sequence[float], uid: int | None) -> Counted | None:
     for path in paths:
         try:
-            return count_transcript(path, begins)
+            return count_transcript(path, begins, uid)
         except OSError:
             continue
         except Exception:
@@ -230,20 +234,21 @@ def _count_first_readable(paths: Sequence[str], begins: Sequence[float]) -> Coun
     return Counted(by_run=[Counted() for _ in begins]) if paths else None
 
 
-def inspect_files(record: Record, paths: Sequence[str]) -> Finding | None:
+def inspect_files(record: Record, paths: Sequence[str], uid: int | None = None) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
     inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
-        return next((finding for finding in map(inspect, paths) if finding is not None), None)
+        found = (inspect(path, uid) for path in paths)
+        return next((finding for finding in found if finding is not None), None)
     except Exception:
         logger.exception("Cannot inspect the files of task %s", record.id)
         return None
 
 
-def _inspect_shell(path: str) -> Finding | None:
+def _inspect_shell(path: str, uid: int | None) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
     try:
-        marker = read_marker(path)
+        marker = read_marker(path, uid)
     except OSError:
         return None
     if marker is None:

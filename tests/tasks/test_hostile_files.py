@@ -11,11 +11,11 @@ import anyio
 import pytest
 from folding import HASTY, intake_of, level, shell_started, tracking
 
-from claude_agent_py import OptionsError, TaskManager, TaskStatus
+from claude_agent_py import Client, ClientOptions, OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.history import FinishedTask
 from claude_agent_py.tasks import TaskHistory, TaskList
-from claude_agent_py.testing import frames
+from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.anyio
 
@@ -232,3 +232,45 @@ def test_hostile_settings_are_refused(tmp_path: Path) -> None:
             plan_launch(ClientOptions(settings=path, sandbox=SandboxSettings()), cli=Path("claude"), scratch=tmp_path)
     with pytest.raises(OptionsError):
         ClientOptions(settings='{"a":' + DEEP.decode() + "}")
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can start programs as another user"
+)
+async def test_a_cli_that_runs_as_another_user_shows_only_files_of_that_user(tmp_path: Path) -> None:
+    his = 12345
+    secret = tmp_path / "secret"
+    secret.write_bytes(said("precious"))
+    for name in ("b1", "a1"):
+        (tmp_path / f"{name}.output").symlink_to(secret)
+    (tmp_path / "tasks" / "list").mkdir(parents=True)
+    (tmp_path / "tasks" / "list" / "1.json").write_text('{"id": "1", "subject": "precious"}')
+    fake = FakeCLI(
+        steps.turn(
+            [
+                frames.task_started("b1", task_type="local_bash"),
+                frames.task_notification("b1", output_file=str(tmp_path / "b1.output")),
+                frames.task_started("a1"),
+                frames.task_notification("a1", summary="", output_file=str(tmp_path / "a1.output")),
+                frames.assistant("Done."),
+            ]
+        )
+    )
+    options = ClientOptions(user=his, env={"CLAUDE_CONFIG_DIR": str(tmp_path), "CLAUDE_CODE_TASK_LIST_ID": "list"})
+    async with Client(options, transport=fake.transport()) as client:
+        client.task_list.config_dir = tmp_path
+        await client.query("go")
+        shell, agent = client.tasks["b1"], client.tasks["a1"]
+        with anyio.fail_after(60):
+            with pytest.raises(TaskOutputError, match=f"not of the user {his}"):
+                await shell.read_output()
+            with pytest.raises(TaskOutputError):
+                await agent.transcript()
+            with pytest.raises(TaskOutputError, match=f"not of the user {his}"):
+                await anext(shell.follow())
+            assert await client.task_list.read() == []
+            for path in (secret, tmp_path / "tasks" / "list" / "1.json"):
+                os.chown(path, his, his)
+            assert "precious" in await shell.read_output()
+            assert [message.text for message in await agent.transcript()] == ["precious"]
+            assert [item.subject for item in await client.task_list.read()] == ["precious"]

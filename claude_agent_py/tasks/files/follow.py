@@ -100,13 +100,14 @@ class Follow(AsyncIterator[str]):
         has_ended: Callable[[], bool],
         wait: Callable[[float], Awaitable[None]],
         decoder: ShellDecoder | AgentDecoder,
+        uid: int | None = None,
     ) -> None:
         self._task_id = task_id
         self._paths = paths
         self._has_ended = has_ended
         self._wait = wait
         self._decoder = decoder
-        self._tail = Tail(follow_links=True)  # the output of a subagent is a link to its transcript
+        self._tail = Tail(follow_links=True, uid=uid)  # the output of a subagent is a link to its transcript
         self._path: str | None = None
         self._chunks: deque[str] = deque()
         self._is_done = False

@@ -107,7 +107,7 @@ class OutputReader:
     async def _read_text(self, record: Record, tail_bytes: int | None) -> ShellText:
         paths = self._paths.list_candidates(record)
         try:
-            return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes))
+            return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes, self._paths.uid))
         except TaskOutputError:
             if record.is_shell:
                 text = await self._ask_cli(record, tail_bytes)
@@ -142,7 +142,7 @@ class OutputReader:
         """Return the last text of a subagent without a report."""
         paths = self._paths.list_candidates(record)
         try:
-            messages = await _first_readable(record.id, paths, last_messages)
+            messages = await _first_readable(record.id, paths, lambda path: last_messages(path, self._paths.uid))
         except TaskOutputError:
             messages = self._get_received(record)
             if not messages and not record.last_text and not record.run.summary:
@@ -184,7 +184,9 @@ class OutputReader:
         paths = self._paths.list_candidates(record)
         try:
             messages = await _first_readable(
-                record.id, paths, lambda path: list(read_transcript(path, parent_tool_use_id=call))
+                record.id,
+                paths,
+                lambda path: list(read_transcript(path, parent_tool_use_id=call, uid=self._paths.uid)),
             )
         except TaskOutputError:
             seen = self._get_received(record)

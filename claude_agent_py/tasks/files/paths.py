@@ -47,6 +47,8 @@ class Paths:
 
     def __init__(self, config_dir: str | os.PathLike[str] | None = None) -> None:
         self.config_dir: str | os.PathLike[str] | None = config_dir
+        self.uid: int | None = None
+        """The user of the CLI, if it is another one than that of this program. Files have to be his."""
         self._outputs: str | None = None
         self._subagents: str | None = None
 
