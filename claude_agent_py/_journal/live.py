@@ -12,7 +12,6 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import Journal
-from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.views import View
 from claude_agent_py.wire.base import JSONObject
@@ -97,7 +96,10 @@ class LiveJournal:
             self._call(view.finish, self._clock())
 
     def feed(self, frame: Any, *, sent: bool = False, agent: str = "") -> None:
-        """Fold a frame. A message from the CLI comes after the ledger got it, before the events of the ledger."""
+        """Fold a frame, or a list of events of the ledger, whose records have the state of that moment.
+
+        A message from the CLI comes after the ledger got it, before the events that it caused.
+        """
         if sent and isinstance(frame, UserMessage):
             for view in self.views:
                 self._call(view.sent, frame)
@@ -115,10 +117,6 @@ class LiveJournal:
         elif reply is None:
             return self.feed(ControlCancelRequest(request_id=request_id))
         return self.feed(ControlResponse(response=answer), sent=True)
-
-    def add_task_events(self, events: list[TaskEvent]) -> None:
-        """Fold events of the ledger, while its records have the state of that moment."""
-        self.feed(events)
 
     def end(self) -> None:
         """Note the end of the session."""

@@ -64,7 +64,8 @@ class FactStream(Stream[Fact], View):
                 check_count(value, option, 0)
         if session.stream_over.is_set():
             if after is not None:
-                self.add(LiveJournal.of(session).facts_after(after))
+                journal = session.journal or LiveJournal(clock=session.intake.clock)
+                self.add(journal.facts_after(after))
             super().close()
             return
         journal = LiveJournal.of(session)
