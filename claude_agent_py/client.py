@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from claude_agent_py._connection.runs.prompts import Prompt
     from claude_agent_py._connection.runs.run import Run
     from claude_agent_py._connection.runs.subagents import Subagent
+    from claude_agent_py._connection.session import Session
     from claude_agent_py._connection.shutdown import TasksAtClose
     from claude_agent_py._connection.store_sync import StoreSync
     from claude_agent_py._journal.facts import Fact
@@ -115,14 +116,19 @@ class Client(SessionControls, Generic[Output]):
             self._connection = self._make_connection(self._options)
         return self._connection
 
+    @property
+    def session(self) -> Session:
+        """What is known of the session. Internal to this package, and not covered by semantic versioning."""
+        return self.connection.session
+
     def _make_connection(self, options: ClientOptions[Output], earlier: Connection | None = None) -> Connection:
         return _connection.Connection(options, earlier=earlier)
 
     def __repr__(self) -> str:
         connection = self._connection
-        if connection is None or connection.state is State.NEW:
+        if connection is None or connection.session.state is State.NEW:
             return "<Client not connected>"
-        return f"<Client {connection.state.value}, {len(connection.tasks)} tasks>"
+        return f"<Client {connection.session.state.value}, {len(connection.session.tasks)} tasks>"
 
     if not TYPE_CHECKING:
 
@@ -165,22 +171,22 @@ class Client(SessionControls, Generic[Output]):
         finally:
             self._connected.set()
 
-    async def _connect(self, given: ClientOptions[Output], last: Connection | None = None) -> None:
+    async def _connect(self, given: ClientOptions[Output], last: Session | None = None) -> None:
         """Connect; after `last`, whose process has ended."""
         store_sync = await self._prepare_store(given)
         try:
             options = given if store_sync is None else store_sync.options
             config_dir = None if store_sync is None else store_sync.config_dir
             if options.max_budget_usd is not None and (options.resume or options.continue_conversation or last):
-                options = await _connection.subtract_spent(options, config_dir, self.connection, last)
+                options = await _connection.subtract_spent(options, config_dir, self.session, last)
             launched = await launch(options, self._transport, on_stderr=self._on_stderr_line, config_dir=config_dir)
             try:
                 await load_parts(options)
                 connection = self.connection
                 self._check_not_closed()
                 if store_sync is not None:
-                    store_sync.report_to(connection.inject, connection.report)
-                    connection.store_sync = store_sync
+                    store_sync.report_to(connection.inject, connection.session.report)
+                    connection.session.store_sync = store_sync
             except BaseException:
                 await launched.discard()
                 raise
@@ -198,7 +204,7 @@ class Client(SessionControls, Generic[Output]):
         return store_sync
 
     def _check_not_closed(self) -> None:
-        if self._is_closed or (self._connection is not None and self._connection.state is not State.NEW):
+        if self._is_closed or (self._connection is not None and self._connection.session.state is not State.NEW):
             raise ConnectionClosedError(CLOSED)
 
     @property
@@ -208,7 +214,7 @@ class Client(SessionControls, Generic[Output]):
 
         def take(line: str) -> None:
             client = reference()
-            if client is not None and (stderr := client.connection.stderr) is not None:
+            if client is not None and (stderr := client.session.stderr) is not None:
                 stderr.put(line)
 
         return take
@@ -235,7 +241,8 @@ class Client(SessionControls, Generic[Output]):
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
             BudgetExceededError: As in `connect`.
         """
-        old = self.connection
+        earlier = self.connection
+        old = earlier.session
         if self._connected is None or not self._connected.is_set() or old.state in (State.OPEN, State.EXITED):
             raise LocalProtocolError("reopen() is for a session whose CLI ended unexpectedly")
         config_dir = None if old.launched is None else old.launched.plan.config_dir
@@ -248,14 +255,14 @@ class Client(SessionControls, Generic[Output]):
             mode = old.facts.permission_mode or old.options.permission_mode
             now = old.changes.apply_to(self._options, mode)
             options = await _connection.options_to_go_on(now, old.facts.session_id, config_dir)
-            await old.shutdown.close()
+            await earlier.shutdown.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
-            connection = self._make_connection(options, earlier=old)
+            connection = self._make_connection(options, earlier=earlier)
             self._connection, self._hooks = connection, None
             with running_client(self):
                 await self._connect(options, old)
-            await connection.changes.repeat(connection.control)
+            await connection.session.changes.repeat(connection.session.control)
             self._warns = self.is_open
         except BaseException:
             self.abort()
@@ -309,7 +316,7 @@ class Client(SessionControls, Generic[Output]):
             self._connection.resumption.warn_forgotten()
 
     def __del__(self) -> None:
-        if self._warns and (launched := self.connection.launched) is not None and not launched.is_forked:
+        if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
             what = repr(launched.transport)
             self._warns = False
             self.connection.shutdown.abort("its client was dropped without being closed, and the session ended with it")
@@ -415,7 +422,7 @@ class Client(SessionControls, Generic[Output]):
             CLIExitError: While iterating, after the last message: the CLI exited unexpectedly.
             LocalProtocolError: While iterating: another coroutine is using the same iterator.
         """
-        return _connection.SessionMessages(self, self.connection)
+        return _connection.SessionMessages(self, self.session)
 
     @overload
     def events(self, *, facts: Literal[False] = False) -> AsyncIterator[SessionEvent]: ...
@@ -435,9 +442,9 @@ class Client(SessionControls, Generic[Output]):
         It ends, cancels and raises as `messages()` does, after the final events: tasks that failed with the session
         and questions that will not be answered. After `close(tasks="leave")` it continues until the tasks are over.
         """
-        stream = _connection.SessionMessages(self, self.connection, events=True)
+        stream = _connection.SessionMessages(self, self.session, events=True)
         if facts:
-            _connection.put_facts(self.connection, stream.mailbox)
+            _connection.put_facts(self.session, stream.mailbox)
         return stream
 
     def journal(self, *, after: int | None = None, retain: int | None = None) -> FactStream:
@@ -454,7 +461,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             OptionsError: The facts after this number are not retained.
         """
-        return _connection.FactStream(self.connection, after=after, retain=retain)
+        return _connection.FactStream(self.session, after=after, retain=retain)
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
@@ -472,7 +479,7 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client is not open, or was closed before the reply.
             OptionsError: The timeout is invalid, or the fields are not JSON or contain another subtype.
         """
-        return await self.connection.control(subtype, timeout=timeout, **fields)
+        return await self.session.control(subtype, timeout=timeout, **fields)
 
     @property
     def options(self) -> ClientOptions[Output]:
@@ -486,17 +493,17 @@ class Client(SessionControls, Generic[Output]):
     @property
     def tasks(self) -> TaskManager:
         """The background tasks of the session."""
-        return self.connection.tasks
+        return self.session.tasks
 
     @property
     def agents(self) -> Sequence[Subagent]:
         """The subagents and child agents of the session so far, each with its definition and its task."""
-        return _connection.find_subagents(self.tasks, self.connection.agents)
+        return _connection.find_subagents(self.tasks, self.session.agents)
 
     @property
     def task_list(self) -> TaskList:
         """The CLI's to-do list, which is unrelated to `tasks`. Enabled by the option `task_list_tools`."""
-        return self.connection.facts.task_list
+        return self.session.facts.task_list
 
     @property
     def session_id(self) -> str | None:
@@ -504,7 +511,7 @@ class Client(SessionControls, Generic[Output]):
 
         None before the first turn, unless `session_id` or `resume` gives the id.
         """
-        return self.connection.facts.session_id
+        return self.session.facts.session_id
 
     @property
     def interactions(self) -> Inbox:
@@ -525,7 +532,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client has not been connected.
         """
-        info = self.connection.facts.info
+        info = self.session.facts.info
         if info is None:
             raise ConnectionClosedError(NOT_CONNECTED)
         return info
@@ -533,7 +540,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def is_open(self) -> bool:
         """Whether prompts and control requests can be sent."""
-        return self._connection is not None and self._connection.is_open
+        return self._connection is not None and self._connection.session.is_open
 
     @property
     def is_closed(self) -> bool:
@@ -543,12 +550,12 @@ class Client(SessionControls, Generic[Output]):
     @property
     def handler_errors(self) -> Sequence[HandlerError]:
         """The last 1000 errors of handlers and listeners, oldest first."""
-        return list(self.connection.errors)
+        return list(self.session.errors)
 
     @property
     def stderr_tail(self) -> str:
         """The end of the CLI's stderr; empty before connect."""
-        launched = self.connection.launched
+        launched = self.session.launched
         return "" if launched is None else launched.transport.stderr_tail
 
     @property
@@ -558,34 +565,34 @@ class Client(SessionControls, Generic[Output]):
         Lines are dropped when more than 64 MiB of them are waiting, or when the session ends first. A warning is
         logged when `on_stderr` has caught up or the session has ended.
         """
-        stderr = self.connection.stderr
+        stderr = self.session.stderr
         return 0 if stderr is None else stderr.dropped
 
     @property
     def pid(self) -> int | None:
         """The process id of the CLI; None before connect, or if the transport has no process."""
-        launched = self.connection.launched
+        launched = self.session.launched
         return None if launched is None else launched.transport.pid
 
     @property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
-        return _connection.MCPControls(self.connection, self.connection.handlers.mcp)
+        return _connection.MCPControls(self.session, self.connection.handlers.mcp)
 
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
         return _connection.UsageControls(
-            self.connection, self._options.max_budget_usd, self.connection.facts.spent_before_usd
+            self.session, self._options.max_budget_usd, self.session.facts.spent_before_usd
         )
 
     @property
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         if self._hooks is None:
-            self._hooks = _connection.LiveHooks(self.connection.handlers.hooks, self.connection)
+            self._hooks = _connection.LiveHooks(self.connection.handlers.hooks, self.session)
         return self._hooks
 
     @property
-    def _port(self) -> Connection:
-        return self.connection
+    def _port(self) -> Session:
+        return self.session

@@ -67,8 +67,8 @@ SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
 
-class Connection(Session):
-    """A session with one CLI process. Used once: `open`, then `close`.
+class Connection:
+    """What drives a session with one CLI process. Used once: `open`, then `shutdown.close`.
 
     Args:
         options: The options of the client.
@@ -79,26 +79,34 @@ class Connection(Session):
     def __init__(
         self, options: ClientOptions, *, parent: "Connection | None" = None, earlier: "Connection | None" = None
     ) -> None:
-        super().__init__(options, parent, earlier)
+        earlier_session = None if earlier is None else earlier.session
+        self.session: Session = Session(options, None if parent is None else parent.session, earlier_session)
+        """What is known of the session, its requests to the CLI, and how it ended."""
+        self.session.intake.on_events = self._on_task_events
+        self.on_message: Callable[[Any], None] | None = None
+        """Called with each message after it was tracked, for the run of a child agent; otherwise None."""
+        self.on_events: Callable[[list[TaskEvent]], None] | None = None
+        """Called with the events of tasks, before any reader gets them; as `on_message`."""
         if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
-            telemetry.observe(self)  # it also traces the child agents
+            telemetry.observe(self.session)  # it also traces the child agents
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
         """Whether the CLI sends text of subagents only for telemetry."""
         if options.on_task_notification is not None and earlier is None:
-            self.tasks.on("notification", options.on_task_notification)
+            self.session.tasks.on("notification", options.on_task_notification)
         if options.on_task_event is not None and earlier is None:
-            self.tasks.on(options.on_task_event)
+            self.session.tasks.on(options.on_task_event)
         self._has_task_list = False
         """Whether the model has used its to-do list."""
-        self.handlers: RequestHandlers = RequestHandlers(self)
-        self.shutdown: Shutdown = Shutdown(self)
-        self.resumption: Resumption = Resumption(self)
-        self.runs: Runs = Runs(self, self.shutdown, self.resumption, self.act)
+        self.handlers: RequestHandlers = RequestHandlers(self.session)
+        self.shutdown: Shutdown = Shutdown(self.session)
+        self.resumption: Resumption = Resumption(self.session)
+        self.runs: Runs = Runs(self.session, self.shutdown, self.resumption, self.act)
         if earlier is not None:
             self.resumption.follow(earlier.resumption)
 
     def __repr__(self) -> str:
-        return f"<Connection {self.state.value} over {self.launched and self.launched.transport!r}>"
+        session = self.session
+        return f"<Connection {session.state.value} over {session.launched and session.launched.transport!r}>"
 
     # Opening -----------------------------------------------------------------------------------------------------
 
@@ -108,39 +116,41 @@ class Connection(Session):
         Raises:
             ConnectionClosedError: The session was closed before.
         """
-        self.begin(launched)
-        self.intake.paths.config_dir = self.facts.task_list.config_dir = launched.plan.config_dir
-        self.intake.paths.uid = self.facts.task_list.uid = find_other(self.options.user)
+        session = self.session
+        session.begin(launched)
+        session.intake.paths.config_dir = session.facts.task_list.config_dir = launched.plan.config_dir
+        session.intake.paths.uid = session.facts.task_list.uid = find_other(session.options.user)
         for run in self.resumption.begin():
             self.runs.open(run)
-        self.act(self.router.settle(self.now()))
+        self.act(session.router.settle(session.now()))
         self.shutdown.be_ready()
         spawn_detached(lambda: self._live(launched), name="claude_agent_py session")
 
     async def _live(self, launched: Launched) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
-        is_ended, self.workers.is_live = False, True
+        session = self.session
+        is_ended, session.workers.is_live = False, True
         try:
             if launched.transport.needs_run:
-                self.workers.start(self.shutdown.run_transport)
-                self.workers.start(self._watch_process)
+                session.workers.start(self.shutdown.run_transport)
+                session.workers.start(self._watch_process)
             self._start_pump()
-            if self.store_sync is not None:
-                self.workers.start(self.workers.run_logged, self.store_sync.run)
-            self.intake.reconciler.work_in(functools.partial(self.workers.start, self.workers.run_logged))
-            self.intake.home.enter()
-            self.intake.listeners.deliver_with(self.workers.deliver, self.report)
-            if self.stderr is not None:
-                self.workers.deliver(self.stderr)
-            self.flush()
-            await self.keep_time(self._tick)
-            if self.is_broken:
+            if session.store_sync is not None:
+                session.workers.start(session.workers.run_logged, session.store_sync.run)
+            session.intake.reconciler.work_in(functools.partial(session.workers.start, session.workers.run_logged))
+            session.intake.home.enter()
+            session.intake.listeners.deliver_with(session.workers.deliver, session.report)
+            if session.stderr is not None:
+                session.workers.deliver(session.stderr)
+            session.flush()
+            await session.keep_time(self._tick)
+            if session.is_broken:
                 self.end_everything()
             if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
                 await self._end_process()
                 is_ended = True
         except Exception as error:
-            self.break_off(error)
+            session.break_off(error)
             raise
         finally:
             try:
@@ -150,96 +160,105 @@ class Connection(Session):
 
     async def _watch_process(self) -> None:
         """Detect that the process has exited, even if a grandchild keeps its pipe open."""
-        if await self.transport.wait() is not None:
-            self.note_end_of_stream()
+        session = self.session
+        if await session.transport.wait() is not None:
+            session.note_end_of_stream()
             await self.shutdown.wait_for_stream(DRAIN_GRACE)
-            if not self.stream_over.is_set():
-                self.act(self.engine.receive_eof())
+            if not session.stream_over.is_set():
+                self.act(session.engine.receive_eof())
 
     async def _end_process(self) -> None:
         """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
-        if self.state is State.LEFT:
+        session = self.session
+        if session.state is State.LEFT:
             self.dismiss()
             await self.shutdown.let_it_finish()
-        self.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
+        session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
         if self.shutdown.is_requested:  # the CLI reports that it stops its shells as it ends, but not why
-            self.intake.expect_end(*self._why_tasks_end(is_asked=True))
+            session.intake.expect_end(*self._why_tasks_end(is_asked=True))
         await self.shutdown.end_process()
-        self.act(self.engine.receive_eof())
-        if self.store_sync is not None and self.transport.exit_code == 0:  # otherwise it may have been cut off
-            lost = self.store_sync.find_lost_at_end(self.facts.session_id or "")
+        self.act(session.engine.receive_eof())
+        if session.store_sync is not None and session.transport.exit_code == 0:  # otherwise it may have been cut off
+            lost = session.store_sync.find_lost_at_end(session.facts.session_id or "")
             if lost is not None:
-                await self.store_sync.report_lost(lost)
+                await session.store_sync.report_lost(lost)
         await self.shutdown.drain()
 
     async def _end(self, launched: Launched, *, is_ended: bool) -> None:
+        session = self.session
         if not is_ended:  # otherwise `end_process` has stopped it
-            self.intake.reconciler.stop()
-        await self.workers.end()
+            session.intake.reconciler.stop()
+        await session.workers.end()
         if not is_ended:
-            self.engine.advance(Step.CLOSE)
-            self.engine.advance(Step.END_OF_STREAM)
+            session.engine.advance(Step.CLOSE)
+            session.engine.advance(Step.END_OF_STREAM)
             self.end_everything()
             with anyio.CancelScope(shield=True):
                 with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
                     await launched.transport.close(grace=0.0)
                 await launched.transport.close(grace=0.0)  # continues it, or does nothing
-        if self.store_sync is not None:
+        if session.store_sync is not None:
             with anyio.CancelScope(shield=True):
-                await self.store_sync.end()
+                await session.store_sync.end()
             launched.plan.clean_up()
 
     # The end -----------------------------------------------------------------------------------------------------
 
     def _why_tasks_end(self, *, is_asked: bool) -> tuple[str | None, EndedBy]:
         """Return the reason and the cause for tasks that end with the process, which was asked to end or was not."""
-        if is_asked and len(self.lineage) > 1:
+        session = self.session
+        if is_asked and len(session.lineage) > 1:
             return None, EndedBy.PARENT
-        return str(self.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
+        return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
 
     def end_everything(self) -> None:
         """End everything that depends on the output of the CLI. Idempotent."""
-        if self.stream_over.is_set():
+        session = self.session
+        if session.stream_over.is_set():
             return
-        self.stream_over.set()
+        session.stream_over.set()
         self.dismiss()
-        self.intake.process_exited(*self._why_tasks_end(is_asked=self.went_well))
+        session.intake.process_exited(*self._why_tasks_end(is_asked=session.went_well))
         self.handlers.end()
-        self.facts.task_list.close()
-        if self.stderr is not None:
-            self.stderr.end()
-        if self.journal is not None:
-            self.journal.end()
-            self.intake.journal = None
-        self.readers.end_events()
-        if self.launched is not None and self.store_sync is None:  # the store may still need files of a private home
-            self.launched.plan.clean_up()
-        if isinstance(self.error, ConnectionClosedError):  # the session is closed, not just the CLI gone
+        session.facts.task_list.close()
+        if session.stderr is not None:
+            session.stderr.end()
+        if session.journal is not None:
+            session.journal.end()
+            session.intake.journal = None
+        session.readers.end_events()
+        # The store may still need files of a private home.
+        if session.launched is not None and session.store_sync is None:
+            session.launched.plan.clean_up()
+        if isinstance(session.error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.shutdown.cancel_children()
 
     def dismiss(self) -> None:
         """Fail the pending requests and runs and end the readers. Idempotent."""
-        self.note_end()
-        for waiter in self.engine.waiters:
-            waiter.fail(self.error)
+        session = self.session
+        session.note_end()
+        for waiter in session.engine.waiters:
+            waiter.fail(session.error)
         self.resumption.give_up()
-        for run in self.router.open_runs:
-            self.runs.fail(run, lambda: self.error)
-        self.readers.end()
+        for run in session.router.open_runs:
+            self.runs.fail(run, lambda: session.error)
+        session.readers.end()
 
     # Workers -----------------------------------------------------------------------------------------------------
 
     def _start_pump(self) -> None:
-        assert self.launched is not None  # noqa: S101 - it is open
+        session = self.session
+        assert session.launched is not None  # noqa: S101 - it is open
         scope = anyio.CancelScope()
-        self.workers.start(self._pump, self.launched.transport, scope, scope=scope)
+        session.workers.start(self._pump, session.launched.transport, scope, scope=scope)
 
     async def _pump(self, transport: Transport, scope: anyio.CancelScope) -> None:
         """Read the output of the CLI and act on it until it ends, or until another worker continues.
 
         A request that the pump answers is cancelled with its scope.
         """
-        engine, act, log = self.engine, self.act, self.log
+        session = self.session
+        engine, act, log = session.engine, self.act, session.log
         while data := await transport.receive():
             if log is not None:
                 log.received(data)
@@ -250,25 +269,26 @@ class Connection(Session):
             else:
                 act(events)
             del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-        self.output_over.set()
-        if self.state is not State.CLOSING:  # otherwise `Shutdown.end_process` goes on
+        session.output_over.set()
+        if session.state is not State.CLOSING:  # otherwise `Shutdown.end_process` goes on
             await self.shutdown.wait_for_exit()
             act(engine.receive_eof())
 
     def _tick(self, now: float) -> None:
-        if self.engine.take_cli_waited():
-            self.router.restart_silence(now)
-        self.act([*self.engine.tick(now), *self.router.tick(now)])
+        session = self.session
+        if session.engine.take_cli_waited():
+            session.router.restart_silence(now)
+        self.act([*session.engine.tick(now), *session.router.tick(now)])
 
     # Events ------------------------------------------------------------------------------------------------------
 
     def act(self, events: Iterable[Event | Verdict] = ()) -> None:
         """Act on events of the engine and the router, write what the engine has to send, and set the timer."""
         self._handle(events)
-        self.flush()
+        self.session.flush()
 
     def _handle(self, events: Iterable[Event | Verdict]) -> None:
-        handlers, now = self._ON_EVENT, self.now()
+        handlers, now = self._ON_EVENT, self.session.now()
         for event in events:
             handler = handlers.get(type(event))
             if handler is None:
@@ -277,78 +297,90 @@ class Connection(Session):
                 handler(self, event)
 
     def _on_message(self, message: Any, now: float) -> None:
+        session = self.session
         if self._hides_text and self._is_extra(message):
-            if self.journal is not None:
-                self.journal.feed(message)
+            if session.journal is not None:
+                session.journal.feed(message)
             return
-        lost = self._find_lost(message) if self.store_sync is not None and type(message) is ResultMessage else None
-        runs, may_end = self.router.route(message, now)
+        lost = self._find_lost(message) if session.store_sync is not None and type(message) is ResultMessage else None
+        runs, may_end = session.router.route(message, now)
         for run in runs if lost is not None else ():
             run.store_errors.append(copy.copy(lost))  # each gets the result of its run
-        if self.store_sync is None or not self.store_sync.take(message):
+        if session.store_sync is None or not session.store_sync.take(message):
             for run in runs:
                 run.put(message)
-            self.readers.put(message, is_of_run=bool(runs))
+            session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it
-        if may_end and (verdicts := self.router.settle(now)):
+        if may_end and (verdicts := session.router.settle(now)):
             self._handle(verdicts)
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:
         """Return the error of a turn that the session store lacks a part of, after a message about it; or None."""
-        assert self.store_sync is not None  # noqa: S101 - the caller looked
-        lost = self.store_sync.find_lost(result)
+        session = self.session
+        assert session.store_sync is not None  # noqa: S101 - the caller looked
+        lost = session.store_sync.find_lost(result)
         if lost is not None:
-            self._handle([self.store_sync.make_message(lost)])
-            self.workers.start(self.workers.run_logged, self.store_sync.report_lost, lost)
+            self._handle([session.store_sync.make_message(lost)])
+            session.workers.start(session.workers.run_logged, session.store_sync.report_lost, lost)
         return lost
 
     def _is_extra(self, message: Any) -> bool:
         """Return whether the CLI sends a message only for telemetry: by default, it keeps such texts of subagents."""
+        session = self.session
         agent_id = getattr(message, "agent_id", None)
-        task = None if agent_id is None else self.tasks.get(agent_id)
-        return task is not None and is_withheld(message, task, self.options.forward_nested_subagent_tool_calls)
+        task = None if agent_id is None else session.tasks.get(agent_id)
+        return task is not None and is_withheld(message, task, session.options.forward_nested_subagent_tool_calls)
 
     def track(self, message: Any) -> None:
         """Update what is known of the session and its tasks from a message, and the journal if it is observed."""
         handler = self._NOTED.get(type(message))
         if handler is not None:
             handler(self, message)
-        self.intake.track(message)
+        self.session.intake.track(message)
+        if self.on_message is not None:
+            self.on_message(message)
 
     def _note_answer(self, message: AssistantMessage) -> None:
+        session = self.session
         if not self._has_task_list and calls_task_list(message):
             from claude_agent_py._journal.live import LiveJournal  # most sessions have no to-do list
 
             self._has_task_list = True
-            LiveJournal.of(self).observe(OwnTaskList(self.facts.task_list, self.intake.ledger))
+            LiveJournal.of(session).observe(OwnTaskList(session.facts.task_list, session.intake.ledger))
         if message.error is not None:
             self._check_login(message)
 
     def _check_login(self, message: Any) -> None:
+        session = self.session
         refusal = find_refusal(message)
-        if refusal is not None and self.is_open:
-            self.workers.start_logged(self.runs.fail_login, refusal)  # after the other messages that have arrived
+        if refusal is not None and session.is_open:
+            session.workers.start_logged(self.runs.fail_login, refusal)  # after the other messages that have arrived
 
-    def on_task_events(self, events: list[TaskEvent]) -> None:
+    def _on_task_events(self, events: list[TaskEvent]) -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
-        super().on_task_events(events)
-        if verdicts := self.router.settle(self.now()):
+        session = self.session
+        if self.on_events is not None:
+            self.on_events(events)
+        session.readers.put_events(events)
+        if verdicts := session.router.settle(session.now()):
             self.act(verdicts)
 
     def _on_unreadable_result(self, event: ResultUnreadable) -> None:
-        if self.journal is not None:
-            self.journal.feed(event)
-        self._handle(self.router.spoil(event.frame, self.now()))
+        session = self.session
+        if session.journal is not None:
+            session.journal.feed(event)
+        self._handle(session.router.spoil(event.frame, session.now()))
 
     def _on_end_of_stream(self, event: StreamEnded) -> None:
-        self._handle(self.router.close())
+        self._handle(self.session.router.close())
         self.end_everything()
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start if the output is not JSON: such a program will never answer."""
-        if self.facts.info is None and not isinstance(frame.raw, dict):
+        session = self.session
+        if session.facts.info is None and not isinstance(frame.raw, dict):
             shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
-            for waiter in self.engine.waiters:
+            for waiter in session.engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
     def _on_reply(self, event: ReplyReceived) -> None:
@@ -368,7 +400,7 @@ class Connection(Session):
 
         Once the CLI has ended, only the tasks and facts learn of it.
         """
-        if self.stream_over.is_set():
+        if self.session.stream_over.is_set():
             self.track(message)
         else:
             self.act([message])
@@ -386,7 +418,7 @@ class Connection(Session):
         StreamEnded: _on_end_of_stream,
     }
     _NOTED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
-        **dict.fromkeys(SessionFacts.HANDLERS, lambda self, message: self.facts.track(message)),
+        **dict.fromkeys(SessionFacts.HANDLERS, lambda self, message: self.session.facts.track(message)),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
         MalformedFrame: _refuse_garbage,

@@ -84,7 +84,7 @@ class Runs:
 
     def open(self, run: RunState) -> None:
         """Open a run. Its unanswered prompts have been sent, or will be."""
-        run.connection = self._session
+        run.session = self._session
         timeouts = self._session.options.timeouts
         run.limits = RunLimits(
             run=timeouts.run if run.timeout is None else run.timeout,

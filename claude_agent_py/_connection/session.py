@@ -45,7 +45,6 @@ from claude_agent_py.transport import Transport
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
     from claude_agent_py._journal.live import LiveJournal
-    from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.hooks.dispatcher import HookDispatcher
 
@@ -111,7 +110,7 @@ class Session:
             self.stderr = ListenerQueue(options.on_stderr, self.report)
         self.intake: TaskIntake = TaskIntake() if earlier is None else earlier.intake
         """Feeds messages and hooks to the tasks."""
-        self.intake.on_events, self.intake.wants_event = self.on_task_events, self.wants_event
+        self.intake.wants_event = self._wants_event
         self.tasks: TaskManager = TaskManager(self, intake=self.intake) if earlier is None else earlier.tasks
         self.intake.control = self
         self.engine: Engine = Engine(max_line_bytes=options.limits.max_line_bytes)
@@ -187,13 +186,9 @@ class Session:
             session.errors.append(error)
             session.readers.put(HandlerFailed(error.handler, error.reason))
 
-    def wants_event(self, kind: type[TaskEvent]) -> bool:
+    def _wants_event(self, kind: type[TaskEvent]) -> bool:
         """Return whether a reader needs task events of a kind."""
         return self.readers.has_event_readers
-
-    def on_task_events(self, events: list[TaskEvent]) -> None:
-        """Deliver the events of tasks, if any."""
-        self.readers.put_events(events)
 
     # Writing -----------------------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 from collections.abc import AsyncIterator
 from typing import Any
 
-from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.runs.mailbox import Mailbox
+from claude_agent_py._connection.session import Session
 
 
 class SessionMessages(AsyncIterator[Any]):
@@ -19,12 +19,12 @@ class SessionMessages(AsyncIterator[Any]):
         ConnectionClosedError: The session was not opened.
     """
 
-    def __init__(self, client: object, connection: Connection, *, events: bool = False) -> None:
+    def __init__(self, client: object, session: Session, *, events: bool = False) -> None:
         self._client = client
-        self._connection = connection
-        if connection.launched is None:
-            connection.check_open()
-        self.mailbox: Mailbox = connection.readers.add(events=events)
+        self._session = session
+        if session.launched is None:
+            session.check_open()
+        self.mailbox: Mailbox = session.readers.add(events=events)
 
     def __repr__(self) -> str:
         return f"<messages of a session, {len(self.mailbox)} waiting>"
@@ -36,11 +36,11 @@ class SessionMessages(AsyncIterator[Any]):
         try:
             return await self.mailbox.get()
         except StopAsyncIteration:
-            if self._connection.went_well:
+            if self._session.went_well:
                 raise
-            raise self._connection.error from None
+            raise self._session.error from None
 
     def __del__(self) -> None:
         mailbox: Mailbox | None = vars(self).get("mailbox")
         if mailbox is not None:
-            self._connection.readers.remove(mailbox)
+            self._session.readers.remove(mailbox)

@@ -73,14 +73,14 @@ async def open_session(connection: Connection, launched: Launched) -> None:
         await startup.recall()
         connection.open(launched)
         info = await startup.initialize()
-        connection.facts.take_info(info)
+        connection.session.facts.take_info(info)
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)
         startup.warn_of_missing_login(info)
         await startup.take_up_turn(info)
         if connection.shutdown.is_requested:  # a CLI that is closed while it starts still answers
-            raise connection.error_now
+            raise connection.session.error_now
     except BaseException:
         connection.shutdown.abort()
 
@@ -97,7 +97,8 @@ class _Startup:
 
     def __init__(self, connection: Connection, launched: Launched) -> None:
         self._connection = connection
-        self._options = connection.options
+        self._session = connection.session
+        self._options = connection.session.options
         self._launched = launched
         self._earlier: StoredSession | None = None
         """The session that is resumed, as its last process left it."""
@@ -117,11 +118,11 @@ class _Startup:
             return
         self._earlier, tasks = read
         for task in tasks:
-            self._connection.intake.recall(task)
+            self._session.intake.recall(task)
 
     async def _find_resumed_session(self, config_dir: Path) -> str | None:
         """Return the id of the session that is resumed, or of the one that is forked, if it is known yet."""
-        options, own_id = self._options, self._connection.facts.session_id
+        options, own_id = self._options, self._session.facts.session_id
         if options.resume is None and not options.continue_conversation:
             return None
         if own_id is not None and not options.fork_session:
@@ -148,7 +149,7 @@ class _Startup:
         try:
             codec.prepare()  # while the CLI starts, which takes far longer
             self._connection.handlers.prepare()
-            payload = await self._connection.ask("initialize", fields, limit)
+            payload = await self._session.ask("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:
@@ -192,7 +193,7 @@ class _Startup:
         stderr = problem.stderr_tail if isinstance(problem, CLIStartError) else ""
         resumed, made = self._options.resume, self._options.session_id
         if resumed and any(words in stderr for words in UNKNOWN_SESSION):
-            store_sync = self._connection.store_sync
+            store_sync = self._session.store_sync
             text = store_sync.describe_missing(resumed) if store_sync else f"session {resumed!r} does not exist here"
             return SessionNotFoundError(text, session_id=resumed)
         if made and f"Session ID {made} is already in use" in stderr:
@@ -228,7 +229,7 @@ class _Startup:
         """Raise OptionsError if the CLI rejected settings: one invalid value makes it ignore the whole file."""
         if not self._launched.plan.files or not self._launched.follows_plan:
             return
-        reply = await self._connection.control("get_settings", timeout=self._options.timeouts.connect)
+        reply = await self._session.control("get_settings", timeout=self._options.timeouts.connect)
         ours = {str(path) for path in self._launched.plan.files}
         wrong = [e for e in reply.get("errors") or () if isinstance(e, dict) and e.get("file") in ours]
         if wrong:
@@ -243,7 +244,7 @@ class _Startup:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
         try:
             await answering.put_in_force(
-                self._connection.handlers.hooks, self._connection, timeout=self._options.timeouts.connect
+                self._connection.handlers.hooks, self._session, timeout=self._options.timeouts.connect
             )
         except ControlTimeoutError as error:
             raise await self._error("the CLI did not report whether hooks are in force") from error
@@ -260,14 +261,14 @@ class _Startup:
         with anyio.move_on_after(self._options.timeouts.connect) as limit:
             await resumption.wait_known()
         if limit.cancelled_caught:
-            self._connection.workers.start_logged(self._continue_late)
+            self._session.workers.start_logged(self._continue_late)
         else:
             await self._continue_runs()
 
     async def _continue_late(self) -> None:
         """Continue the runs of earlier processes once the CLI has reported the turn, after `connect` has returned."""
         await self._connection.resumption.wait_known()
-        if self._connection.is_open:
+        if self._session.is_open:
             await self._continue_runs()
 
     async def _continue_runs(self) -> None:

@@ -131,8 +131,7 @@ class BoundTools:
         """Raise ToolError unless the session would let the built-in tool `name` run with this input."""
         if self.client is None or context.agent_id is not None:
             raise ToolError("Only the main agent may use the tools of the editor.")
-        session = self.client.connection
-        facts = session.facts
+        facts = self.client.session.facts
         if name not in (facts.tools or ()):
             raise ToolError(f"This is not allowed: the session has no tool {name}.")
         problem = await self._find_restriction(self.client, name)
@@ -163,8 +162,8 @@ class BoundTools:
 
     async def _ask_hooks(self, client: Client, name: str, data: JSONObject, context: ToolContext) -> bool:
         """Call the hooks of the built-in tool, and return whether one of them wants to ask a person."""
-        session = client.connection
-        hooks = session.handlers.hooks
+        session = client.session
+        hooks = client.connection.handlers.hooks
         own = mcp_tool_name(SERVER, context.tool_name)
         for watched, does in (("PostToolUse", "reads the output of"), ("PermissionRequest", "answers for")):
             if hooks.find(watched, name).keys() - hooks.find(watched, own).keys():
@@ -199,7 +198,7 @@ class BoundTools:
 
     def _is_allowed_by_mode(self, client: Client, name: str, data: JSONObject) -> bool:
         """Return whether the permission mode, or an earlier "always", allows a call without asking."""
-        mode = client.connection.facts.permission_mode
+        mode = client.session.facts.permission_mode
         if mode == "bypassPermissions" or (name == "Bash" and data["command"] in self._approved):
             return True
         if name == "Bash" or (name == "Write" and mode != "acceptEdits"):
@@ -211,7 +210,7 @@ class BoundTools:
 
     async def _ask_person(self, client: Client, name: str, data: JSONObject, context: ToolContext) -> None:
         """Ask the permission handler or the editor about a call of the built-in tool. Raises ToolError if denied."""
-        mode = client.connection.facts.permission_mode
+        mode = client.session.facts.permission_mode
         options = client.options
         if mode == "dontAsk" or options.permission_prompts == "none" or options.permission_prompt_tool_name:
             raise ToolError("This is not allowed without asking, and the session does not ask.")

@@ -153,7 +153,7 @@ class ChildAgent:
             timeout=self.timeout,
         )
         run.begin()
-        for session in client.connection.lineage:
+        for session in client.session.lineage:
             session.agents[self.id] = self.definition
         return run
 
@@ -163,14 +163,14 @@ class ChildAgent:
         Raises:
             OptionsError: The options conflict.
         """
-        session = client.connection
+        session = client.session
         return build_process_options(
             self.id,
             self.definition,
             self.options,
             client.options,
             mode=session.facts.permission_mode,
-            hooks=session.handlers.hooks.registered,
+            hooks=client.connection.handlers.hooks.registered,
         )
 
     def report_chars_under(self, client: Client) -> int:
@@ -275,7 +275,7 @@ def _is_cut_by_limit(client: Client, context: ToolContext) -> bool:
     as the limit for calls without progress, so only a call by the main agent is known to have reached that limit.
     """
     reason = context.cancellation.reason
-    calls = client.connection.intake.ledger.calls
+    calls = client.session.intake.ledger.calls
     return reason.endswith("timed out") or (
         reason == "AbortError: The operation was aborted." and calls.is_of_main_agent(context.tool_use_id)
     )

@@ -124,10 +124,10 @@ class ChildRun:
             OptionsError: A limit for children is reached.
             ConnectionClosedError: The client is not open.
         """
-        session = self.parent.connection
+        session = self.parent.session
         session.check_open()
         self.tree.admit(self.lineage)
-        session.shutdown.children.add(self.cancel)
+        self.parent.connection.shutdown.children.add(self.cancel)
         self._adopt(self._build_started_message(), self.stop, self.brief.to_json(), self.author)
         self._report_status(TaskStatus.PENDING)
         session.workers.start_logged(self._run_and_report)
@@ -220,7 +220,7 @@ class ChildRun:
     def _kill(self, client: Client) -> None:
         """Kill the child's process instead of waiting for a clean exit. Its tasks end because the child does."""
         for task_id in client.tasks.live_ids():
-            for session in client.connection.lineage:
+            for session in client.session.lineage:
                 session.intake.set_cause(task_id, EndedBy.PARENT)
         client.connection.shutdown.cancel_children()
         client.abort()
@@ -269,7 +269,7 @@ class ChildRun:
         message = UserMessage(
             message=UserContent(role="user", content=content), should_query=False, client_composed=True
         )
-        self.parent.connection.workers.start_logged(_finish_quietly, self.parent.query(message))
+        self.parent.session.workers.start_logged(_finish_quietly, self.parent.query(message))
 
     # Messages to the parent --------------------------------------------------------------------------------------
 
@@ -311,13 +311,13 @@ class ChildRun:
         author: str | None,
     ) -> None:
         """Add a task that the parent's CLI did not start. The parent's messages announce it to its own parent."""
-        self.parent.connection.intake.adopt(message, stop, brief=brief, author=author)
+        self.parent.session.intake.adopt(message, stop, brief=brief, author=author)
         self.parent.connection.inject(message)
 
     @property
     def _intakes(self) -> list[TaskIntake]:
         """The task intakes of the parent and its ancestors."""
-        return [session.intake for session in self.parent.connection.lineage]
+        return [session.intake for session in self.parent.session.lineage]
 
     def _set_cause(self, task_id: str, by: EndedBy | None, inferred_by: Evidence | None = None) -> None:
         for intake in self._intakes:
@@ -384,7 +384,7 @@ class ChildRun:
 
     def _report_transcript(self, message: InitMessage) -> None:
         """Set the child's transcript as the output of its task, so that the task can be read and followed."""
-        config_dir = self._client.connection.intake.paths.config_dir
+        config_dir = self._client.session.intake.paths.config_dir
         if self.options.persist_session and config_dir and message.cwd and message.session_id:
             folder = Path(config_dir, "projects", project_slug(message.cwd))
             self._set_path(self.task_id, str(folder / f"{message.session_id}.jsonl"))
@@ -403,7 +403,7 @@ class ChildRun:
         self._adopt(started, stop, task.brief, task.author or None)
         # A nested child reports the path itself.
         if message.task_type != CHILD_AGENT:
-            for path in self._client.connection.intake.paths_of(message.task_id)[:1]:
+            for path in self._client.session.intake.paths_of(message.task_id)[:1]:
                 self._set_path(message.task_id, path)
 
     async def _stop(self, task_id: str) -> None:
@@ -438,26 +438,13 @@ class _ChildClient(Client):
         self.run = run
 
     def _make_connection(self, options: ClientOptions, earlier: Connection | None = None) -> Connection:
-        return _ChildConnection(options, self.run)
-
-
-class _ChildConnection(Connection):
-    """The connection of a child, which also feeds its run."""
-
-    def __init__(self, options: ClientOptions, run: ChildRun) -> None:
-        super().__init__(options, parent=run.parent.connection)
-        self._run = run
-        self.agent_id = run.task_id
+        run = self.run
+        connection = Connection(options, parent=run.parent.connection)
+        session = connection.session
+        session.agent_id = run.task_id
         if run.asks_parent:
-            self.handlers.ask_parent = run.answer
-
-    def track(self, message: Any) -> None:
-        super().track(message)
-        self._run.take(message)
-
-    def wants_event(self, kind: type[TaskEvent]) -> bool:
-        return kind is not TaskProgressed or super().wants_event(kind)
-
-    def on_task_events(self, events: list[TaskEvent]) -> None:
-        self._run.take_events(events)
-        super().on_task_events(events)
+            connection.handlers.ask_parent = run.answer
+        connection.on_message, connection.on_events = run.take, run.take_events
+        wants_event = session.intake.wants_event
+        session.intake.wants_event = lambda kind: kind is not TaskProgressed or wants_event(kind)
+        return connection

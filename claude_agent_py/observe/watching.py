@@ -19,8 +19,8 @@ class Watchable(Protocol):
     """The client interface that `watch` uses."""
 
     @property
-    def connection(self) -> Any:
-        """Its connection. The type is Any because pyright cannot infer the type of a `cached_property`."""
+    def session(self) -> Any:
+        """Its session. The type is Any because pyright cannot infer the type of a `cached_property`."""
         ...
 
 
@@ -121,4 +121,4 @@ def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX
         max_spans: The maximum number of spans. The shortest are left out first, but counted in the summary.
         max_chars: The limit for each text of a span, in characters.
     """
-    return Watch(client.connection, max_spans=max_spans, max_chars=max_chars)
+    return Watch(client.session, max_spans=max_spans, max_chars=max_chars)

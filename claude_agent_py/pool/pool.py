@@ -315,7 +315,7 @@ async def _apply_request(process: PooledProcess, request: SessionRequest) -> Non
     assert change is not None  # noqa: S101 - `PoolCore.next` returns only processes that can serve the request
     try:
         if not process.client.is_open:
-            raise process.client.connection.error
+            raise process.client.session.error
         await change.apply(process.client, request.options)
     except BaseException:
         process.end()

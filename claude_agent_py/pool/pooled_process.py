@@ -83,7 +83,7 @@ class PooledProcess:
         """Return the error of a lost spare, or None once it is older than `idle` or no longer a spare."""
         while self.phase in READY:
             expires = math.inf if idle is None else self.since + idle
-            session = self.client.connection
+            session = self.client.session
             with anyio.CancelScope(deadline=min(expires, anyio.current_time() + CHECK_EVERY)):
                 await session.stream_over.wait()
             error = await self._check_health() if session.is_open else session.error
@@ -105,7 +105,7 @@ class PooledProcess:
         try:
             await self.client.close(tasks=self.tasks_at_close)
             # The process continues until its tasks have ended.
-            if self.client.connection.state is State.LEFT:
+            if self.client.session.state is State.LEFT:
                 await self.client.connection.shutdown.wait_closed()
         except Exception:
             # Unexpected, but the slot must become free.
@@ -114,7 +114,7 @@ class PooledProcess:
     def end_left_tasks(self) -> None:
         """End a process that was left to finish its tasks, without waiting."""
         self.tasks_at_close = "stop"
-        if self.client.connection.state is State.LEFT:
+        if self.client.session.state is State.LEFT:
             self.client.abort()
 
 

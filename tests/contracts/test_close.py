@@ -34,8 +34,8 @@ async def exit_code(client: Client) -> int | None:
     """Return the exit code of the program once it has ended: on a busy machine that is after the limit of the close."""
     with anyio.fail_after(60):
         await client.connection.shutdown.wait_closed()
-    assert client.connection.transport is not None
-    return client.connection.transport.exit_code
+    assert client.session.transport is not None
+    return client.session.transport.exit_code
 
 
 SLACK = 8.0

@@ -169,7 +169,7 @@ async def test_what_is_still_used_is_told_why(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn([frames.task_started("t1")])))
     await client.connect()
     await client.query("hi")
-    tasks, session = client.tasks, client.connection
+    tasks, session = client.tasks, client.session
     with anyio.fail_after(60):
         with pytest.warns(ResourceWarning, match=UNCLOSED):
             del client

@@ -32,7 +32,7 @@ async def main():
     options = ClientOptions(cli_path=cli, settings={"model": "sonnet"})
     async with Client(options) as client:
         assert (await client.query("hi")).text == "one"
-        [file] = client.connection.launched.plan.files
+        [file] = client.session.launched.plan.files
         for how in ways.split():
             child = os.fork()
             if child == 0 and how == "exit":
@@ -57,7 +57,7 @@ async def main():
             assert file.exists(), how
             with anyio.fail_after(60):
                 assert (await client.query("again")).text == "more", how
-    print("parent", client.connection.transport.exit_code)
+    print("parent", client.session.transport.exit_code)
 
 
 anyio.run(main, backend=backend)

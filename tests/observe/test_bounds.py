@@ -88,7 +88,7 @@ async def test_an_observer_misses_only_the_facts_with_which_it_fails(
 
     async with start(FakeCLI(steps.turn("Hi."), steps.turn("Ho."))) as client:
         other = watch(client)
-        LiveJournal.of(client.connection).observe(Failing())
+        LiveJournal.of(client.session).observe(Failing())
         with caplog.at_level(logging.ERROR):
             assert (await client.query("hello")).text == "Hi."
             assert (await client.query("hello")).text == "Ho."

@@ -212,7 +212,7 @@ async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -
         stream = client.journal()
         await client.query("hello")
         stream.close()
-        assert client.connection.journal is None
+        assert client.session.journal is None
         assert [type(fact).__name__ async for fact in stream][-1] == "TurnEnded"
         await client.query("hello")
 
@@ -308,7 +308,7 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
     async with start(FakeCLI(steps.turn("One."), steps.turn("Two."))) as client:
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
-        assert client.connection.journal is None
+        assert client.session.journal is None
         for wrong in (-1, 2.5):
             with pytest.raises(OptionsError, match="at least 0"):
                 client.journal(retain=wrong)  # type: ignore[arg-type]
@@ -320,7 +320,7 @@ async def test_facts_that_are_not_retained_are_refused_instead_of_left_out(start
             with pytest.raises(OptionsError, match=r"the facts .* are retained"):
                 client.journal(after=wrong)
         client.journal(retain=0).close()
-        assert client.connection.journal is None
+        assert client.session.journal is None
         with pytest.raises(OptionsError, match="retains no facts"):
             client.journal(after=0)
         await client.query("two")

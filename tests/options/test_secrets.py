@@ -114,7 +114,7 @@ from claude_agent_py import Client, ClientOptions
 
 async def main():
     async with Client(ClientOptions(cli_path=sys.argv[1], settings={"model": "sonnet"})) as client:
-        print(*client.connection.launched.plan.files, flush=True)
+        print(*client.session.launched.plan.files, flush=True)
         time.sleep(60)
 
 anyio.run(main)

@@ -21,7 +21,7 @@ def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFi
     except ValueError as caught:
         cause = caught
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        Client().connection.report(failure(cause))
+        Client().session.report(failure(cause))
     (record,) = caplog.records
     assert "my_hook" in record.getMessage()
     assert record.exc_info is not None
@@ -30,13 +30,13 @@ def test_a_failure_is_logged_once_with_its_traceback(caplog: pytest.LogCaptureFi
 
 def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="claude_agent_py"):
-        Client().connection.report(failure())
+        Client().session.report(failure())
     assert [record.exc_info for record in caplog.records] == [None]
 
 
 def test_the_last_thousand_failures_are_kept_also_those_of_children(caplog: pytest.LogCaptureFixture) -> None:
     client = Client()
-    child = Connection(client.options, parent=client.connection)
+    child = Connection(client.options, parent=client.connection).session
     errors = [failure() for _ in range(1001)]
     with caplog.at_level(logging.CRITICAL, logger="claude_agent_py"):
         for error in errors:

@@ -95,11 +95,10 @@ class Run(Generic[Output]):
 
     def _warn_forgotten(self) -> None:
         """Warn that nobody has awaited the run: now, or at the end of the session if a reader may yet be added."""
-        connection = self._state.connection
         if not self.done:
             frame = sys._getframe(2)  # the line that dropped it
-            connection.resumption.forgotten.add((frame.f_code.co_filename, frame.f_lineno))
-        elif not connection.readers.were_added:
+            self._client.connection.resumption.forgotten.add((frame.f_code.co_filename, frame.f_lineno))
+        elif not self._state.session.readers.were_added:
             warnings.warn(NEVER_AWAITED, RuntimeWarning, stacklevel=3, source=self)
 
     def __copy__(self) -> Self:
@@ -116,8 +115,7 @@ class Run(Generic[Output]):
         """The background tasks started in the run so far: follow, await or stop them."""
         if self._client is None:
             return []
-        connection = self._state.connection
-        return [task for task in connection.tasks if task.id in self._state.tasks]
+        return [task for task in self._state.session.tasks if task.id in self._state.tasks]
 
     @property
     def agents(self) -> Sequence[Subagent]:
@@ -126,7 +124,7 @@ class Run(Generic[Output]):
         Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
         subagent's task: `client.tasks.get(message.agent_id)`.
         """
-        return [] if self._client is None else runs.find_subagents(self.tasks, self._state.connection.agents)
+        return [] if self._client is None else runs.find_subagents(self.tasks, self._state.session.agents)
 
     @property
     def done(self) -> bool:
@@ -239,7 +237,7 @@ class Run(Generic[Output]):
         return ()
 
     def _make_result(self) -> RunResult:
-        options = self._state.connection.options
+        options = self._state.session.options
         return make_result(self._state, self.tasks, self.agents, options)
 
     def _log_unfinished(self, result: RunResult) -> None:
@@ -268,17 +266,17 @@ class Run(Generic[Output]):
         """
         if self._client is None:
             await self._start()
-        state, connection = self._state, self._state.connection
+        state, connection = self._state, self._client.connection
         state.was_entered = True
         if state.is_over:
             if stop_tasks:
                 await connection.runs.stop_tasks(state.tasks)
             return InterruptReceipt(outcome="too_late")
-        queued = connection.router.queued_prompts(state)
-        dequeued = tuple([prompt for prompt in queued if await _dequeue(connection, prompt)])
+        queued = state.session.router.queued_prompts(state)
+        dequeued = tuple([prompt for prompt in queued if await _dequeue(state.session, prompt)])
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
-        is_answered = connection.router.waits_for_idle(state)
+        is_answered = state.session.router.waits_for_idle(state)
         state.was_interrupted = not is_answered  # from now on it ends with its answer
         assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
@@ -304,9 +302,9 @@ class Run(Generic[Output]):
             await self._release()
 
 
-async def _dequeue(connection: ControlPort, prompt: str) -> bool:
+async def _dequeue(session: ControlPort, prompt: str) -> bool:
     """Remove a prompt from the CLI's queue. Return whether it was still there."""
-    reply = await connection.control("cancel_async_message", message_uuid=prompt)
+    reply = await session.control("cancel_async_message", message_uuid=prompt)
     return reply.get("cancelled") is True
 
 

@@ -35,7 +35,7 @@ class RunState(OpenRun):
         """Whether it is the turn of an earlier process, which `Client.resumed_run` may ask for at any time."""
         self.was_entered = False
         """Whether the program interrupted it or entered `async with run`."""
-        self.connection: Any = None
+        self.session: Any = None
         """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
@@ -76,7 +76,7 @@ class RunState(OpenRun):
     @property
     def is_forgotten(self) -> bool:
         """Whether it was sent, and the program has neither awaited nor iterated nor ended it."""
-        return self.connection is not None and self.mailbox.is_unread and not (self.was_entered or self.is_resumed)
+        return self.session is not None and self.mailbox.is_unread and not (self.was_entered or self.is_resumed)
 
     def reopen(self) -> None:
         """Reopen a run that was cut off, to continue it in a new process."""
