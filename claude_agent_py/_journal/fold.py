@@ -487,6 +487,8 @@ class Journal:
     def _feed_ledger(self, message: Any) -> None:
         now = self._at or 0.0
         signals.HANDLERS[type(message)](self._ledger, message, now)
+        if not self._ledger.touched:
+            return  # most messages
         _, changes = self._ledger.take_changes(now)
         self._add_task_facts(changes)
         for task_id in {event.task_id for event in changes}:

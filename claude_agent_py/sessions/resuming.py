@@ -8,14 +8,13 @@ from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
-from claude_agent_py.sessions.stored_tasks import list_records
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
-def read_earlier(session_id: str, config_dir: AnyPath) -> tuple[StoredSession, list[Record]]:
+def read_earlier(session_id: str, config_dir: AnyPath) -> tuple[StoredSession, Sequence[Record]]:
     """Return a session as its last process left it, with its tasks, none of which is running."""
     session = get_session(session_id, config_dir=config_dir)
-    return session, list_records(session.read_ledger(is_over=True))
+    return session, session.read_records()
 
 
 def find_title(title: str, directory: AnyPath | None, config_dir: AnyPath) -> str | None:

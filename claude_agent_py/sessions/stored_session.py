@@ -4,7 +4,6 @@ Reading a session needs no process and is safe while the CLI has it open: a `Sto
 moment of its creation. All calls block.
 """
 
-import contextlib
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.facts import MAIN, AnyFact, CallEnded, CallStarted, Fact, MessageAdded, Tokens
-from claude_agent_py._journal.fold import Journal, TimedFrame
-from claude_agent_py._journal.tasks import signals
-from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.fold import Journal
+from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.formatting.api_messages import to_api_messages
-from claude_agent_py.sessions.cost_notes import read_last_cost
+from claude_agent_py.sessions.cost_notes import CostNote, read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
 from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
 from claude_agent_py.sessions.index import describe_session
@@ -62,6 +60,16 @@ class SessionUsage:
         return Usage(**counts)
 
 
+@dataclass(frozen=True, slots=True)
+class _Totals:
+    """What a pass over the events leaves."""
+
+    records: Sequence[Record]
+    """The tasks."""
+    spent: Mapping[str, Tokens]
+    """The tokens by model."""
+
+
 class StoredSession:
     """A conversation on disk, at the moment of creation. `get_session` returns one."""
 
@@ -71,6 +79,7 @@ class StoredSession:
         self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""
         self._config_dir = config_dir
+        self._totals: _Totals | None = None
 
     def __repr__(self) -> str:
         return f"<StoredSession {self.id} {self.info.summary[:60]!r}, {self.info.file_size} bytes>"
@@ -124,32 +133,47 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
+        return self._fold(is_over=self.process is None)
+
+    def _fold(self, *, is_over: bool) -> Iterator["Message | Fact"]:
+        """Yield the events, and keep their totals. If the session `is_over`, none of its tasks is running."""
         journal = Journal()
-        self._derive_prices(journal.ledger)
-        for frame, at, is_sent in self._frames():
+        journal.ledger.prices.derive(self._cost.model_usage)
+        answers: dict[tuple[str, str], tuple[str, Tokens]] = {}
+        for frame, at, is_sent in stored_frames(self.id, self.history, self.subagents):
             yield frame
-            yield from journal.feed(frame, at, sent=is_sent)
-        for at, changes in infer_ends(journal.ledger, self.subagents, is_over=self.process is None):
+            for fact in journal.feed(frame, at, sent=is_sent):
+                if isinstance(fact, MessageAdded) and fact.tokens is not None and not fact.is_synthetic:
+                    # Each block of an answer has a usage; the last one counts.
+                    answers[fact.agent, fact.id] = fact.model, fact.tokens
+                yield fact
+        for at, changes in infer_ends(journal.ledger, self.subagents, is_over=is_over):
             yield from journal.feed(changes, at)
         yield from journal.finish()
+        spent: dict[str, Tokens] = {}
+        for model, tokens in answers.values():
+            spent[model] = spent.get(model, Tokens()) + tokens
+        self._totals = _Totals(list_records(journal.ledger), spent)
 
-    def read_ledger(self, *, is_over: bool) -> Ledger:
-        """Return the tasks of the journal. If the session `is_over`, none is running. Internal to this package."""
-        ledger = Ledger()
-        ledger.wants = lambda kind: False
-        self._derive_prices(ledger)
-        for frame, at, _ in self._frames():
-            if type(frame) in signals.HANDLERS:
-                signals.HANDLERS[type(frame)](ledger, frame, at or 0.0)
-        deque(infer_ends(ledger, self.subagents, is_over=is_over), maxlen=0)
-        return ledger
+    def _read_totals(self) -> "_Totals":
+        """Return the totals of the events, from an earlier pass over them if there was one."""
+        return self._totals or self._sum_up(is_over=self.process is None)
 
-    def _frames(self) -> Iterator[TimedFrame]:
-        return stored_frames(self.id, self.history, self.subagents)
+    def _sum_up(self, *, is_over: bool) -> "_Totals":
+        deque(self._fold(is_over=is_over), maxlen=0)
+        assert self._totals is not None  # noqa: S101
+        return self._totals
 
-    def _derive_prices(self, ledger: Ledger) -> None:
-        with contextlib.suppress(OSError):  # reading the frames reports it
-            ledger.prices.derive(read_last_cost(self.snapshot).model_usage)
+    def read_records(self) -> Sequence[Record]:
+        """Return the tasks as the last process left them: none is running. Internal to this package."""
+        return self._sum_up(is_over=True).records
+
+    @cached_property
+    def _cost(self) -> CostNote:
+        try:
+            return read_last_cost(self.snapshot)
+        except OSError:  # reading the messages reports it
+            return CostNote()
 
     @cached_property
     def tool_calls(self) -> Sequence[ToolCallRecord]:
@@ -161,24 +185,13 @@ class StoredSession:
     def tasks(self) -> Sequence[StoredTask]:
         """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
         agents = {agent.agent_id: agent for agent in self.subagents}
-        records = list_records(self.read_ledger(is_over=self.process is None))
-        return [build_task(record, agents.get(record.id)) for record in records]
+        return [build_task(record, agents.get(record.id)) for record in self._read_totals().records]
 
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""
-        # Each block of an answer has a usage; the last one counts.
-        answers = {
-            (fact.agent, fact.id): (fact.model, fact.tokens)
-            for fact in self.journal()
-            if isinstance(fact, MessageAdded) and fact.tokens is not None and not fact.is_synthetic
-        }
-        spent: dict[str, Tokens] = {}
-        for model, tokens in answers.values():
-            spent[model] = spent.get(model, Tokens()) + tokens
-        cost = read_last_cost(self.snapshot)
-        by_model = {model: _to_usage(tokens) for model, tokens in spent.items()}
-        return SessionUsage(by_model, cost.total_cost_usd, cost.model_usage)
+        by_model = {model: _to_usage(tokens) for model, tokens in self._read_totals().spent.items()}
+        return SessionUsage(by_model, self._cost.total_cost_usd, self._cost.model_usage)
 
     @property
     def process(self) -> RunningProcess | None:

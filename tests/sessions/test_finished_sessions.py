@@ -1,5 +1,6 @@
 """What a finished session was: its tool calls, tasks and usage."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -247,3 +248,14 @@ def test_usage_counts_each_answer_once(stored: Stored) -> None:
     assert (usage.total.input_tokens, usage.total.output_tokens) == (30, 15)
     assert list(usage.by_model) == ["m"]
     assert (usage.cost_usd, usage.reported["m"].input_tokens) == (0.5, 99)
+
+
+@pytest.mark.parametrize("first", ["tool_calls", "tasks", "usage"])
+def test_one_pass_over_the_transcripts_gives_the_tasks_and_the_usage(stored: Stored, first: str) -> None:
+    launch_shell(stored, "b1")
+    stored.agent("a1", ["look", "seen"], toolUseId="nowhere")
+    one = session(stored)
+    getattr(one, first)
+    shutil.rmtree(stored.config)
+    assert [task.id for task in one.tasks] == ["b1", "a1"]
+    assert one.usage.total.output_tokens == 10
