@@ -24,9 +24,10 @@ from sqlalchemy import Connection, create_engine, func, insert, select, text
 
 from benchmarks.statements import Statements
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, _claims
-from claude_agent_py.fleet._database import normal_url
-from claude_agent_py.fleet._tables import events, interactions, runs, sessions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.fleet._dbos._database import Database, normal_url
+from claude_agent_py.fleet._dbos._tables import events, interactions, runs, sessions
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -34,6 +35,12 @@ CHUNK = 1000
 
 
 STATEMENTS = Statements()
+
+
+def database_of(fleet: Fleet) -> Database:
+    """Return the database of a fleet on DBOS."""
+    found: Database = fleet._engine.database  # type: ignore[attr-defined]
+    return found
 
 
 async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
@@ -47,7 +54,7 @@ async def measure(folder: Path, url: str, given: argparse.Namespace) -> None:
         await measure_runs(fleet, url, given.runs, idle)
         there = 0
         for count in given.waiting:
-            await fleet.database.write(make_waiting, there, count)
+            await database_of(fleet).write(make_waiting, there, count)
             there = count
             await measure_waiting(fleet, url, count)
     fleet.close()
@@ -88,7 +95,7 @@ async def measure_waiting(fleet: Fleet, url: str, count: int) -> None:
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()
-        await fleet.database.read(_claims.find_work, "nowhere", list(fleet.agents))
+        await database_of(fleet).read(_claims.find_work, "nowhere", list(fleet.agents))
         looks.append(time.perf_counter() - at)
     for _ in range(3):
         at = time.perf_counter()
@@ -129,7 +136,7 @@ async def counted(fleet: Fleet) -> tuple[int, int]:
         row = connection.execute(select(func.count(), func.sum(func.length(events.c.data))).select_from(events)).one()
         return int(row[0]), int(row[1] or 0)
 
-    return await fleet.database.read(count)
+    return await database_of(fleet).read(count)
 
 
 def cpu() -> float:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
         FleetRunError as FleetRunError,
         FleetTimeoutError as FleetTimeoutError,
     )
-    from claude_agent_py.fleet._inbox import FleetInteraction as FleetInteraction
+    from claude_agent_py.fleet._interactions import FleetInteraction as FleetInteraction
     from claude_agent_py.fleet.agents import FleetAgent as FleetAgent
     from claude_agent_py.fleet.fleet import Fleet as Fleet
     from claude_agent_py.fleet.metrics import FleetMetrics as FleetMetrics
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "FleetError FleetRunError FleetTimeoutError",
-        "claude_agent_py.fleet._inbox": "FleetInteraction",
+        "claude_agent_py.fleet._interactions": "FleetInteraction",
         "claude_agent_py.fleet.agents": "FleetAgent",
         "claude_agent_py.fleet.fleet": "Fleet",
         "claude_agent_py.fleet.metrics": "FleetMetrics",

@@ -1,26 +1,20 @@
 """`FleetSettings`: what a process knows of its fleet, for `Fleet` and `Worker`."""
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.fleet.agents import FleetAgent
 
 if TYPE_CHECKING:
-    from claude_agent_py.fleet.metrics import FleetMetrics
     from claude_agent_py.sessions import SessionStore
-
-METRICS_SECONDS: Final = 3.0
-"""Seconds within which the database has to answer a query of metrics."""
-INSTALL = "a fleet needs DBOS: pip install dbos"
 
 
 class FleetSettings:
-    """The settings and the database of a fleet, and the agents and schedules that this process has registered."""
+    """The settings of a fleet, and the agents and schedules that this process has registered."""
 
     def __init__(
         self,
-        url: str,
         *,
         store: "SessionStore | None" = None,
         lease: float = 30.0,
@@ -29,17 +23,10 @@ class FleetSettings:
         max_crashes: int = 5,
         retention: float | timedelta | None = None,
         event_retention: float | timedelta | None = None,
-        create: bool = True,
     ) -> None:
         for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
             if value is not None and value <= 0:
                 raise OptionsError("must be more than 0", option=option)
-        try:
-            from claude_agent_py.fleet._database import Database
-        except ImportError as error:
-            raise OptionsError(INSTALL, option="fleet") from error
-        self.database: Database = Database(url, create=create)
-        """Internal."""
         self._store = store
         self.lease = lease
         self.poll = poll
@@ -61,19 +48,10 @@ class FleetSettings:
             raise OptionsError("must be set to open a worker: Fleet(url, store=...)", option="store")
         return self._store
 
-    async def metrics(self) -> "FleetMetrics":
-        """Return the figures of the fleet. Sessions that are idle or cancelled cost nothing to count.
-
-        A process that has registered agents with limits tells apart sessions that these hold back.
-
-        Raises:
-            FleetError: The database does not answer within some seconds.
-        """
-        from claude_agent_py.fleet._metrics import load_metrics
-
-        limits = {agent.name: agent.limit for agent in self.agents.values() if agent.limit is not None}
-        times = {"patience": METRICS_SECONDS, "answer_seconds": METRICS_SECONDS}
-        return await self.database.read(load_metrics, limits, **times)
+    @property
+    def agent_limits(self) -> dict[str, int]:
+        """How many sessions of the registered agents may run concurrently, of those that have a limit."""
+        return {agent.name: agent.limit for agent in self.agents.values() if agent.limit is not None}
 
 
 def read_seconds(time: float | timedelta, option: str) -> float:

@@ -1,19 +1,21 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._connection.runs.prompts import check_prompt
 from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.fleet.workspaces import Copy, Workspace
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.wire.base import dump
 
 AfterFailure: TypeAlias = Literal["run", "fail"]
 """What happens to the prompts behind one that failed: they run, or they fail too."""
 
+MAX_ACTOR_CHARS: Final = 200
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""
 
@@ -66,6 +68,13 @@ def check_session_id(session_id: str) -> str:
     if not session_id.isprintable():
         raise OptionsError("must be printable", option="id")
     return session_id
+
+
+def name_source(actor: object) -> AnswerSource:
+    """Return who gives a command in this process. Raises OptionsError unless the actor is a short text."""
+    if not isinstance(actor, str) or len(actor) > MAX_ACTOR_CHARS or "\0" in actor:
+        raise OptionsError(f"must be text of at most {MAX_ACTOR_CHARS} characters", option="actor")
+    return AnswerSource.here(actor)
 
 
 def prompt_as_json(prompt: object) -> Any:

@@ -1,17 +1,26 @@
 """`Fleet`: durable sessions: registers agents, opens the database and starts sessions."""
 
-import importlib.util
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Never, Self
+from typing import TYPE_CHECKING, Any, Final, Never, Self
 
 import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._settings import INSTALL, FleetSettings, read_seconds
-from claude_agent_py.fleet.agents import AfterFailure, FleetAgent, check_session_id, check_timeout, prompt_as_json
+from claude_agent_py.fleet._engine import Engine, NewSession
+from claude_agent_py.fleet._interactions import FleetInteraction
+from claude_agent_py.fleet._settings import FleetSettings, read_seconds
+from claude_agent_py.fleet.agents import (
+    AfterFailure,
+    FleetAgent,
+    check_session_id,
+    check_timeout,
+    name_source,
+    prompt_as_json,
+)
+from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
     FleetSessionInfo,
@@ -19,6 +28,7 @@ from claude_agent_py.fleet.records import (
     FleetWorkerInfo,
     SessionState,
 )
+from claude_agent_py.fleet.session import FleetSession
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.client_options import options_or_defaults, refuse_options
@@ -28,10 +38,10 @@ if TYPE_CHECKING:
     import os
 
     from claude_agent_py._journal.open_runs import Until
-    from claude_agent_py.fleet._audit import Command
-    from claude_agent_py.fleet._inbox import FleetInteraction
-    from claude_agent_py.fleet.session import FleetSession
     from claude_agent_py.fleet.worker import Worker
+    from claude_agent_py.sessions import SessionStore
+
+INSTALL: Final = "a fleet needs DBOS: pip install dbos"
 
 
 class Fleet(FleetSettings):
@@ -57,12 +67,36 @@ class Fleet(FleetSettings):
         OptionsError: The extra `fleet` is not installed, or an argument is invalid.
     """
 
+    def __init__(
+        self,
+        url: str,
+        *,
+        store: "SessionStore | None" = None,
+        lease: float = 30.0,
+        poll: float = 0.5,
+        tenant_limit: int | None = None,
+        max_crashes: int = 5,
+        retention: float | timedelta | None = None,
+        event_retention: float | timedelta | None = None,
+        create: bool = True,
+    ) -> None:
+        super().__init__(
+            store=store,
+            lease=lease,
+            poll=poll,
+            tenant_limit=tenant_limit,
+            max_crashes=max_crashes,
+            retention=retention,
+            event_retention=event_retention,
+        )
+        self._engine = _open_engine(url, create)
+
     def __repr__(self) -> str:
-        return f"<Fleet on {'SQLite' if self.database.is_sqlite else 'PostgreSQL'}, {len(self.agents)} agents>"
+        return f"<Fleet on {self._engine.name}, {len(self.agents)} agents>"
 
     def close(self) -> None:
         """Close the connections to the database. The next call opens new ones."""
-        self.database.close()
+        self._engine.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -171,14 +205,9 @@ class Fleet(FleetSettings):
 
         A worker whose `Fleet` has the schedule creates it again at the start.
         """
-        from claude_agent_py.fleet import _retention
-
-        command = self._command("unschedule", actor, schedule=name)
+        source = name_source(actor)
         self.schedules.pop(name, None)
-        existed = await _retention.unschedule(self.database, name)
-        if existed:
-            await self.database.write(command.record)
-        return existed
+        return await self._engine.unschedule(name, source)
 
     # Sessions --------------------------------------------------------------------------------------------------------
 
@@ -193,7 +222,7 @@ class Fleet(FleetSettings):
         priority: int = 0,
         timeout: float | None = None,
         actor: str = "",
-    ) -> "FleetSession":
+    ) -> FleetSession:
         """Start a session, or return the existing session with this id unchanged.
 
         Args:
@@ -211,32 +240,24 @@ class Fleet(FleetSettings):
             OptionsError: The agent or version is unknown, an argument is invalid, or the id belongs to another agent.
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet import _audit, _claims, _rows
-        from claude_agent_py.fleet._database import server_time
-
-        _audit.check_actor(actor)
-        content = prompt_as_json(prompt)
-        new = _rows.NewSession(check_session_id(id or secrets.token_hex(8)), agent, version, tenant, priority)
-        limit = check_timeout(timeout)
-        registered = [
-            known for known in self.agents.values() if known.name == agent and version in (None, known.version)
-        ]
-
-        def begin(connection: Any) -> None:
-            if registered:
-                _claims.register_agents(connection, server_time(connection), registered)
-            _rows.start(connection, new, content, limit)
-            _audit.record_prompt(connection, new.id, 1, actor)
-
-        await self.database.write(begin)
+        source = name_source(actor)
+        new = NewSession(
+            id=check_session_id(id or secrets.token_hex(8)),
+            agent=agent,
+            version=version,
+            tenant=tenant,
+            priority=priority,
+            prompt=prompt_as_json(prompt),
+            timeout=check_timeout(timeout),
+        )
+        known = [each for each in self.agents.values() if each.name == agent and version in (None, each.version)]
+        await self._engine.start(new, known, source)
         self._wake()
         return self.session(new.id)
 
-    def session(self, session_id: str) -> "FleetSession":
+    def session(self, session_id: str) -> FleetSession:
         """Return a session by its id. Its methods raise FleetError if it does not exist."""
-        from claude_agent_py.fleet.session import FleetSession
-
-        return FleetSession(self.database, check_session_id(session_id), self._wake)
+        return FleetSession(self._engine, check_session_id(session_id), self._wake)
 
     async def list(
         self,
@@ -251,23 +272,17 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: The limit is not positive.
         """
-        from claude_agent_py.fleet import _rows
-
         if limit < 1:
             raise OptionsError("must be a positive number", option="limit")
-        return await self.database.read(_rows.list_sessions, state, agent, tenant, limit)
+        return await self._engine.list_sessions(state, agent, tenant, limit)
 
-    async def interactions(self, session_id: str | None = None) -> "Sequence[FleetInteraction]":
+    async def interactions(self, session_id: str | None = None) -> Sequence[FleetInteraction]:
         """Return the unanswered questions of one session or of all, oldest first."""
-        from claude_agent_py.fleet._inbox import list_questions
-
-        return await list_questions(self.database, session_id)
+        return [FleetInteraction(self._engine, row) for row in await self._engine.questions(session_id)]
 
     async def workers(self) -> Sequence[FleetWorkerInfo]:
         """Return the workers, oldest first."""
-        from claude_agent_py.fleet import _rows
-
-        return await self.database.read(_rows.list_workers)
+        return await self._engine.list_workers()
 
     async def tenant(self, name: str, *, limit: int | None = None, weight: float = 1.0, actor: str = "") -> None:
         """Set the limit and the weight of a tenant for all workers. Running sessions continue.
@@ -281,25 +296,26 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: The limit or the weight is not positive.
         """
-        from claude_agent_py.fleet import _line
-
         for option, value in (("limit", limit), ("weight", weight)):
             if value is not None and not 0 < value < float("inf"):
                 raise OptionsError("must be more than 0", option=option)
 
-        def change(connection: Any) -> bool:
-            _line.set_tenant(connection, name, limit, weight)
-            return True
-
-        command = self._command("tenant", actor, tenant=name, limit=limit, weight=weight)
-        await self.database.write(command.run, change)
+        await self._engine.set_tenant(name, limit, weight, name_source(actor))
         self._wake()
 
     async def tenants(self) -> Sequence[FleetTenantInfo]:
         """Return the tenants that have sessions or settings, sorted by name."""
-        from claude_agent_py.fleet import _rows
+        return await self._engine.list_tenants()
 
-        return await self.database.read(_rows.list_tenants)
+    async def metrics(self) -> FleetMetrics:
+        """Return the figures of the fleet. Sessions that are idle or cancelled cost nothing to count.
+
+        A process that has registered agents with limits tells apart sessions that these hold back.
+
+        Raises:
+            FleetError: The database does not answer within some seconds.
+        """
+        return await self._engine.load_metrics(self.agent_limits)
 
     def observe_metrics(self, meter_provider: Any = None) -> None:
         """Export `metrics` to OpenTelemetry: each export reads the database. Do so in one process of the fleet.
@@ -318,9 +334,9 @@ class Fleet(FleetSettings):
             raise OptionsError("needs OpenTelemetry: pip install opentelemetry-api", option="meter_provider") from error
         observe(self.metrics, meter_provider)
 
-    def audit(
+    async def audit(
         self, *, session_id: str | None = None, actor: str | None = None, after: int = 0
-    ) -> "AsyncIterator[FleetAuditEntry]":
+    ) -> AsyncIterator[FleetAuditEntry]:
         """Iterate over the commands that were given, oldest first.
 
         An entry is written together with what it did, and never changed. It is deleted with its session.
@@ -333,9 +349,10 @@ class Fleet(FleetSettings):
         Raises:
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet._audit import iterate
-
-        return iterate(self.database, after, session_id, actor)
+        while found := await self._engine.load_audit(after, session_id, actor):
+            for entry in found:
+                yield entry
+            after = found[-1].number
 
     async def prune(self, older_than: float | timedelta, *, actor: str = "") -> int:
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
@@ -355,13 +372,7 @@ class Fleet(FleetSettings):
             OptionsError: The time is negative.
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet import _retention
-
-        seconds = read_seconds(older_than, "older_than")
-        command = self._command("prune", actor, older_than=seconds)
-        pruned = await _retention.prune(self.database, self._store, seconds)
-        await self.database.write(command.record)
-        return len(pruned)
+        return await self._engine.prune(self._store, read_seconds(older_than, "older_than"), name_source(actor))
 
     async def prune_events(
         self, older_than: float | timedelta, *, session_id: str | None = None, actor: str = ""
@@ -380,16 +391,8 @@ class Fleet(FleetSettings):
             OptionsError: The time is negative.
             FleetError: The database does not answer.
         """
-        from claude_agent_py.fleet import _retention
-
         seconds = read_seconds(older_than, "older_than")
-        command = self._command("prune_events", actor, older_than=seconds)
-        return await _retention.prune_events(self.database, seconds, session_id, command)
-
-    def _command(self, action: str, actor: str, **details: object) -> "Command":
-        from claude_agent_py.fleet._audit import Command, check_actor
-
-        return Command(action=action, actor=check_actor(actor), details=details)
+        return await self._engine.prune_events(seconds, session_id, name_source(actor))
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
@@ -420,11 +423,9 @@ class Fleet(FleetSettings):
             FleetError: On opening: the event loop is trio, the process has a DBOS already, other users can change
                 the folder for workspaces, or the address for `health` is in use.
         """
-        if importlib.util.find_spec("dbos") is None:
-            raise OptionsError(INSTALL, option="fleet")
-        from claude_agent_py.fleet.worker import Worker
-
-        worker = Worker(self, sessions=sessions, memory=memory, machine=machine, folder=folder, health=health)
+        worker = self._engine.make_worker(
+            self, sessions=sessions, memory=memory, machine=machine, folder=folder, health=health
+        )
         self._workers.add(worker)
         return worker
 
@@ -434,10 +435,8 @@ class Fleet(FleetSettings):
 
     async def drain(self) -> None:
         """Run until no session of the fleet is queued or running. Sessions may still wait for a person."""
-        from claude_agent_py.fleet import _rows
-
         self._own_worker()
-        while await self.database.read(_rows.count_open_sessions):  # noqa: ASYNC110 - another process changes it
+        while await self._engine.count_open_sessions():  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
     async def drain_workers(
@@ -451,11 +450,8 @@ class Fleet(FleetSettings):
                 Workers hear of it within a third of their `lease`.
             actor: Who asks, for the audit log; empty means the user of this process.
         """
-        from claude_agent_py.fleet import _rows
-
         seconds = None if grace is None else read_seconds(grace, "grace")
-        command = self._command("drain", actor, worker=worker_id, grace=seconds)
-        return await self.database.write(command.run, _rows.drain, worker_id, seconds)
+        return await self._engine.drain_workers(worker_id, seconds, name_source(actor))
 
     @cached_property
     def _workers(self) -> "set[Worker]":
@@ -472,3 +468,12 @@ class Fleet(FleetSettings):
         """Let the worker of this process look for work immediately. Thread-safe."""
         for worker in tuple(self._workers):
             worker.wake()
+
+
+def _open_engine(url: str, create: bool) -> Engine:
+    """Return the engine for an address. Raises OptionsError."""
+    try:
+        from claude_agent_py.fleet._dbos.engine import DBOSEngine
+    except ImportError as error:
+        raise OptionsError(INSTALL, option="fleet") from error
+    return DBOSEngine(url, create=create)

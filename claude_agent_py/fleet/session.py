@@ -3,20 +3,16 @@
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
-from sqlalchemy import Connection
 
 from claude_agent_py._base.errors import FleetRunError, FleetTimeoutError
 from claude_agent_py._base.streams import Polling
-from claude_agent_py.fleet import _audit, _rows
-from claude_agent_py.fleet._database import Database
-from claude_agent_py.fleet._inbox import FleetInteraction, list_questions
-from claude_agent_py.fleet.agents import check_timeout, prompt_as_json
+from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._interactions import FleetInteraction
+from claude_agent_py.fleet.agents import check_timeout, name_source, prompt_as_json
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo
-
-T = TypeVar("T")
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between queries of the database: the first pause and the longest."""
@@ -29,8 +25,8 @@ MAX_EVENTS: Final = 500
 class FleetSession:
     """A session of a fleet. The object has no state: create any number, in any process, on asyncio and trio."""
 
-    def __init__(self, database: Database, session_id: str, wake: Callable[[], object]) -> None:
-        self._database = database
+    def __init__(self, engine: Engine, session_id: str, wake: Callable[[], object]) -> None:
+        self._engine = engine
         self._wake = wake
         self.id: str = session_id
         """The id, as given to `Fleet.start`."""
@@ -40,7 +36,7 @@ class FleetSession:
 
     async def info(self) -> FleetSessionInfo:
         """Return the current state of the session. Raises FleetError if it does not exist."""
-        return await self._database.read(_rows.describe_session, self.id)
+        return await self._engine.info(self.id)
 
     async def send(
         self,
@@ -63,22 +59,15 @@ class FleetSession:
             FleetError: The session does not exist, or was cancelled.
             OptionsError: The prompt is empty or has the wrong type, or the timeout is not positive.
         """
-        content = prompt_as_json(prompt)
-        limit = check_timeout(timeout)
-        # `Database.write` repeats the call if the connection breaks. The key prevents a second prompt.
-        key = key or secrets.token_hex(8)
-        sender = _audit.check_actor(actor)
-
-        def send(connection: Connection) -> int:
-            number = _rows.send(connection, self.id, content, limit, key)
-            _audit.record_prompt(connection, self.id, number, sender)
-            return number
-
-        return await self._change(send)
+        content, limit, source = prompt_as_json(prompt), check_timeout(timeout), name_source(actor)
+        # An engine repeats the call if the connection breaks. The key prevents a second prompt.
+        number = await self._engine.send(self.id, content, limit, key or secrets.token_hex(8), source)
+        self._wake()
+        return number
 
     async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return the current outcome of a run, by default the last one, without waiting."""
-        return await self._database.read(_rows.load_outcome, self.id, run)
+        return await self._engine.outcome(self.id, run)
 
     async def result(self, run: int | None = None, *, timeout: float | None = None) -> FleetOutcome:
         """Wait until a run has ended, and return its outcome. Cancelling only stops the waiting.
@@ -129,12 +118,12 @@ class FleetSession:
                 `after` set to the last number.
         """
 
-        async def read() -> list[FleetEvent]:
+        async def read() -> Sequence[FleetEvent]:
             nonlocal after
-            found, info = await self._database.read(_rows.load_events, self.id, after, MAX_EVENTS)
+            found, state = await self._engine.events(self.id, after, MAX_EVENTS)
             if found:
                 after = found[-1].number
-            elif not follow and info.state not in ("queued", "running"):
+            elif not follow and state not in ("queued", "running"):
                 raise StopAsyncIteration
             return found
 
@@ -142,7 +131,7 @@ class FleetSession:
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""
-        return await list_questions(self._database, self.id)
+        return [FleetInteraction(self._engine, row) for row in await self._engine.questions(self.id)]
 
     async def answer(self, interaction_id: str, value: Any, *, by: str = "") -> bool:
         """Answer a question. When all questions are answered, any worker continues the session.
@@ -163,7 +152,7 @@ class FleetSession:
         interactions = {interaction.id: interaction for interaction in await self.interactions()}
         found = interactions.get(interaction_id)
         if found is None:
-            await self._database.read(_rows.check_question, self.id, interaction_id)
+            await self._engine.check_question(self.id, interaction_id)
             return False
         is_first = await found.answer(value, by=by)
         self._wake()
@@ -171,11 +160,15 @@ class FleetSession:
 
     async def interrupt(self, *, actor: str = "") -> bool:
         """Interrupt the current run, and return whether there was one. The next prompt, if any, follows."""
-        return await self._change(self._command("interrupt", actor).run, _rows.interrupt, self.id)
+        was_running = await self._engine.interrupt(self.id, name_source(actor))
+        self._wake()
+        return was_running
 
     async def cancel(self, reason: str = "cancelled", *, actor: str = "") -> bool:
         """Cancel the session permanently, with all its prompts. Returns False if it was cancelled before."""
-        return await self._change(self._command("cancel", actor, reason=reason).run, _rows.cancel, self.id, reason)
+        was_open = await self._engine.cancel(self.id, reason, name_source(actor))
+        self._wake()
+        return was_open
 
     async def retry(self, *, actor: str = "") -> int:
         """Send the prompt of a failed session again, with those that failed with it, and return its number.
@@ -183,12 +176,6 @@ class FleetSession:
         Raises:
             FleetError: The session has not failed.
         """
-        return await self._change(self._command("retry", actor).run, _rows.retry, self.id)
-
-    def _command(self, action: str, actor: str, **details: object) -> _audit.Command:
-        return _audit.Command(action=action, actor=_audit.check_actor(actor), session=self.id, details=details)
-
-    async def _change(self, work: Callable[..., T], *args: object) -> T:
-        result = await self._database.write(work, *args)
+        number = await self._engine.retry(self.id, name_source(actor))
         self._wake()
-        return result
+        return number

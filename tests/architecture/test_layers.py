@@ -81,7 +81,7 @@ def test_only_one_module_distinguishes_the_event_loops() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
     # The package for editors and DBOS run on asyncio only.
-    only_asyncio = {"claude_agent_py.acp.agent", "claude_agent_py.fleet.worker"}
+    only_asyncio = {"claude_agent_py.acp.agent", "claude_agent_py.fleet._dbos.worker"}
     assert named == {"claude_agent_py._base.event_loop", *only_asyncio}
 
 

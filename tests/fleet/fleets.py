@@ -208,6 +208,11 @@ async def events_of(session: FleetSession) -> list[Any]:
     return found
 
 
+def database_of(fleet: Fleet) -> Any:
+    """Return the database of a fleet on DBOS."""
+    return fleet._engine.database  # type: ignore[attr-defined]
+
+
 def clis(model: ScriptedModel) -> list[int]:
     """Return the processes of the CLI that run for a model."""
     found: list[int] = processes_with(f"HOME={model.sandbox.home}", "--output-format")

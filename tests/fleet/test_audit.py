@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from anyio import to_thread
-from fleets import any_url as any_url
+from fleets import any_url as any_url, database_of
 from sqlalchemy import insert, update
 from test_fleet import lose_an_answer
 
 from claude_agent_py.cli import main
 from claude_agent_py.errors import FleetError, OptionsError
-from claude_agent_py.fleet import Fleet, FleetAuditEntry, _tables
+from claude_agent_py.fleet import Fleet, FleetAuditEntry
+from claude_agent_py.fleet._dbos import _tables
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +32,7 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
         assert await session.interrupt(actor="Cyd")
         row = {"id": "q", "session": "one", "run": 2, "kind": "permission", "digest": "d", "state": "pending"}
         request = json.dumps({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t"})
-        fleet.database.run(
+        database_of(fleet).run(
             lambda c: c.execute(insert(_tables.interactions).values(**row, request=request, created_at=0.0))
         )
         [question] = await fleet.interactions()
@@ -42,10 +43,10 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
         with pytest.raises(FleetError, match="not failed"):
             await session.retry(actor="Eve")
         other = await fleet.start("worker", "hi", id="two")
-        fleet.database.run(
+        database_of(fleet).run(
             lambda c: c.execute(update(_tables.sessions).where(_tables.sessions.c.id == "two").values(state="failed"))
         )
-        fleet.database.run(
+        database_of(fleet).run(
             lambda c: c.execute(
                 update(_tables.runs)
                 .where(_tables.runs.c.session == "two")

@@ -26,7 +26,7 @@ from fleets import (
 
 from claude_agent_py import Allow, ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _rows
+from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import SessionKey, SessionListSubkeysKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
@@ -171,7 +171,7 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url
         results: list[Any] = []
 
         async def has_result() -> bool:
-            found, _ = await fleet.database.read(_rows.load_events, "one", 0, 500)
+            found, _ = await fleet._engine.events("one", 0, 500)
             results[:] = [event.data for event in found if event.data.get("type") == "result"]
             with closing(made.store()) as conversations:
                 key = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}

@@ -15,12 +15,13 @@ import anyio
 import anyio.from_thread
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, new_database, until, until_state
+from fleets import PATIENCE, FleetSetUp, clis, database_of, events_of, fleet_in, new_database, until, until_state
 from stoppable_postgres import PostgresServer
 
 from claude_agent_py import Allow
 from claude_agent_py.errors import FleetError, FleetTimeoutError
-from claude_agent_py.fleet import Fleet, FleetSession, _database
+from claude_agent_py.fleet import Fleet, FleetSession
+from claude_agent_py.fleet._dbos import _database
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio]
@@ -213,7 +214,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_holds_up_nobody(
     async with Fleet(url) as frozen, Fleet(url) as fleet, anyio.create_task_group() as group:
         fleet.agent("worker")
         await fleet.list()  # makes the tables
-        group.start_soon(frozen.database.write, stop)
+        group.start_soon(database_of(frozen).write, stop)
         try:
             await stopped.wait()
             with anyio.fail_after(PATIENCE):

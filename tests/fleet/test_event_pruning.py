@@ -3,12 +3,13 @@
 from pathlib import Path
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, until
+from fleets import PATIENCE, any_url as any_url, database_of, until
 from sqlalchemy import update
 from test_audit import log
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, FleetEvent, FleetSession, _tables
+from claude_agent_py.fleet import Fleet, FleetEvent, FleetSession
+from claude_agent_py.fleet._dbos import _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -18,9 +19,9 @@ pytestmark = pytest.mark.anyio
 def age(fleet: Fleet, session: str, number: int) -> None:
     """Make a session and its events up to a number an hour older."""
     old = update(_tables.events).where(_tables.events.c.session == session, _tables.events.c.number <= number)
-    fleet.database.run(lambda c: c.execute(old.values(at=_tables.events.c.at - 3600)))
+    database_of(fleet).run(lambda c: c.execute(old.values(at=_tables.events.c.at - 3600)))
     made = update(_tables.sessions).where(_tables.sessions.c.id == session)
-    fleet.database.run(lambda c: c.execute(made.values(created_at=_tables.sessions.c.created_at - 3600)))
+    database_of(fleet).run(lambda c: c.execute(made.values(created_at=_tables.sessions.c.created_at - 3600)))
 
 
 async def read(session: FleetSession, after: int, until_number: int) -> list[FleetEvent]:

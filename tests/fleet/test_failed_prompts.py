@@ -5,12 +5,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, until, until_state
+from fleets import PATIENCE, any_url as any_url, database_of, until, until_state
 from sqlalchemy import Connection
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, Workspace, _claims, _rows
+from claude_agent_py.fleet import Fleet, FleetSession, Workspace
+from claude_agent_py.fleet._dbos import _claims
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -130,7 +131,7 @@ async def test_an_outage_of_the_store_uses_up_no_attempts(tmp_path: Path, any_ur
             await session.send("second")
 
             async def was_tried_often() -> bool:
-                found, _ = await fleet.database.read(_rows.load_events, session.id, 0, 500)
+                found, _ = await fleet._engine.events(session.id, 0, 500)
                 return sum(event.data == {"state": "running"} for event in found) > 4
 
             await until(was_tried_often, "it is tried more often than attempts are allowed")
@@ -209,7 +210,7 @@ async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
         await session.send("second", timeout=0.1)
 
         async def is_reaped() -> bool:
-            await fleet.database.write(_claims.free_dead, 5)
+            await database_of(fleet).write(_claims.free_dead, 5)
             return (await session.info()).state == "failed"
 
         await until(is_reaped, "it is overdue")
@@ -248,7 +249,7 @@ async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path,
     async with fleet, fleet.worker():
         session = await fleet.start("one", "first")
         await until_state(session, "running")
-        await fleet.database.write(refuse_results)
+        await database_of(fleet).write(refuse_results)
         gate.open()
         with pytest.raises(FleetRunError, match="IntegrityError: "):
             await session.result(timeout=PATIENCE)

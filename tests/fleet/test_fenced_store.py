@@ -4,7 +4,7 @@ import anyio
 import pytest
 
 from claude_agent_py.errors import StaleLeaseError
-from claude_agent_py.fleet._store import FencedStore, Heartbeat
+from claude_agent_py.fleet._dbos._store import FencedStore, Heartbeat
 from claude_agent_py.sessions import MemoryStore, SessionKey
 
 pytestmark = pytest.mark.anyio

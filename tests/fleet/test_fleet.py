@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig
-from fleets import PATIENCE, events_of, fleet_in, until
+from fleets import PATIENCE, database_of, events_of, fleet_in, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
@@ -74,7 +74,7 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
 
 def lose_an_answer(fleet: Fleet) -> None:
     """Let the next transaction fail after it was committed, as when the connection breaks then."""
-    dialect: Any = fleet.database.engine.dialect
+    dialect: Any = database_of(fleet).engine.dialect
     commit = dialect.do_commit
 
     def commit_and_fail(connection: Any) -> None:

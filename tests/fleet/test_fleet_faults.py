@@ -7,14 +7,15 @@ from typing import Any
 import anyio
 import pytest
 from dbos._sys_db import SystemDatabase
-from fleets import PATIENCE, FleetSetUp, any_url as any_url, clis, events_of, fleet_in, until, until_state
+from fleets import PATIENCE, FleetSetUp, any_url as any_url, clis, database_of, events_of, fleet_in, until, until_state
 from questions import RecordingContext
 from sqlalchemy.exc import OperationalError
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, _claims, _inbox
+from claude_agent_py.fleet import Fleet, FleetSession
+from claude_agent_py.fleet._dbos import _claims, _inbox
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
@@ -110,10 +111,11 @@ async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> N
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "task")
-        claim = await fleet.database.write(_claims.begin, session.id, 1, "worker", "here", fleet.agents)
+        claim = await database_of(fleet).write(_claims.begin, session.id, 1, "worker", "here", fleet.agents)
         assert claim is not None
         inbox = _inbox.FleetInbox(
-            database=fleet.database,
+            engine=fleet._engine,
+            database=database_of(fleet),
             claim=claim,
             patience=PATIENCE,
             poll=0.1,
@@ -134,7 +136,8 @@ async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> N
 DIES_AT_ITS_SCHEDULE = """
 import os, sys, anyio
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Fleet, _rows
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet._dbos import _rows
 from claude_agent_py.sessions import MemoryStore
 _rows.start = lambda *given: os._exit(9)
 async def main():

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, until
+from fleets import PATIENCE, any_url as any_url, database_of, until
 from sqlalchemy import text
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError
-from claude_agent_py.fleet import Copy, Fleet, _tables
+from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet._dbos import _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -156,8 +157,8 @@ async def test_a_database_of_an_older_version_is_brought_up_to_date(
         fleet.agent("one", version="old")
         for name in ("queued", "running"):
             await fleet.start("one", "hi", id=name)
-        identity = fleet.database.identity
-        with fleet.database.engine.begin() as connection:
+        identity = database_of(fleet).identity
+        with database_of(fleet).engine.begin() as connection:
             running = "UPDATE fleet_sessions SET state = 'running', worker = 'old' WHERE id = 'running'"
             for statement in (f"UPDATE fleet_meta SET version = {version}", running):
                 connection.execute(text(statement))
@@ -168,7 +169,7 @@ async def test_a_database_of_an_older_version_is_brought_up_to_date(
                     connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}"))
     async with at_work(any_url, cli, tmp_path / "ws") as fleet:
         assert (await workspace_of(fleet, "pr-17")).exists()
-        assert (fleet.database.identity == identity) is (version >= 2)
+        assert (database_of(fleet).identity == identity) is (version >= 2)
     fleet = Fleet(any_url, store=MemoryStore(), poll=0.1)
     async with fleet:
         fleet.agent("one", ClientOptions(cli_path=cli, cwd=tmp_path), version="old")

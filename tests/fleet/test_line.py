@@ -8,14 +8,16 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
-from fleets import any_url as any_url
+from fleets import any_url as any_url, database_of
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import OperationalError
 
 from claude_agent_py.errors import FleetError
-from claude_agent_py.fleet import Fleet, _claims, _rows
-from claude_agent_py.fleet._line import IN_LINE, WAITS
-from claude_agent_py.fleet._tables import DBOS_SCHEMA, sessions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet._dbos import _claims, _rows
+from claude_agent_py.fleet._dbos._line import IN_LINE, WAITS
+from claude_agent_py.fleet._dbos._tables import DBOS_SCHEMA, sessions
+from claude_agent_py.fleet._engine import NewSession
 
 TENANTS = ("free", "limited", "heavy")
 
@@ -25,14 +27,14 @@ class Crowd:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.is_sqlite = fleet.database.is_sqlite
+        self.is_sqlite = database_of(fleet).is_sqlite
         self.table = "workflow_status" if self.is_sqlite else f"{DBOS_SCHEMA}.workflow_status"
 
     def call(self, work: Callable[..., Any], *args: object) -> Any:
         """Run a transaction. A deadlock is tried again."""
         while True:
             with suppress(OperationalError):
-                return self.fleet.database.run(work, *args)
+                return database_of(self.fleet).run(work, *args)
 
     def take(self, connection: Connection) -> list[tuple[str, int]]:
         """Take workflows out of the queue, as the engine does."""
@@ -53,15 +55,16 @@ class Crowd:
         worker = (f"w{number}", "here", self.fleet.agents)
         found = [self.call(_claims.begin, *workflow, *worker) for workflow in self.call(self.take)]
         limited = select(sessions.c.id).where(sessions.c.state == "running", sessions.c.tenant == "limited")
-        assert len(self.fleet.database.run(lambda connection: connection.execute(limited).all())) <= 2
+        assert len(database_of(self.fleet).run(lambda connection: connection.execute(limited).all())) <= 2
         return [claim for claim in found if claim is not None]
 
     def work(self, number: int) -> None:
         chance = random.Random(number)
         mine: list[_claims.Claim] = []
         for i in range(40):
-            new = _rows.NewSession(f"{number}-{i}", "one", "1", chance.choice(TENANTS), chance.choice((0, 5)))
-            self.call(_rows.start, new, "hi", None)
+            given = {"agent": "one", "version": "1", "prompt": "hi", "timeout": None}
+            where = {"tenant": chance.choice(TENANTS), "priority": chance.choice((0, 5))}
+            self.call(_rows.start, NewSession(id=f"{number}-{i}", **given, **where))  # type: ignore[arg-type]
             mine += self.run(number)
             kind = chance.choice(("start", "end", "end", "cancel", "interrupt"))
             other = f"{chance.randrange(6)}-{chance.randrange(i + 1)}"
@@ -99,12 +102,12 @@ def test_no_session_is_left_behind(any_url: str) -> None:
     crowd = Crowd(fleet)
     with ThreadPoolExecutor(6) as threads:
         list(threads.map(crowd.work, range(6)))
-    for (tenant, priority), line in fleet.database.run(lines).items():
+    for (tenant, priority), line in database_of(fleet).run(lines).items():
         assert tenant == "limited" or line[IN_LINE] or not line[WAITS], (tenant, priority, line)
-    while queued := fleet.database.run(lines):
+    while queued := database_of(fleet).run(lines):
         assert any(line[IN_LINE] for line in queued.values()), queued
-        before = fleet.database.run(crowd.count_taken)
+        before = database_of(fleet).run(crowd.count_taken)
         for claim in crowd.run(0):
             crowd.call(_claims.settle, claim, {"kind": "done"})
-        assert fleet.database.run(crowd.count_taken) > before, "those in line have workflows"
+        assert database_of(fleet).run(crowd.count_taken) > before, "those in line have workflows"
     fleet.close()

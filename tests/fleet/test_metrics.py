@@ -8,14 +8,15 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, any_url as any_url, new_database_of
+from fleets import PATIENCE, any_url as any_url, database_of, new_database_of
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 from sqlalchemy import Connection, event, insert, text, update
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli import main
-from claude_agent_py.fleet import Fleet, FleetMetrics, _claims, _tables
+from claude_agent_py.fleet import Fleet, FleetMetrics
+from claude_agent_py.fleet._dbos import _claims, _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -25,7 +26,7 @@ on_asyncio = pytest.mark.parametrize("anyio_backend", ["asyncio"])
 
 def change(fleet: Fleet, session: str, **values: Any) -> None:
     """Change the row of a session."""
-    fleet.database.run(
+    database_of(fleet).run(
         lambda connection: connection.execute(
             update(_tables.sessions).where(_tables.sessions.c.id == session).values(values)
         )
@@ -50,14 +51,14 @@ async def test_queued_sessions_are_counted_by_what_they_wait_for(any_url: str) -
         ):
             await fleet.start(agent, "hi", id=name, tenant=tenant)
         # As a worker sets it.
-        fleet.database.run(lambda c: c.execute(update(_tables.meta).values(tenant_limit=1)))
+        database_of(fleet).run(lambda c: c.execute(update(_tables.meta).values(tenant_limit=1)))
         now = time.time()
         row = {"machine": "m", "pid": 1, "started_at": now, "expires_at": now + 1000}
         able = {"worker": "w", "agent": "known", "version": "1"}
-        fleet.database.run(lambda c: c.execute(insert(_tables.workers).values(id="w", slots=3, **row)))
-        fleet.database.run(lambda c: c.execute(insert(_tables.abilities).values(able)))
+        database_of(fleet).run(lambda c: c.execute(insert(_tables.workers).values(id="w", slots=3, **row)))
+        database_of(fleet).run(lambda c: c.execute(insert(_tables.abilities).values(able)))
         dead = {**row, "expires_at": now - 1000}
-        fleet.database.run(lambda c: c.execute(insert(_tables.workers).values(id="dead", slots=7, **dead)))
+        database_of(fleet).run(lambda c: c.execute(insert(_tables.workers).values(id="dead", slots=7, **dead)))
         change(fleet, "ready", queued_at=now - 500, not_before=now - 90)
         change(fleet, "held back", queued_at=now - 300)
         change(fleet, "runs", state="running")
@@ -139,13 +140,13 @@ async def test_metrics_of_100_000_sessions_are_cheap(postgres_server: str) -> No
         columns = ", ".join(c.name for c in _tables.sessions.columns if c.name not in ("id", "state"))
         copy = f"INSERT INTO fleet_sessions (id, state, {columns}) SELECT 's' || n, CASE WHEN n % 20 = 0 THEN 'queued' "
         copy += f"ELSE 'idle' END, {columns} FROM fleet_sessions, generate_series(1, 100000) AS n"
-        fleet.database.run(lambda connection: connection.execute(text(copy)))
-        vacuumed = fleet.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+        database_of(fleet).run(lambda connection: connection.execute(text(copy)))
+        vacuumed = database_of(fleet).engine.connect().execution_options(isolation_level="AUTOCOMMIT")
         with vacuumed as connection:
             connection.execute(text("VACUUM ANALYZE fleet_sessions"))
         seen: list[tuple[str, Any]] = []
 
-        @event.listens_for(fleet.database.engine, "before_cursor_execute")
+        @event.listens_for(database_of(fleet).engine, "before_cursor_execute")
         def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
             seen.append((statement, values))
 
@@ -157,7 +158,7 @@ async def test_metrics_of_100_000_sessions_are_cheap(postgres_server: str) -> No
         queries = [(statement, values) for statement, values in seen if "fleet_sessions" in statement]
         assert len(queries) == 2
         assert len(seen) <= 8
-        with fleet.database.engine.connect() as connection:
+        with database_of(fleet).engine.connect() as connection:
             for statement, values in queries:
                 plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
                 assert "Seq Scan" not in plan, plan
@@ -188,10 +189,10 @@ async def test_lists_of_20_000_sessions_read_no_whole_table(any_url: str) -> Non
             connection.execute(asked, {"request": '{"tool_name": "Bash", "input": {}, "tool_use_id": "t1"}'})
             connection.execute(text("ANALYZE"))
 
-        await fleet.database.write(fill)
+        await database_of(fleet).write(fill)
         seen: list[tuple[str, Any]] = []
 
-        @event.listens_for(fleet.database.engine, "before_cursor_execute")
+        @event.listens_for(database_of(fleet).engine, "before_cursor_execute")
         def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
             if "fleet_sessions" in statement or "fleet_interactions" in statement:
                 seen.append((statement, values))
@@ -201,10 +202,10 @@ async def test_lists_of_20_000_sessions_read_no_whole_table(any_url: str) -> Non
         assert len(await fleet.list(agent="a1", limit=10)) == len(await fleet.list(tenant="t1", limit=10)) == 10
         assert len(await fleet.interactions()) == 20
         assert (await fleet.metrics()).failed == 20
-        await fleet.database.read(_claims.list_cancelled, "machine")
+        await database_of(fleet).read(_claims.list_cancelled, "machine")
         assert len(seen) == 8
-        explain = "EXPLAIN QUERY PLAN" if fleet.database.is_sqlite else "EXPLAIN"
-        with fleet.database.engine.connect() as connection:
+        explain = "EXPLAIN QUERY PLAN" if database_of(fleet).is_sqlite else "EXPLAIN"
+        with database_of(fleet).engine.connect() as connection:
             for statement, values in seen[:8]:
                 plan = "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"{explain} {statement}", values))
                 assert "Seq Scan" not in plan, plan

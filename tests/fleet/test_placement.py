@@ -11,11 +11,12 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from fleets import PATIENCE, any_url as any_url, new_database, until
+from fleets import PATIENCE, any_url as any_url, database_of, new_database, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet, _claims
+from claude_agent_py.fleet import Copy, Directory, Fleet
+from claude_agent_py.fleet._dbos import _claims
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -140,7 +141,7 @@ async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(
 @on_asyncio
 async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
     held = hold(tenant_limit=3)
-    async with Fleet(held.fleet.database.url) as outside:  # any process sets it, and all workers keep to it
+    async with Fleet(database_of(held.fleet).url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)
         await outside.tenant("large", limit=9, weight=6)
         with pytest.raises(OptionsError, match="limit: must be more than 0"):
@@ -177,7 +178,7 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
     async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
         await held.fleet.drain()
         assert [(await session.info()).machine for session in (own, shared)] == ["b", None]
-    database, other = held.fleet.database, {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
+    database, other = database_of(held.fleet), {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
     await database.write(_claims.register, other, 1000.0, list(held.fleet.agents.values()), None)
     for session in (own, shared):
         await session.send("hi")
@@ -199,7 +200,7 @@ async def test_a_session_waits_only_for_some_time_for_its_machine(
     async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
         await held.fleet.drain()
     busy = {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await held.fleet.database.write(_claims.register, busy, 1000.0, list(held.fleet.agents.values()), None)
+    await database_of(held.fleet).write(_claims.register, busy, 1000.0, list(held.fleet.agents.values()), None)
     for session in sessions:
         await session.send("hi")
     async with held.fleet.worker(machine="a", folder=tmp_path / "a"):
@@ -315,7 +316,7 @@ async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tm
 async def test_versions_live_side_by_side(hold: Hold) -> None:
     held = hold(is_open=True)
     old = await held.fleet.start("one", "hi")
-    newer = Fleet(held.fleet.database.url, store=MemoryStore(), poll=0.1)
+    newer = Fleet(database_of(held.fleet).url, store=MemoryStore(), poll=0.1)
     newer.agent("one", held.options, version="2")
     new = await newer.start("one", "hi")
     async with newer.worker():
@@ -407,7 +408,7 @@ async def test_a_schedule_starts_a_session_at_each_time_once(hold: Hold) -> None
 
         await until(have_fired, "it fired twice")
         names = [info.id for info in await held.fleet.list(tenant="clock")]
-        async with Fleet(held.fleet.database.url) as outside:
+        async with Fleet(database_of(held.fleet).url) as outside:
             assert await outside.unschedule("tick")
             assert not await outside.unschedule("tick")
     assert len(set(names)) == len(names)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from fleets import PATIENCE, built, fleet_in, new_database, until_state
+from fleets import PATIENCE, built, database_of, fleet_in, new_database, until_state
 from poolers import behind, pooler_port as pooler_port
 from stoppable_postgres import PostgresServer
 
@@ -52,7 +52,7 @@ async def test_several_make_the_tables_at_the_same_time(url: str) -> None:
         for number, fleet in enumerate(fleets):
             group.start_soon(partial(fleet.start, "one", "hi", id=f"s{number}"))
     assert {info.id for info in await fleets[0].list()} == {"s0", "s1", "s2", "s3"}
-    assert len({fleet.database.identity for fleet in fleets}) == 1
+    assert len({database_of(fleet).identity for fleet in fleets}) == 1
     for fleet in fleets:
         fleet.close()
 

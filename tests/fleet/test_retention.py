@@ -7,12 +7,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, until
+from fleets import PATIENCE, any_url as any_url, database_of, until
 from sqlalchemy import text, update
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError, StoreError
-from claude_agent_py.fleet import Copy, Fleet, _retention, _tables
+from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet._dbos import _retention, _tables
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -23,11 +24,13 @@ OWN = ("fleet_events", "fleet_runs", "fleet_interactions")
 
 def names_in(fleet: Fleet) -> Callable[[str, str], set[str]]:
     """Return what reads a column of a table."""
-    schema = "" if fleet.database.is_sqlite else f"{_tables.DBOS_SCHEMA}."
+    schema = "" if database_of(fleet).is_sqlite else f"{_tables.DBOS_SCHEMA}."
 
     def names(table: str, column: str) -> set[str]:
         claimant = table if table in OWN else schema + table
-        return set(fleet.database.run(lambda c: c.execute(text(f"SELECT {column} FROM {claimant}")).scalars().all()))
+        return set(
+            database_of(fleet).run(lambda c: c.execute(text(f"SELECT {column} FROM {claimant}")).scalars().all())
+        )
 
     return names
 
@@ -49,7 +52,7 @@ async def test_ended_sessions_are_deleted_while_a_worker_runs(
             await (await fleet.start("quick", "hi", id=f"done-{i}")).result(timeout=PATIENCE)
         await (await fleet.start("quick", "hi", id="waits")).result(timeout=PATIENCE)
         waiting = update(_tables.sessions).where(_tables.sessions.c.id == "waits").values(state="waiting")
-        fleet.database.run(lambda connection: connection.execute(waiting))
+        database_of(fleet).run(lambda connection: connection.execute(waiting))
         other = Fleet(any_url)
         other.agent("quick", version="of no worker")
         await other.start("quick", "hi", id="queued", version="of no worker")

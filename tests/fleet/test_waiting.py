@@ -9,7 +9,8 @@ import pytest
 from fleets import PATIENCE, QUESTION, FleetSetUp, built, clis, events_of, fleet_in, given_options, until, until_state
 
 from claude_agent_py import Allow, ClientOptions, Deny
-from claude_agent_py.fleet import Fleet, _execution
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet._dbos import _execution
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
 

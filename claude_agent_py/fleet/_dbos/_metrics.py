@@ -6,9 +6,9 @@ from typing import Any
 
 from sqlalchemy import Connection, case, func, select, true
 
-from claude_agent_py.fleet._database import server_time
-from claude_agent_py.fleet._rows import find_abilities
-from claude_agent_py.fleet._tables import meta, sessions, tenants, totals, workers
+from claude_agent_py.fleet._dbos._database import server_time
+from claude_agent_py.fleet._dbos._rows import find_abilities
+from claude_agent_py.fleet._dbos._tables import meta, sessions, tenants, totals, workers
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 
 RATE_LIMIT = "RateLimitedError"

@@ -8,7 +8,8 @@ gets the stored answer.
 import hashlib
 import json
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -17,60 +18,21 @@ import anyio
 from sqlalchemy import RowMapping
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py.fleet import _audit, _claims, _rows
-from claude_agent_py.fleet._database import Database
+from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.fleet._dbos._database import Database
+from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.permissions import Inbox, Interaction, InteractionOpened, InteractionSettled, PermissionContext
 from claude_agent_py.permissions.interactions import AnswerSource, read_stored
 from claude_agent_py.permissions.prompts import KINDS, Kind
 from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.fitting import fit
-
-
-class FleetInteraction(Interaction):
-    """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
-
-    def __init__(self, database: Database, row: Mapping[str, Any]) -> None:
-        kind: Kind = row["kind"]
-        super().__init__(
-            kind,
-            fit(KINDS[kind].wire, json.loads(row["request"]))[0],
-            id=row["id"],
-            created_at=row.get("created_at", 0.0),
-            session_id=row["session"],
-            agent_id=row["agent_id"],
-        )
-        self._database = database
-
-    @property
-    def done(self) -> bool:
-        """Whether the question was answered or withdrawn. Reads the database."""
-        return self._database.run_once(_claims.find_settled_question, self.id, write=False) is not None
-
-    async def answer(self, value: Any, *, by: str = "") -> bool:
-        """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
-        return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
-
-    async def deny(self, message: str = "", *, by: str = "") -> bool:
-        """Refuse the question. Return False if it was already answered. Retries while the database is unavailable."""
-        return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
-
-    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return self._database.run_once(_audit.answer, self.session_id, self.id, json.dumps(reply), source)
-
-    async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return await self._database.write(_audit.answer, self.session_id, self.id, json.dumps(reply), source)
-
-
-async def list_questions(database: Database, session_id: str | None) -> list[FleetInteraction]:
-    """Return the unanswered questions of one session or of all, oldest first."""
-    rows = await database.read(_rows.list_questions, session_id)
-    return [FleetInteraction(database, row) for row in rows]
 
 
 @dataclass(kw_only=True, eq=False)
 class FleetInbox(Inbox):
     """The inbox of one claim."""
 
+    engine: Engine
     database: Database
     claim: _claims.Claim
     patience: float
@@ -103,7 +65,7 @@ class FleetInbox(Inbox):
             earlier = await self.database.write(_claims.open_question, self.claim, row)
             if earlier is not None:
                 return read_stored(kind, wire, earlier)
-            interaction = FleetInteraction(self.database, {**row, "session": self.claim.id})
+            interaction = FleetInteraction(self.engine, {**row, "session": self.claim.id, "created_at": time.time()})
             context.on_interaction(InteractionOpened(interaction))
             settled = InteractionSettled(interaction, was_answered=False)
             found: RowMapping | None = None

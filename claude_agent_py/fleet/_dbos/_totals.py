@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Connection
 from sqlalchemy.dialects import postgresql, sqlite
 
-from claude_agent_py.fleet._tables import totals
+from claude_agent_py.fleet._dbos._tables import totals
 
 
 def add(connection: Connection, tenant: str, name: str, amount: float) -> None:

@@ -47,7 +47,7 @@ from sqlalchemy.exc import (
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet import _tables as tables
+from claude_agent_py.fleet._dbos import _tables as tables
 from claude_agent_py.sessions.stores.postgres import TCP, break_off
 
 T = TypeVar("T")
@@ -246,7 +246,7 @@ class Database:
     def client(self) -> Any:
         """The client of the engine."""
         # Importing DBOS takes half a second.
-        from claude_agent_py.fleet._engine import open_client
+        from claude_agent_py.fleet._dbos._client import open_client
 
         return open_client(self.engine)
 
@@ -255,7 +255,7 @@ class Database:
         if found is None and not self._create:
             raise FleetError(f"there is no fleet in the database {self.engine.url.database}")
         if found is None or found < tables.VERSION:
-            from claude_agent_py.fleet._engine import make_tables
+            from claude_agent_py.fleet._dbos._client import make_tables
 
             make_tables(self.url, self.engine, self.client)
             with self.engine.execution_options(fleet_write=True).begin() as connection:

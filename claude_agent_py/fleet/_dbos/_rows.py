@@ -3,31 +3,31 @@
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 from uuid import UUID, uuid4, uuid5
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, Select, exists, func, insert, select, update
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._database import server_time
-from claude_agent_py.fleet._line import RELEASED, add_events, change_session, leave_line, queue_session, set_state
-from claude_agent_py.fleet._tables import abilities, agents, events, interactions, runs, sessions, tenants, workers
+from claude_agent_py.fleet._dbos._database import server_time
+from claude_agent_py.fleet._dbos._line import RELEASED, add_events, change_session, leave_line, queue_session, set_state
+from claude_agent_py.fleet._dbos._tables import (
+    abilities,
+    agents,
+    events,
+    interactions,
+    runs,
+    sessions,
+    tenants,
+    workers,
+)
+from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo, FleetTenantInfo, FleetWorkerInfo
 
 OPEN: tuple[str, ...] = ("queued", "running")
 """The states of a run that has not ended."""
 EARLIER_FAILED: Final = "EarlierPromptFailed"
 """The error of a prompt that failed because one before it did."""
-
-
-class NewSession(NamedTuple):
-    """The arguments of `start`."""
-
-    id: str
-    agent: str
-    version: str | None
-    tenant: str
-    priority: int
 
 
 # Changes of prompts --------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ def _load_session(connection: Connection, session: str, query: Select[object]) -
     return row
 
 
-def start(connection: Connection, new: NewSession, prompt: object, timeout: float | None) -> None:
+def start(connection: Connection, new: NewSession) -> None:
     """Create a session with its first prompt, unless it exists.
 
     Raises:
@@ -82,9 +82,10 @@ def start(connection: Connection, new: NewSession, prompt: object, timeout: floa
         now = server_time(connection)
         version = _find_version(connection, new.agent, new.version, now)
         times = {"queued_at": now, "created_at": now, "updated_at": now}
-        row = {**new._asdict(), **times, "version": version, "state": "idle", "cli_session": str(uuid4())}
+        row = {"id": new.id, "agent": new.agent, "tenant": new.tenant, "priority": new.priority, "version": version}
+        row |= {**times, "state": "idle", "cli_session": str(uuid4())}
         created = connection.execute(insert(sessions).values(row).returning(sessions))
-        _add_run(connection, created.mappings().one(), now, prompt, timeout, None)
+        _add_run(connection, created.mappings().one(), now, new.prompt, new.timeout, None)
     elif agent != new.agent:
         raise OptionsError(f"the session {new.id!r} belongs to the agent {agent!r}", option="id")
 

@@ -21,10 +21,10 @@ from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._database import Database
-from claude_agent_py.fleet._engine import NAME, make_tables
-from claude_agent_py.fleet._line import queue_name
-from claude_agent_py.fleet._tables import APPLICATION_VERSION, DBOS_SCHEMA, DBOS_WORKFLOWS
+from claude_agent_py.fleet._dbos._client import NAME, make_tables
+from claude_agent_py.fleet._dbos._database import Database
+from claude_agent_py.fleet._dbos._line import queue_name
+from claude_agent_py.fleet._dbos._tables import APPLICATION_VERSION, DBOS_SCHEMA, DBOS_WORKFLOWS
 
 POLL_SECONDS: Final = 1.0
 UNLIMITED: Final = 1_000_000

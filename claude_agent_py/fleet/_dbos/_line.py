@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, func, insert, select, text, update
 
-from claude_agent_py.fleet._database import LOCK
-from claude_agent_py.fleet._tables import (
+from claude_agent_py.fleet._dbos._database import LOCK
+from claude_agent_py.fleet._dbos._tables import (
     APPLICATION_VERSION,
     DBOS_WORKFLOWS,
     abilities,

@@ -6,9 +6,9 @@ from typing import Final
 from sqlalchemy import Connection, delete, insert, select
 
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py.fleet import _claims
-from claude_agent_py.fleet._database import Database
-from claude_agent_py.fleet._tables import archives
+from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.fleet._dbos._database import Database
+from claude_agent_py.fleet._dbos._tables import archives
 from claude_agent_py.fleet.workspaces import Archive, Workspace
 
 PART_BYTES: Final = 1024 * 1024

@@ -26,12 +26,11 @@ from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py.client import Client
 from claude_agent_py.errors import InterruptedRunError, PromptCancelledError, RateLimitedError, RunError
-from claude_agent_py.fleet import _claims
-from claude_agent_py.fleet._archives import pack_workspace, unpack_workspace
-from claude_agent_py.fleet._database import Database
-from claude_agent_py.fleet._folders import SessionFolder, needs_folder
-from claude_agent_py.fleet._inbox import FleetInbox
-from claude_agent_py.fleet._store import (
+from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.fleet._dbos._archives import pack_workspace, unpack_workspace
+from claude_agent_py.fleet._dbos._database import Database
+from claude_agent_py.fleet._dbos._inbox import FleetInbox
+from claude_agent_py.fleet._dbos._store import (
     PROJECT,
     FencedStore,
     Heartbeat,
@@ -41,6 +40,8 @@ from claude_agent_py.fleet._store import (
     import_local_session,
     store_key,
 )
+from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._folders import SessionFolder, needs_folder
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.messages import StreamEventMessage, UserContent, UserMessage
 from claude_agent_py.options import ClientOptions
@@ -158,6 +159,7 @@ class Execution:
     Args:
         agent: The agent of the session.
         claim: The claim of the session.
+        engine: The fleet, for questions.
         database: The fleet's tables.
         store: The session store.
         heartbeat: Says whether this worker still owns its sessions.
@@ -170,6 +172,7 @@ class Execution:
         agent: FleetAgent,
         claim: _claims.Claim,
         *,
+        engine: Engine,
         database: Database,
         store: SessionStore,
         heartbeat: Heartbeat,
@@ -178,6 +181,7 @@ class Execution:
     ) -> None:
         self.agent: FleetAgent = agent
         self.claim: _claims.Claim = claim
+        self._engine = engine
         self.database: Database = database
         self._store = FencedStore(store, heartbeat, lambda: self._stop_reason == "lost")
         self._folder = folder
@@ -360,6 +364,7 @@ class Execution:
             changes["cwd"] = path
         if not isinstance(options.interactions, Inbox) and options.permission_prompts != "none":
             changes["interactions"] = FleetInbox(
+                engine=self._engine,
                 database=self.database,
                 claim=self.claim,
                 patience=self.agent.patience,

@@ -12,12 +12,12 @@ from sqlalchemy import Connection, and_, delete, insert, or_, select
 from sqlalchemy.exc import SQLAlchemyError
 
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet import _rows
-from claude_agent_py.fleet._audit import Command
-from claude_agent_py.fleet._database import Database, build_away_error, server_time
-from claude_agent_py.fleet._line import WAITS, workflow_id
-from claude_agent_py.fleet._store import store_key
-from claude_agent_py.fleet._tables import (
+from claude_agent_py.fleet._dbos import _rows
+from claude_agent_py.fleet._dbos._audit import Command
+from claude_agent_py.fleet._dbos._database import Database, build_away_error, server_time
+from claude_agent_py.fleet._dbos._line import WAITS, workflow_id
+from claude_agent_py.fleet._dbos._store import store_key
+from claude_agent_py.fleet._dbos._tables import (
     DBOS_WORKFLOWS,
     archives,
     audit,

@@ -11,9 +11,9 @@ from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Connection, RowMapping, and_, delete, func, insert, or_, select, tuple_, update
 
-from claude_agent_py.fleet import _rows, _totals
-from claude_agent_py.fleet._database import server_time
-from claude_agent_py.fleet._line import (
+from claude_agent_py.fleet._dbos import _rows, _totals
+from claude_agent_py.fleet._dbos._database import server_time
+from claude_agent_py.fleet._dbos._line import (
     ANYWHERE,
     DELAYED,
     IN_LINE,
@@ -30,7 +30,7 @@ from claude_agent_py.fleet._line import (
     queue_session,
     set_state,
 )
-from claude_agent_py.fleet._tables import abilities, agents, events, interactions, meta, runs, sessions, workers
+from claude_agent_py.fleet._dbos._tables import abilities, agents, events, interactions, meta, runs, sessions, workers
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.wire.base import JSONObject
 

@@ -1,0 +1,58 @@
+"""`FleetInteraction`: a question of a fleet session, which any process can answer."""
+
+import json
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import anyio
+
+from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.permissions import Interaction
+from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.fitting import fit
+
+T = TypeVar("T")
+
+
+class FleetInteraction(Interaction):
+    """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
+
+    def __init__(self, engine: Engine, row: Mapping[str, Any]) -> None:
+        kind: Kind = row["kind"]
+        super().__init__(
+            kind,
+            fit(KINDS[kind].wire, json.loads(row["request"]))[0],
+            id=row["id"],
+            created_at=row["created_at"],
+            session_id=row["session"],
+            agent_id=row["agent_id"],
+        )
+        self._engine = engine
+
+    @property
+    def done(self) -> bool:
+        """Whether the question was answered or withdrawn. Asks the fleet, which blocks."""
+        return _run(self._engine.is_settled, self.id)
+
+    async def answer(self, value: Any, *, by: str = "") -> bool:
+        """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
+        return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
+
+    async def deny(self, message: str = "", *, by: str = "") -> bool:
+        """Refuse the question. Return False if it was already answered. Retries while the database is unavailable."""
+        return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
+
+    def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
+        return _run(self._record, reply, source)
+
+    async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
+        return await self._engine.answer(str(self.session_id), self.id, reply, source)
+
+
+def _run(call: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
+    """Run an async call from any thread, also from one with an event loop, and block until it returns."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, call, *args).result()
