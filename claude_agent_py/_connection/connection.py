@@ -48,7 +48,6 @@ from claude_agent_py._journal.events import (
     RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
-    ResultUnreadable,
     StreamEnded,
 )
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
@@ -365,12 +364,6 @@ class Connection:
         if verdicts := session.router.settle(session.now()):
             self.act(verdicts)
 
-    def _on_unreadable_result(self, event: ResultUnreadable) -> None:
-        session = self.session
-        if session.journal is not None:
-            session.journal.feed(event)
-        self._handle(session.router.spoil(event.frame, session.now()))
-
     def _on_end_of_stream(self, event: StreamEnded) -> None:
         self._handle(self.session.router.close())
         self.end_everything()
@@ -414,7 +407,6 @@ class Connection:
         RunEnded: lambda self, event: self.runs.on_ended(event),
         RunWaits: lambda self, event: self.runs.on_waits(event),
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
-        ResultUnreadable: _on_unreadable_result,
         StreamEnded: _on_end_of_stream,
     }
     _NOTED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {

@@ -148,9 +148,9 @@ class Runs:
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
-        elif end.reason == "unreadable" and end.frame is not None:
-            problem = f"the result of the run cannot be read: {end.frame.error}"
-            failure = functools.partial(UnreadableResultError, problem, raw=end.frame.raw)
+        elif run.bad_result is not None:
+            problem = f"the result of the run cannot be read: {run.bad_result.error}"
+            failure = functools.partial(UnreadableResultError, problem, raw=run.bad_result.raw)
         elif end.reason == "closed":
             failure = self._read_error
             self._resumption.cut_off.append(run)

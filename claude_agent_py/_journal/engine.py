@@ -21,13 +21,12 @@ from claude_agent_py._journal.events import (
     RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
-    ResultUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.skimming import Outline, Skimmer
+from claude_agent_py._journal.skimming import Outline, Skimmer, read_outlined, skim
 from claude_agent_py._journal.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.codec import ESSENTIAL_RESULT_FIELDS, decode, encode, encode_answer, encode_json
+from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
     ControlRequest,
@@ -35,7 +34,7 @@ from claude_agent_py.wire.control.frames import (
     ControlSuccess,
     KeepAlive,
 )
-from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
 UNSUPPORTED: Final = "unsupported_request"
@@ -114,9 +113,7 @@ class Engine:
         if frame.raw is not None:
             self._report(frame, Outline(frame.raw, frozenset()), events)
         else:  # invalid JSON, or nested too deeply
-            skimmer = Skimmer()
-            skimmer.feed(frame.line)
-            self._report_undecodable(frame, skimmer.end(), events)
+            self._report_undecodable(frame, skim(frame.line), events)
 
     def _on_oversize(self, line: OversizeLine, events: list[Event]) -> None:
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
@@ -124,15 +121,15 @@ class Engine:
 
     def _report_undecodable(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
         """Report a frame, or the result that remains without its large informational fields, such as denied calls."""
-        result = _rescue_result(outline)
-        if result is None:
-            self._report(frame, outline, events)
+        message = read_outlined(frame, outline)
+        if isinstance(message, MalformedFrame):
+            self._report(message, outline, events)
         else:
             logger.warning("dropped parts of %s of a result: %s", ", ".join(sorted(outline.incomplete)), frame.error)
-            events.append(result)
+            events.append(message)
 
     def _report(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
-        """Report a frame. A request of the CLI needs an answer; a reply fails its request, a result its run."""
+        """Report a frame. A request of the CLI needs an answer, and a reply fails its request."""
         events.append(frame)
         match outline.value:
             case {"type": "control_request", "request_id": str(request_id), **rest}:
@@ -142,8 +139,6 @@ class Engine:
                     events.append(RequestUnreadable(request_id, fields, frame.error))
             case {"type": "control_response", "response": {"request_id": str(request_id)}}:
                 self._fail_request(request_id, f"malformed reply: {frame.error}", events)
-            case {"type": "result"}:
-                events.append(ResultUnreadable(frame))
 
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
         request = self._pending.pop(request_id, None)
@@ -292,14 +287,3 @@ class Engine:
         MalformedFrame: _on_malformed,
     }
     """What to call for the frames that are not messages."""
-
-
-def _rescue_result(outline: Outline) -> ResultMessage | None:
-    """Return a result of which only informational fields are incomplete. None for other frames."""
-    value, incomplete = outline
-    if not isinstance(value, dict) or value.get("type") != "result":
-        return None
-    if not incomplete or not incomplete.isdisjoint(ESSENTIAL_RESULT_FIELDS):
-        return None
-    result = decode(encode_json(value).rstrip(), report=False)
-    return result if isinstance(result, ResultMessage) else None

@@ -12,12 +12,6 @@ from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 
 
-class ResultUnreadable(Struct, frozen=True):
-    """The message before this event is a result that cannot be decoded."""
-
-    frame: MalformedFrame
-
-
 class RequestReceived(Struct, frozen=True):
     """A control request of the CLI. Answer with `Engine.answer` or `Engine.answer_error`."""
 
@@ -76,7 +70,6 @@ class StreamEnded(Struct, frozen=True):
 Event: TypeAlias = (
     Message
     | MalformedFrame
-    | ResultUnreadable
     | RequestReceived
     | RequestUnreadable
     | RequestCancelled

@@ -27,7 +27,6 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 import msgspec
 
 from claude_agent_py._base.log import Drops
-from claude_agent_py._journal.events import ResultUnreadable
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
@@ -347,11 +346,8 @@ class Journal:
 
     def _on_malformed(self, frame: MalformedFrame) -> None:
         self._add(Fault, self._at, error=frame.error)
-        if isinstance(frame.raw, dict) and frame.raw.get("type") == "result":
+        if frame.is_result:
             self._end_turn(self._at, "error", error=frame.error)
-
-    def _on_unreadable_result(self, event: ResultUnreadable) -> None:
-        self._end_turn(self._at, "error", error=event.frame.error)
 
     # Messages and calls
 
@@ -653,7 +649,6 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     APIRetryMessage: Journal._on_api_retry,
     SessionStateChangedMessage: Journal._on_state,
     MalformedFrame: Journal._on_malformed,
-    ResultUnreadable: Journal._on_unreadable_result,
     AssistantMessage: Journal._on_assistant,
     UserMessage: Journal._on_user,
     StreamEventMessage: Journal._on_stream_event,

@@ -48,8 +48,6 @@ class RunEnded(Struct, frozen=True):
     limit: float | None = None
     was_in_turn: bool = False
     """Whether the CLI was working on one of its prompts."""
-    frame: MalformedFrame | None = None
-    """The malformed result, if that is the reason."""
     late_tasks: frozenset[str] = frozenset()
     """The tasks that were running when `RunLimits.idle` expired."""
 
@@ -96,6 +94,8 @@ class OpenRun:
     """The CLI has started on one of its prompts."""
     was_answered: bool
     """A result came for one of its prompts."""
+    bad_result: MalformedFrame | None
+    """The result for one of its prompts, if it cannot be read. It ends the run."""
     waiting_since: float | None
     """When it had its last answer and began to wait for the session to become idle."""
     next_notice: float
@@ -117,7 +117,7 @@ class OpenRun:
         self.opened_at = self.last_progress = now
         self.waiting = {}
         self.has_begun = self.was_answered = False
-        self.waiting_since = None
+        self.bad_result = self.waiting_since = None
         self.next_notice = FIRST_NOTICE
 
     @property

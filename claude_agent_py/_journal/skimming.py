@@ -8,6 +8,12 @@ import json
 import re
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
+from claude_agent_py.wire.codec import ESSENTIAL_RESULT_FIELDS, decode, encode_json
+from claude_agent_py.wire.messages.conversation import ResultMessage
+from claude_agent_py.wire.unknown import MalformedFrame
+
 LEVELS: Final = 3
 """How many levels of objects and arrays are kept; a request has its ids and the name of the tool in them."""
 
@@ -141,3 +147,22 @@ class Skimmer:
         self._room[self._depth] -= self._room[self._depth] > 0
         if is_dropped and self._depth:
             self._incomplete.add(self._open[1][1] or "")
+
+
+def skim(line: bytes) -> Outline:
+    """Return the outline of a line."""
+    skimmer = Skimmer()
+    skimmer.feed(line)
+    return skimmer.end()
+
+
+def read_outlined(frame: MalformedFrame, outline: Outline) -> MalformedFrame | ResultMessage:
+    """Return what the outline of a frame shows: a result if only informational fields are incomplete, or the frame."""
+    value, incomplete = outline
+    if not isinstance(value, dict) or value.get("type") != "result":
+        return frame
+    if incomplete and incomplete.isdisjoint(ESSENTIAL_RESULT_FIELDS):
+        result = decode(encode_json(value).rstrip(), report=False)
+        if isinstance(result, ResultMessage):
+            return result
+    return replace(frame, is_result=True)

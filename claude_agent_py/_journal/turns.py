@@ -208,16 +208,6 @@ class TurnRouter:
                 run.last_progress = now
         return runs, may_end
 
-    def spoil(self, frame: MalformedFrame, now: float) -> tuple[Verdict, ...]:
-        """End the runs whose prompts a malformed result answers."""
-        turn, self._turn = self._turn or _Turn(), None
-        prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
-        if not prompts and not _is_injected(frame.raw):
-            prompts = dict.fromkeys(self._assumed_prompts())
-        owners = dict.fromkeys(self._answer(prompt) for prompt in prompts)
-        ends = [self._end(owner, "unreadable", frame=frame) for owner in owners if owner is not None]
-        return (*ends, *self.settle(now))
-
     def _on_main_agent(self, message: StreamEventMessage | AssistantMessage, now: float) -> tuple[OpenRun, ...]:
         """Route a message of the main agent to the turn, which it may begin."""
         turn = self._turn or self._begin_turn(message.prompt_uuids, now)
@@ -267,6 +257,19 @@ class TurnRouter:
             self._follow_ups.discard(message.origin.run_id or "")
         self._follow_ups_until = now + FOLLOW_UP_GRACE  # delayed follow-up turns begin now
         return runs or (self._waiting_for_idle() if message.is_injected else ())
+
+    def _on_malformed(self, frame: MalformedFrame, now: float) -> tuple[OpenRun, ...]:
+        """Route a frame that cannot be read. A result also spoils the runs whose prompts it answers."""
+        audience = self._session_audience()
+        if frame.is_result:
+            turn, self._turn = self._turn or _Turn(), None
+            prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
+            if not prompts and not _is_injected(frame.raw):
+                prompts = dict.fromkeys(self._assumed_prompts())
+            for owner in map(self._answer, prompts):
+                if owner is not None:
+                    owner.bad_result = frame
+        return audience
 
     def _on_state(self, message: SessionStateChangedMessage, now: float) -> tuple[OpenRun, ...]:
         audience = self._session_audience()
@@ -421,11 +424,13 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        answered = [run for run in self._runs if run.has_all_answers]
-        ends = [end for run in answered if (end := self._end_if_over(run, now)) is not None]
+        ready = [run for run in self._runs if run.has_all_answers or run.bad_result is not None]
+        ends = [end for run in ready if (end := self._end_if_over(run, now)) is not None]
         return (*self._take_resumed(), *ends) if ends or self._resumed is not None else ()
 
     def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
+        if run.bad_result is not None:
+            return self._end(run, "unreadable")
         if not run.was_answered:
             return self._end(run, "cancelled")
         if run.until == "result" or run.was_interrupted:
@@ -440,15 +445,14 @@ class TurnRouter:
         reason: EndReason,
         *,
         expired: Deadline | None = None,
-        frame: MalformedFrame | None = None,
     ) -> RunEnded:
         """Drop a run and return the verdict on it."""
         is_in_turn = run in self.turn_runs
         self.drop_run(run)
         if expired is None:
-            return RunEnded(run, reason, was_in_turn=is_in_turn, frame=frame)
+            return RunEnded(run, reason, was_in_turn=is_in_turn)
         late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
-        return RunEnded(run, reason, expired.kind, expired.limit, is_in_turn, frame, late)
+        return RunEnded(run, reason, expired.kind, expired.limit, is_in_turn, late)
 
     def is_idle(self, now: float) -> bool:
         """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
@@ -512,6 +516,7 @@ class TurnRouter:
         UserMessage: _Rule(_on_user),
         ToolProgressMessage: _Rule(_on_other),
         ResultMessage: _Rule(_on_result, may_end=True),
+        MalformedFrame: _Rule(_on_malformed, is_progress=False, may_end=True),
         CommandLifecycleMessage: _Rule(_on_lifecycle, is_progress=False, may_end=True),
         SessionStateChangedMessage: _Rule(_on_state, is_progress=False, may_end=True),
         TaskStartedMessage: _Rule(_on_task_started),

@@ -14,9 +14,11 @@ from claude_agent_py._base.bounded_reading import LINE_BYTES, open_regular
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import TimedFrame, fold
+from claude_agent_py._journal.skimming import read_outlined, skim
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.timestamps import seconds
+from claude_agent_py.wire.unknown import MalformedFrame
 
 
 def message_frames(messages: Iterable[Any], sent: Iterable[UserMessage] = ()) -> Iterator[TimedFrame]:
@@ -99,12 +101,18 @@ def _read_frames(path: str | os.PathLike[str]) -> Generator[tuple[Any, float | N
             except (msgspec.DecodeError, RecursionError):
                 continue
             if record.dir in ("in", "out"):
-                yield decode(bytes(record.m), report=False), record.t, record.dir == "in"
+                yield _decode(bytes(record.m)), record.t, record.dir == "in"
             elif record.dir:
                 # A note of the recorder, such as the exit of the process.
                 yield None, record.t, False
             elif b'"type"' in line:
-                yield decode(line, report=False), None, False
+                yield _decode(line), None, False
+
+
+def _decode(line: bytes) -> Any:
+    """Return a frame, as the session that received it read it."""
+    frame = decode(line, report=False)
+    return read_outlined(frame, skim(line)) if type(frame) is MalformedFrame and frame.raw is None else frame
 
 
 def _find_origin(path: str | os.PathLike[str]) -> float:

@@ -130,9 +130,8 @@ def line_of(message: object) -> bytes:
         return encode(message).removesuffix(b"\n")
     if isinstance(message, UnknownMessage):
         return json.dumps(message.raw).encode()
-    if isinstance(message, MalformedFrame) and message.is_whole:
-        return message.line
-    return b""
+    is_same = isinstance(message, MalformedFrame) and decode(message.line, report=False) == message
+    return message.line if is_same else b""  # type: ignore[attr-defined]
 
 
 _strict_json: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
@@ -196,9 +195,9 @@ def _fit_frame(model: type, line: bytes, raw: JSONObject, sane: bytes, *, report
         frame: Any
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
     except Misfit as error:
-        return MalformedFrame(line, str(error), raw, error.location)
+        return MalformedFrame(line, str(error), raw, error.location, is_result=raw["type"] == "result")
     except RecursionError as error:
-        return MalformedFrame(line, f"nested too deeply: {error}", raw)
+        return MalformedFrame(line, f"nested too deeply: {error}", raw, is_result=raw["type"] == "result")
     if report:
         for left_out in dropped:
             logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)

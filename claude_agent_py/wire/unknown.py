@@ -53,6 +53,8 @@ class MalformedFrame(Struct, frozen=True):
     """Keys and indices that lead to the invalid field; empty for an error of the whole line."""
     is_whole: bool = True
     """Whether `line` is the whole line."""
+    is_result: bool = False
+    """Whether it is the result of a turn, as far as it can be read."""
 
 
 def _text(raw: JSONObject, key: str) -> str:

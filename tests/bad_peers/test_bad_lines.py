@@ -2,6 +2,8 @@
 
 import json
 import logging
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,6 +12,7 @@ from peers import MakeClient, read_into, start_in_memory
 
 from claude_agent_py import AssistantMessage, CLIExitError, Limits, MalformedFrame, UnknownMessage
 from claude_agent_py.errors import UnreadableResultError
+from claude_agent_py.journal import TurnEnded, read_recording
 from claude_agent_py.messages import UnknownBlock
 from claude_agent_py.observe import watch
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -161,6 +164,43 @@ async def test_a_turn_whose_result_cannot_be_read_has_ended_for_who_observes_it(
                     await client.query("first")
                 [turn] = [span for span in watched.spans if span.kind == "turn"]
                 assert (turn.status, turn.end is None) == ("error", False)
+
+
+def nest(levels: int) -> Any:
+    value: Any = 0
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("wrong", "status"),
+    [
+        ({"is_error": 5}, "error"),
+        ({"structured_output": nest(300)}, "error"),
+        ({"permission_denials": [{"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"a": nest(300)}}]}, "ok"),
+    ],
+    ids=["a wrong field", "nested too deeply", "only a denied call that is nested too deeply"],
+)
+async def test_a_result_that_cannot_be_read_ends_its_turn_alike_live_and_in_a_recording(
+    wrong: dict[str, Any], status: str, tmp_path: Path
+) -> None:
+    said = [frames.init(), frames.assistant("hi"), frames.result("hi", **wrong)]
+    with anyio.fail_after(60):
+        async with start_in_memory(FakeCLI(steps.wait_for_prompt(), *said)) as client:
+            live = client.journal()
+            with suppress(UnreadableResultError):
+                await client.query("first")
+        told = [fact async for fact in live]
+    recording = tmp_path / "said.jsonl"
+    plain = [{key: frame[key] for key in frame if key not in frames.PROMPT_FIELDS} for frame in said]
+    recording.write_text("".join(json.dumps({"t": 0, "dir": "out", "m": frame}) + "\n" for frame in plain))
+    ends = [
+        [(fact.status, fact.error) for fact in facts if isinstance(fact, TurnEnded)]
+        for facts in (told, read_recording(recording))
+    ]
+    assert ends[0] == ends[1]
+    assert [end[0] for end in ends[0]] == [status]
 
 
 # Long lines ------------------------------------------------------------------------------------------------------

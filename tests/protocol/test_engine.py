@@ -20,7 +20,6 @@ from claude_agent_py._journal.events import (
     RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
-    ResultUnreadable,
     StreamEnded,
 )
 from claude_agent_py._journal.state import State, Step
@@ -226,17 +225,17 @@ def test_a_result_is_readable_without_the_large_input_of_a_denied_call(large: st
 def test_a_result_whose_output_is_nested_too_deeply_is_reported_as_such() -> None:
     driver = Driver()
     result = {"structured_output": {"a": "DEEP"}, **frames.result("hi")}
-    message, unreadable = driver.engine.receive_data(deep(result))
+    (message,) = driver.engine.receive_data(deep(result))
     assert isinstance(message, MalformedFrame)
-    assert unreadable == ResultUnreadable(message)
+    assert message.is_result
 
 
 def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
     driver = Driver(max_line_bytes=1000)
     for bad in frames.result("x" * 5000), frames.result("hi") | {"is_error": "no"}:
-        message, unreadable = driver.hear(bad)
+        (message,) = driver.hear(bad)
         assert isinstance(message, MalformedFrame)
-        assert unreadable == ResultUnreadable(message)
+        assert message.is_result
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from scene import Scene
 
 from claude_agent_py import MalformedFrame
-from claude_agent_py._journal.open_runs import OpenRun, RunEnded
+from claude_agent_py._journal.open_runs import OpenRun
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -20,12 +20,15 @@ class SceneWithBadResults(Scene):
         """Let the CLI send a malformed result. Return the frames by the runs that it ended."""
         message = decode(json.dumps(frame).encode())
         assert isinstance(message, MalformedFrame)
+        return {run: bad.raw for run, bad in self.spoil(message).items()}
+
+    def spoil(self, frame: MalformedFrame) -> dict[OpenRun, MalformedFrame]:
         before = set(self.ends)
-        self.router.route(message, self.now)
-        self._note(self.router.spoil(message, self.now))
-        ended = {run: end for run, end in self.ends.items() if run not in before}
-        assert {end.reason for end in ended.values()} <= {"unreadable"}
-        return {run: end.frame and end.frame.raw for run, end in ended.items()}
+        self.router.route(frame, self.now)
+        self._note(self.router.settle(self.now))
+        ended = {run: end.reason for run, end in self.ends.items() if run not in before}
+        assert set(ended.values()) <= {"unreadable"}
+        return {run: run.bad_result for run in ended if run.bad_result is not None}
 
 
 def result_of(*prompts: str, **fields: Any) -> dict[str, Any]:
@@ -67,9 +70,8 @@ def test_one_without_readable_content_ends_the_runs_of_its_turn() -> None:
     scene = SceneWithBadResults()
     run = scene.ask("p")
     scene.cli(frames.lifecycle("started", "p"))
-    (end,) = scene.router.spoil(MalformedFrame(line=b'{"type":"result"', error="too long"), scene.now)
-    assert isinstance(end, RunEnded)
-    assert (end.run, end.reason) == (run, "unreadable")
+    frame = MalformedFrame(line=b'{"type":"result"', error="too long", is_result=True)
+    assert scene.spoil(frame) == {run: frame}
     assert scene.router.open_runs == ()
 
 
