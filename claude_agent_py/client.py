@@ -26,13 +26,16 @@ from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.answering.preloading import load_parts
 from claude_agent_py._connection.controls.session_controls import SessionControls
 from claude_agent_py._connection.current import current, running_client
-from claude_agent_py._connection.launching import check_ready_made, check_transport, launch
+from claude_agent_py._connection.launching import check_ready_made, check_transport, find_config_dir, launch
 from claude_agent_py._journal.state import State
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.transport import Transport
+from claude_agent_py.transport.processes import kill_program
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from claude_agent_py._connection.connection import Connection
     from claude_agent_py._connection.controls.mcp import MCPControls
     from claude_agent_py._connection.controls.usage import UsageControls
@@ -315,6 +318,21 @@ class Client(SessionControls, Generic[Output]):
             self._connection.shutdown.abort()
             self._connection.resumption.warn_forgotten()
 
+    def kill(self) -> None:
+        """Kill the CLI at once, as if it had crashed, so that it writes nothing more about open calls.
+
+        Then await `close()`, which also ends the processes that it started. Another process may resume the session, and
+        the turn with `resume_interrupted_turn`. Does nothing if the CLI does not run. A CLI on another machine is ended
+        as by `abort`.
+        """
+        launched = self.session.launched
+        if launched is None or launched.is_forked or launched.transport.exit_code is not None:
+            return
+        if launched.transport.pid is None:
+            self.abort()
+        else:
+            kill_program(launched.transport.pid)
+
     def __del__(self) -> None:
         if self._warns and (launched := self.session.launched) is not None and not launched.is_forked:
             what = repr(launched.transport)
@@ -336,7 +354,9 @@ class Client(SessionControls, Generic[Output]):
 
     # Prompting ---------------------------------------------------------------------------------------------------
 
-    def query(self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None) -> Run[Output]:
+    def query(
+        self, prompt: Prompt, *, until: Until = "result", timeout: float | None = None, uuid: str | None = None
+    ) -> Run[Output]:
         """Send a prompt and return its run: iterate it for messages, await it for the `RunResult`.
 
         The prompt is sent whether or not the run is awaited, but closing the client cuts the run off. Several runs may
@@ -349,16 +369,18 @@ class Client(SessionControls, Generic[Output]):
                 the follow-up turns of finished tasks are over.
             timeout: Seconds for the whole run; None means `Timeouts.run`. On expiry the run is interrupted and raises
                 `RunTimeoutError`.
+            uuid: The uuid of the prompt, for one that is not an iterable. The CLI answers a uuid once in a session.
 
         Raises:
-            OptionsError: The prompt is empty or has the wrong type.
+            OptionsError: The prompt is empty or has the wrong type, or the uuid is not one.
             ConnectionClosedError: The client is not connected.
             CLIExitError: The CLI has ended.
         """
         _connection.check_run_arguments(until, timeout)
         state = _connection.RunState(self._options.limits.mailbox_bytes, until, timeout)
         run = _connection.Run(self, state)  # loaded before the prompt is sent
-        self.connection.runs.start(state, _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts))
+        prepared = _connection.prepare_prompt(prompt, verbatim=self._options.verbatim_prompts, uuid=uuid)
+        self.connection.runs.start(state, prepared)
         return run
 
     @property
@@ -573,6 +595,20 @@ class Client(SessionControls, Generic[Output]):
         """The process id of the CLI; None before connect, or if the transport has no process."""
         launched = self.session.launched
         return None if launched is None else launched.transport.pid
+
+    @property
+    def config_dir(self) -> Path | None:
+        """The configuration folder of the CLI, which has its transcripts. Before connect, the folder of the options.
+
+        None if it is in another place (`spawn`, a transport) or not made yet (a private `home`).
+        """
+        launched = self.session.launched
+        options = self._options
+        if self._transport is not None or options.spawn is not None:
+            return None
+        if launched is not None:
+            return launched.plan.config_dir
+        return None if options.home is True else find_config_dir(options)
 
     @property
     def mcp(self) -> MCPControls:

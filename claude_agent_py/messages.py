@@ -11,7 +11,11 @@ if TYPE_CHECKING:
         SessionEvent as SessionEvent,
         SessionMessage as SessionMessage,
     )
-    from claude_agent_py._connection.runs.prompts import Prompt as Prompt, PromptContent as PromptContent
+    from claude_agent_py._connection.runs.prompts import (
+        Prompt as Prompt,
+        PromptContent as PromptContent,
+        check_prompt as check_prompt,
+    )
     from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
     from claude_agent_py.wire.frames import (
         Message as Message,
@@ -61,7 +65,7 @@ else:
     _NAMES = {
         "claude_agent_py._connection.failures": "HandlerFailed",
         "claude_agent_py._connection.runs.message_types": "RunMessage SessionEvent SessionMessage",
-        "claude_agent_py._connection.runs.prompts": "Prompt PromptContent",
+        "claude_agent_py._connection.runs.prompts": "Prompt PromptContent check_prompt",
         "claude_agent_py.formatting.api_messages": "to_api_messages",
         "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",
         "claude_agent_py.wire.messages.content": "*",

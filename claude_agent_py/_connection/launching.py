@@ -12,6 +12,7 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_to_its_end
+from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py._launch.locate import PROGRAM, find_cli
 from claude_agent_py._launch.planner import plan_launch
 from claude_agent_py._launch.table import options_of_the_start
@@ -114,6 +115,11 @@ def check_ready_made(options: ClientOptions, transport: Transport) -> None:
             f"gets the command line and the environment{also}",
             option=lost[0],
         )
+
+
+def find_config_dir(options: ClientOptions) -> Path:
+    """Return the configuration folder of a CLI with these options."""
+    return config_directory(environment(options, os.environ))
 
 
 async def launch(

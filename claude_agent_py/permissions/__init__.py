@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         within as within,
     )
     from claude_agent_py.permissions.prompts import Completed as Completed, Dismissed as Dismissed, Plan as Plan
+    from claude_agent_py.permissions.question_records import QuestionRecord as QuestionRecord
     from claude_agent_py.permissions.questions import Answers as Answers, Option as Option, Question as Question
     from claude_agent_py.permissions.requests import (
         PermissionContext as PermissionContext,
@@ -66,6 +67,7 @@ else:
             Policy allow_tools ask bash_commands deny_tools first_of read_only within
         """,
         "claude_agent_py.permissions.prompts": "Completed Dismissed Plan",
+        "claude_agent_py.permissions.question_records": "QuestionRecord",
         "claude_agent_py.permissions.questions": "Answers Option Question",
         "claude_agent_py.permissions.requests": "PermissionContext PermissionRequest displayable",
         "claude_agent_py.wire.control.asks": "ElicitationRequest",

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions.stores.edits import (
         copy_session as copy_session,
         delete_session_via_store as delete_session_via_store,
+        deliver_session as deliver_session,
         export_session as export_session,
         fork_session_via_store as fork_session_via_store,
         import_session as import_session,
@@ -73,6 +74,7 @@ if TYPE_CHECKING:
         SessionStoreEntry as SessionStoreEntry,
         SessionStoreListEntry as SessionStoreListEntry,
         SessionSummaryEntry as SessionSummaryEntry,
+        implements as implements,
     )
     from claude_agent_py.sessions.stores.queries import (
         get_session_from_store as get_session_from_store,
@@ -109,14 +111,14 @@ else:
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
         "claude_agent_py.sessions.stores.directory": "DirectoryStore",
         "claude_agent_py.sessions.stores.edits": """
-            copy_session delete_session_via_store export_session fork_session_via_store import_session push
-            rename_session_via_store tag_session_via_store
+            copy_session delete_session_via_store deliver_session export_session fork_session_via_store import_session
+            push rename_session_via_store tag_session_via_store
         """,
         "claude_agent_py.sessions.stores.memory": "MemoryStore",
         "claude_agent_py.sessions.stores.postgres": "PostgresStore",
         "claude_agent_py.sessions.stores.protocol": """
             FullSessionStore Lease LeasingStore SessionKey SessionListSubkeysKey SessionStore SessionStoreEntry
-            SessionStoreListEntry SessionSummaryEntry
+            SessionStoreListEntry SessionSummaryEntry implements
         """,
         "claude_agent_py.sessions.stores.queries": """
             get_session_from_store get_session_info_from_store get_session_messages_from_store

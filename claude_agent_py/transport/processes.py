@@ -287,6 +287,12 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
 
+def kill_program(pid: int) -> None:
+    """Kill a program of this process, but not those that it started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+
+
 def signal_group(pid: int, *, force: bool) -> None:
     """Terminate or kill the process group that `pid` leads. On Windows, only the process."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

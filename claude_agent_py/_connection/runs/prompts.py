@@ -5,9 +5,9 @@ refused before anything is sent.
 """
 
 import inspect
-import uuid
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
+from uuid import UUID, uuid4
 
 import anyio
 from typing_extensions import TypeIs
@@ -75,8 +75,8 @@ def verbatim(prompt: PromptContent) -> UserMessage:
     return prompt_message(prompt, verbatim=True)
 
 
-def prompt_message(prompt: object, *, verbatim: bool) -> UserMessage:
-    """Return the user message of one prompt, with a new uuid unless it has one.
+def prompt_message(prompt: object, *, verbatim: bool, uuid: str | None = None) -> UserMessage:
+    """Return the user message of one prompt, with this uuid, otherwise with its own or a new one.
 
     A prompt of several texts is verbatim if the CLI would expand the last one, unless its `client_composed` is set:
     nobody can know whether that text was typed or is attached.
@@ -90,15 +90,31 @@ def prompt_message(prompt: object, *, verbatim: bool) -> UserMessage:
     is_verbatim = verbatim or (not is_chosen and _may_expand_attached_text(content.content))
     marks: dict[str, Any] = {"client_composed": True} if is_verbatim else {}
     if whole is None:
-        return UserMessage(message=content, uuid=str(uuid.uuid4()), **marks)
-    message = whole.replace(message=content, uuid=whole.uuid or str(uuid.uuid4()), **marks)
+        return UserMessage(message=content, uuid=uuid or str(uuid4()), **marks)
+    message = whole.replace(message=content, uuid=uuid or whole.uuid or str(uuid4()), **marks)
     _must_fit("the user message", check, message)
     return message
 
 
-def prepare_prompt(prompt: Prompt, *, verbatim: bool) -> UserMessage | AsyncIterable[PromptContent]:
-    """Return one prompt as a user message, and an iterable unchanged. Raises as `prompt_message` does."""
-    return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim)
+def prepare_prompt(
+    prompt: Prompt, *, verbatim: bool, uuid: str | None = None
+) -> UserMessage | AsyncIterable[PromptContent]:
+    """Return one prompt as a user message, with this uuid if given, and an iterable unchanged.
+
+    Raises as `prompt_message` does; also OptionsError for something else than a uuid, or one for an iterable.
+    """
+    if uuid is not None and (is_stream(prompt) or not is_uuid(uuid)):
+        what = "must be None for an async iterable of prompts" if is_stream(prompt) else f"must be a uuid, not {uuid!r}"
+        raise OptionsError(what, option="uuid")
+    return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim, uuid=uuid)
+
+
+def is_uuid(value: object) -> bool:
+    """Return whether a value is the text of a UUID, in lower case."""
+    try:
+        return isinstance(value, str) and str(UUID(value)) == value
+    except ValueError:
+        return False
 
 
 def check_prompt(prompt: object) -> str | list[ContentBlock]:

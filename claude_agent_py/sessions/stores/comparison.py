@@ -47,6 +47,11 @@ class Comparison:
         """The uuids of that message and of the entries after it, for example attachments."""
         self._last_prompt: object = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether the stored transcript has no messages."""
+        return not self._uuids
+
     def add(self, stored: list[SessionStoreEntry]) -> None:
         """Add the next entries of the stored transcript. Raises StoreError if one is not JSON."""
         for entry in stored:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 
 import anyio
 
-from claude_agent_py._base.errors import SessionError, StoreError
+from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.changes import build_tag, build_title, fork_session
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
@@ -88,6 +88,55 @@ async def push(
     return await import_session(
         store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
     )
+
+
+async def deliver_session(
+    store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None = None,
+    *,
+    config_dir: AnyPath | None = None,
+    project_key: str | None = None,
+    timeout: float = SECONDS,
+) -> None:
+    """Send everything that this machine has of a session, and the store lacks, to the store.
+
+    Processes that were killed leave entries in private folders; these are sent and removed. The session in the CLI's
+    configuration folder is copied if the model has written something there that the store lacks. Otherwise, all that
+    the store could lack are results of calls, which the CLI may have written when its program died.
+
+    Args:
+        store: The store.
+        session_id: The session's id.
+        directory: The session's working directory; by default all projects of the folder are searched.
+        config_dir: The CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
+        project_key: The project in the store; by default the directory's project if the store has the session there,
+            otherwise the only project that has it.
+        timeout: The time limit of each store call, in seconds.
+
+    Raises:
+        SessionLeasedError: A process is writing to the session.
+        StoreError: The store failed or took too long. Repeating the call continues.
+        OptionsError: The id is not a UUID.
+    """
+    access, place = await locate(store, session_id, directory, project_key, timeout)
+    async with _hold_lease(access, place) as lease:
+        if await access.send_leftovers(place, lease):
+            text = "the store lacks entries that an earlier process left on this machine; the log says why"
+            raise StoreError(text, session_id=session_id)
+        try:
+            path = await run_file_work(find_session, session_id, directory, config_dir)
+        except SessionNotFoundError:
+            return
+        projects, name = os.path.split(os.path.dirname(path))
+        folder, source = open_folder(projects), Place(name, session_id)
+        known = await access.compare(place)
+        is_missing = known.is_empty
+        async for batch in folder.load(source):
+            missing = await run_file_work(known.find_missing, batch)
+            is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
+        if is_missing:
+            await copy(folder, source, access, place, lease=lease)
 
 
 async def export_session(

@@ -1,0 +1,139 @@
+"""`HeldStore`: the session store of one turn, written under one lease that is taken once.
+
+A later call of `run_turn` takes the lease away, and the store then refuses what this call still writes. This call never
+takes it back.
+"""
+
+import os
+import secrets
+import socket
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, implements
+
+HOLDER: Final = "durable turn "
+"""How the names of holders of leases begin that a later call may take away."""
+
+
+class HeldStore:
+    """A session store with the lease of one session.
+
+    Args:
+        store: The store. Its other methods remain available.
+        key: The session.
+        timeout: The time limit of one call, in seconds.
+    """
+
+    def __init__(self, store: SessionStore, key: SessionKey, timeout: float) -> None:
+        self._store: Any = store
+        self._timeout = timeout
+        self.key: SessionKey = key
+        self._holder = f"{HOLDER}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
+        self._lease: Lease | None = None
+        self.is_closed: bool = False
+        """Whether writes are refused."""
+        self._calls: set[str] = set()
+        """The ids of tool calls that the store has, in the entries that this process wrote or read."""
+        self._has_more_calls = RepeatingEvent()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._store, name)
+        if callable(found) and not name.startswith("_") and not implements(self._store, name):
+            raise AttributeError(name)
+        return {"acquire_lease": self._return_lease, "release_lease": self._keep_lease}.get(name, found)
+
+    @property
+    def session_id(self) -> str:
+        """The session."""
+        return self.key["session_id"]
+
+    @asynccontextmanager
+    async def _call(self, action: str) -> AsyncIterator[None]:
+        """Limit the time of a call, and convert its errors to StoreError."""
+        try:
+            with anyio.fail_after(self._timeout):
+                yield
+        except StoreError:
+            raise
+        except TimeoutError as error:
+            raise StoreError(f"the store did not {action} within {self._timeout:g} s") from error
+        except Exception as error:
+            raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
+
+    # The lease -------------------------------------------------------------------------------------------------------
+
+    async def take(self) -> None:
+        """Take the lease, from an earlier call of `run_turn` if need be. Does nothing for a store without leases.
+
+        Raises:
+            SessionLeasedError: Another process holds the lease.
+        """
+        if not implements(self._store, "acquire_lease"):
+            return
+        async with self._call("lease the session"):
+            try:
+                self._lease = await self._store.acquire_lease(self.key, self._holder)
+            except SessionLeasedError as error:
+                if not error.holder.startswith(HOLDER):
+                    raise
+                self._lease = await self._store.acquire_lease(self.key, self._holder, steal=True)
+
+    async def renew(self) -> None:
+        """Extend the lease. Raises StaleLeaseError if it was taken away."""
+        if self._lease is not None:
+            self._lease = await self._store.renew_lease(self._lease)
+
+    async def give_back(self) -> None:
+        """Release the lease."""
+        if self._lease is not None:
+            try:
+                await self._store.release_lease(self._lease)
+            except Exception as error:
+                logger.warning("the lease of session %s cannot be released: %s", self.session_id, error)
+
+    async def _return_lease(self, key: SessionKey, holder: str, **more: object) -> Lease:
+        if self._lease is None or key["session_id"] != self.key["session_id"]:
+            # A session that the CLI began within this one, by `/clear` for example.
+            found: Lease = await self._store.acquire_lease(key, holder, **more)
+            return found
+        return self._lease
+
+    async def _keep_lease(self, lease: Lease) -> None:
+        if self._lease is None or lease.key["session_id"] != self.key["session_id"]:
+            await self._store.release_lease(lease)
+
+    # Entries ---------------------------------------------------------------------------------------------------------
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append entries. Raises StaleLeaseError once the lease was taken away, or the turn abandoned."""
+        if self.is_closed:
+            raise StaleLeaseError("the turn was abandoned", session_id=key["session_id"], holder=HOLDER)
+        await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
+        self._note_calls(entries)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the entries of a transcript."""
+        async with self._call("load the session"):
+            found: list[SessionStoreEntry] | None = await self._store.load(key)
+        self._note_calls(found or ())
+        return found
+
+    async def wait_for_call(self, tool_use_id: str) -> None:
+        """Wait until the store has a tool call."""
+        while tool_use_id not in self._calls:
+            await self._has_more_calls.wait()
+
+    def _note_calls(self, entries: Sequence[Mapping[str, Any]]) -> None:
+        for entry in entries:
+            content = (entry.get("message") or {}).get("content")
+            for block in content if isinstance(content, list) else ():
+                if isinstance(block, Mapping) and block.get("type") == "tool_use":
+                    self._calls.add(str(block.get("id")))
+        self._has_more_calls.set()

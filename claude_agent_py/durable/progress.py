@@ -1,0 +1,118 @@
+"""What became of a prompt in a stored conversation."""
+
+from collections.abc import Mapping, Sequence
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+from uuid import UUID, uuid5
+
+from claude_agent_py.sessions import SessionStoreEntry
+
+Entry = Mapping[str, Any]
+
+ENDINGS: Final = frozenset({"end_turn", "stop_sequence"})
+"""Stop reasons of the last message of a turn."""
+INTERRUPTED: Final = "[Request interrupted by user"
+"""How the message of the CLI (2.1.332) about an interrupted turn begins. It writes none when its process is killed."""
+
+
+def next_uuid(uuid: str) -> str:
+    """Return the uuid under which a prompt is sent again. It follows from the last one, so all calls send the same."""
+    return str(uuid5(UUID(uuid), "again"))
+
+
+class Progress(NamedTuple):
+    """The state of a prompt in the stored conversation."""
+
+    exists: bool
+    """Whether the conversation has messages."""
+    uuid: str
+    """The uuid of the last attempt that the conversation has; otherwise the first."""
+    has_prompt: bool = False
+    """Whether the conversation has the prompt."""
+    is_over: bool = False
+    """Whether the turn ended without an answer: with an error of the API, or because another prompt follows."""
+    was_interrupted: bool = False
+    """Whether the turn was interrupted."""
+    answer: str | None = None
+    """The last answer to the prompt; None while its turn has not ended."""
+    output: Any = None
+    """The structured output of an answered prompt."""
+    cut_off: frozenset[str] = frozenset()
+    """The ids of the calls of tools without a result."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing is left to do."""
+        return self.answer is not None or self.was_interrupted
+
+
+def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progress:
+    """Return the state of a prompt in the entries of a transcript."""
+    path = _find_path(entries)
+    places = {str(entry.get("uuid")): at for at, entry in enumerate(path) if entry["type"] == "user"}
+    uuid = prompt_id
+    if uuid not in places:
+        return Progress(bool(path), uuid)
+    while (later := next_uuid(uuid)) in places:
+        uuid = later
+    rest = path[places[uuid] + 1 :]
+    after = list(takewhile(lambda entry: not _is_prompt(entry), rest))
+    calls, results = _list_calls(after, "tool_use", "id"), _list_calls(entries, "tool_result", "tool_use_id")
+    found = Progress(True, uuid, has_prompt=True, is_over=after != rest, cut_off=frozenset(calls - results))
+    if not after:
+        return found
+    last = after[-1]
+    if last["type"] == "user":
+        return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED))
+    if last.get("isApiErrorMessage"):
+        return found._replace(is_over=True)
+    if (last.get("message") or {}).get("stop_reason") not in ENDINGS or _select_blocks(last, "tool_use"):
+        return found
+    texts = (_read_text(entry) for entry in reversed(after) if entry["type"] == "assistant")
+    return found._replace(answer=next(filter(None, texts), ""), output=_find_output(after))
+
+
+def _find_path(entries: Sequence[Any]) -> list[Entry]:
+    """Return the messages of the main agent that lead to the current one. Other branches are left out."""
+    linked: dict[str, Entry] = {}
+    tip: str | None = None
+    for entry in entries:
+        if entry.get("type") == "last-prompt" and entry.get("explicit") is True:
+            tip = entry.get("leafUuid")
+        elif not entry.get("isSidechain") and isinstance(uuid := entry.get("uuid"), str):
+            linked[uuid] = entry
+            if entry["type"] in ("user", "assistant"):
+                tip = uuid
+    path: list[Entry] = []
+    while tip in linked:
+        entry = linked.pop(tip)
+        if entry["type"] in ("user", "assistant"):
+            path.append(entry)
+        tip = entry.get("parentUuid") or entry.get("logicalParentUuid")
+    return path[::-1]
+
+
+def _is_prompt(entry: Entry) -> bool:
+    """Return whether a message is a prompt, and not the CLI's own text to continue (2.1.332)."""
+    return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
+
+
+def _select_blocks(entry: Entry, kind: str) -> list[Entry]:
+    content = (entry.get("message") or {}).get("content")
+    blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+    return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == kind]
+
+
+def _read_text(entry: Entry) -> str:
+    return "".join(str(block.get("text") or "") for block in _select_blocks(entry, "text"))
+
+
+def _list_calls(entries: Sequence[Any], kind: str, name: str) -> set[str]:
+    messages = (entry for entry in entries if not entry.get("isSidechain"))
+    return {str(block.get(name)) for entry in messages for block in _select_blocks(entry, kind)}
+
+
+def _find_output(entries: Sequence[Entry]) -> Any:
+    """Return the input of the last call with which the model gave structured output."""
+    calls = (block for entry in reversed(entries) for block in _select_blocks(entry, "tool_use"))
+    return next((block.get("input") for block in calls if block.get("name") == "StructuredOutput"), None)

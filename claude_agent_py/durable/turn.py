@@ -1,0 +1,551 @@
+"""`run_turn`: runs one prompt of a session, or continues it, or returns its outcome if an earlier call has run it."""
+
+import json
+import os
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+from uuid import UUID
+
+import anyio
+from anyio.abc import TaskGroup
+
+from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.log import logger
+from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py._connection.runs.run import Run
+from claude_agent_py.client import Client
+from claude_agent_py.durable._inbox import DeskInbox
+from claude_agent_py.durable.desk import Desk
+from claude_agent_py.durable.held_store import HOLDER, HeldStore
+from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
+from claude_agent_py.durable.progress import Progress, next_uuid, read_progress
+from claude_agent_py.durable.stopping import TurnStop
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    CLIError,
+    ConnectionClosedError,
+    InterruptedRunError,
+    OptionsError,
+    PromptCancelledError,
+    RateLimitedError,
+    RunFailed,
+    SessionLeasedError,
+    StaleLeaseError,
+    StoreError,
+)
+from claude_agent_py.hooks import HookMatcher, Hooks, PreToolUseInput
+from claude_agent_py.journal import Fact
+from claude_agent_py.messages import PromptContent, check_prompt
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.permissions import Inbox, QuestionRecord
+from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.sessions import SessionStore, deliver_session, push
+
+OWN_OPTIONS: Final = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
+"""Options that `run_turn` sets."""
+RENEW_SECONDS: Final = 10.0
+"""Seconds between renewals of the store's lease, which lasts 30."""
+STORED_SECONDS: Final = 60.0
+"""How many seconds a call of a tool waits until the store has it."""
+PUSH_SECONDS: Final = 600.0
+"""How many seconds to keep sending entries that the store rejected."""
+PUSH_PAUSE: Final = 1.0
+LEASE_SECONDS: Final = 30.0
+"""The longest pause while another process holds the lease of the session."""
+RELEASE_SECONDS: Final = 2.0
+LEAVE_SECONDS: Final = 10.0
+"""How many seconds to wait for the store to have the call of a question."""
+OUTAGE_PAUSE: Final = 3
+"""After an outage, the pause is that after so many attempts."""
+FACT_SECONDS: Final = 30.0
+"""How many seconds one call of `on_fact` may take."""
+LISTENER_SECONDS: Final = 10.0
+LOOKS: Final = 3
+"""How often a call decides anew because the store has more of the prompt than it had before the process started."""
+RESUME_PROMPT: Final = (
+    "You were interrupted while waiting for a person's answer, which has now arrived. Continue where you left off: "
+    "repeat the pending calls to receive the answers."
+)
+RESUME_CALLS: Final = " Repeat them with exactly this input, because the answers belong to these calls:"
+MAX_RESUME_CHARS: Final = 16_000
+"""The maximum length of the listed calls. An environment variable holds at most 128 KiB."""
+
+
+async def run_turn(
+    options: ClientOptions,
+    *,
+    store: SessionStore,
+    session_id: str,
+    prompt_id: str,
+    prompt: PromptContent,
+    desk: Desk | None = None,
+    patience: float = 5.0,
+    attempt: int = 1,
+    retry: RetryPolicy | None = None,
+    stop: TurnStop | None = None,
+    on_fact: Callable[[Fact], object] | None = None,
+    until: Literal["result", "idle"] = "result",
+    project: str = "durable",
+) -> TurnOutcome:
+    """Run one prompt of a session. May be called again with the same arguments, after a crash and after any outcome.
+
+    The store says what is left to do: a prompt that is answered is not sent again, and an interrupted turn continues. A
+    later call takes the session from an earlier one, which then cannot write to a store with leases any more. A session
+    answers one prompt at a time: call it for the next prompt once the last one has ended.
+
+    Args:
+        options: The options of the session. The budget `max_budget_usd` is the session's.
+        store: Keeps the conversation.
+        session_id: The id of the session, a UUID of your choice.
+        prompt_id: The id of the prompt, another UUID of your choice.
+        prompt: The prompt.
+        desk: Keeps the questions to a person. None leaves them to the handlers in `options`.
+        patience: Seconds to wait for an answer before the process ends and the outcome is `Waiting`.
+        attempt: One more than the number of earlier outcomes with `Later.is_attempt`.
+        retry: Says how many attempts there are, which errors are worth one, and the pauses between them.
+        stop: Interrupts, releases or abandons the turn.
+        on_fact: Called with every fact of the session's journal, in order; its errors are logged.
+        until: `idle` also waits for background tasks and their follow-up turns.
+        project: The project of the session in the store.
+
+    Returns:
+        The outcome. Errors of the CLI, the store and the desk are outcomes, too.
+
+    Raises:
+        OptionsError: An argument is invalid.
+
+    Cancelling kills the process; the next call continues the turn.
+    """
+    for name in OWN_OPTIONS:
+        if getattr(options, name):
+            raise OptionsError("must not be set: run_turn sets it", option=name)
+    for name, value in (("session_id", session_id), ("prompt_id", prompt_id)):
+        _check_uuid(name, value)
+    if until not in ("result", "idle"):
+        raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
+    check_prompt(prompt)
+    turn = _Turn(
+        options=options,
+        store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
+        prompt_id=prompt_id,
+        prompt=prompt,
+        desk=desk,
+        patience=patience,
+        attempt=attempt,
+        retry=retry or RetryPolicy(),
+        stop=stop or TurnStop(),
+        on_fact=on_fact,
+        until=until,
+    )
+    return await turn.run()
+
+
+def _check_uuid(option: str, value: object) -> None:
+    """Raise OptionsError if a value is not the text of a UUID, in lower case."""
+    try:
+        if isinstance(value, str) and str(UUID(value)) == value:
+            return
+    except ValueError:
+        pass
+    raise OptionsError(f"must be the text of a UUID, such as str(uuid4()), not {value!r}", option=option)
+
+
+class _DeskError(Exception):
+    """The desk failed."""
+
+
+@dataclass(kw_only=True, eq=False)
+class _Turn:
+    """One call of `run_turn`, which documents the fields."""
+
+    options: ClientOptions
+    store: HeldStore
+    prompt_id: str
+    prompt: PromptContent
+    desk: Desk | None
+    patience: float
+    attempt: int
+    retry: RetryPolicy
+    stop: TurnStop
+    on_fact: Callable[[Fact], object] | None
+    until: Literal["result", "idle"]
+
+    def __post_init__(self) -> None:
+        self._scope = anyio.CancelScope()
+        self._workers: TaskGroup | None = None
+        self._client: Client | None = None
+        self._run: Run[Any] | None = None
+        self._ending: TurnOutcome | None = None
+        """The outcome if the process ends before the turn."""
+        self._is_fenced = False
+        """Whether another process writes the session now."""
+        self._has_begun = False
+        """Whether a process continued the turn or was about to get the prompt."""
+        self._kept_in: str | None = None
+        """The directory with entries that the store rejected."""
+
+    async def run(self) -> TurnOutcome:
+        """Run the turn and return its outcome."""
+        outcome: TurnOutcome | None = None
+        try:
+            with self._scope:
+                async with anyio.create_task_group() as self._workers:
+                    self._workers.start_soon(self._obey)
+                    self._workers.start_soon(self._keep_lease)
+                    outcome = await self._perform()
+                    self._workers.cancel_scope.cancel()
+            if self._ending is not None and (outcome is None or self._is_fenced):
+                outcome = self._ending
+            if isinstance(outcome, Waiting):
+                outcome = await self._list_open(outcome)
+            elif isinstance(outcome, Done | Failed | Interrupted):
+                await self._withdraw_questions()
+        finally:
+            if not self._is_fenced:
+                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                    await self.store.give_back()
+        assert outcome is not None  # noqa: S101 - only `_end` cancels the scope
+        return outcome
+
+    # How it ends early -----------------------------------------------------------------------------------------------
+
+    async def _obey(self) -> None:
+        """Do what the engine wishes."""
+        wish = None
+        while True:
+            wish = await self.stop.wait(wish)
+            if wish == "release":
+                self._end(Later(pause=0.0, is_attempt=False, reason="the turn was released"))
+            elif wish == "abandon":
+                self._fence(Lost(reason="the turn was abandoned"))
+            elif self._run is not None:
+                await self._interrupt(self._run)
+
+    async def _interrupt(self, run: Run[Any]) -> None:
+        try:
+            await run.interrupt()
+        except ClaudeAgentError as error:
+            logger.debug("interrupting session %s failed: %s", self.store.session_id, error)
+
+    async def _keep_lease(self) -> None:
+        """Renew the lease of the store."""
+        while True:
+            await anyio.sleep(RENEW_SECONDS)
+            try:
+                await self.store.renew()
+            except StaleLeaseError as error:
+                self._explain_stale(error)
+            except Exception as error:
+                logger.warning("the lease of session %s cannot be renewed: %s", self.store.session_id, error)
+
+    def _end(self, outcome: TurnOutcome) -> None:
+        """End the process, and the call with this outcome."""
+        if self._ending is None or self._is_fenced:
+            self._ending = outcome
+        if self._client is not None:
+            self._client.kill()
+        self._scope.cancel()
+
+    def _fence(self, outcome: TurnOutcome) -> None:
+        """End the process and write nothing more, because another one writes the session."""
+        self._is_fenced = self.store.is_closed = True
+        self._end(outcome)
+
+    def _explain_stale(self, error: StaleLeaseError) -> TurnOutcome:
+        if error.holder.startswith(HOLDER):
+            outcome: TurnOutcome = Lost(reason=str(error))
+        else:
+            outcome = self._postpone(error, pause=LEASE_SECONDS)
+        self._fence(outcome)
+        return outcome
+
+    async def _leave(self, tool_use_id: str | None) -> None:
+        """End the process because an answer takes long, once the store has the call of the question."""
+        if tool_use_id is not None:
+            with anyio.move_on_after(LEAVE_SECONDS):
+                await self.store.wait_for_call(tool_use_id)
+        self._end(Waiting(questions=()))
+        await anyio.sleep_forever()
+
+    async def _leave_desk(self, error: Exception) -> None:
+        """End the process because the desk failed."""
+        self._end(self._postpone(error))
+        await anyio.sleep_forever()
+
+    async def _let_store_have(self, input: PreToolUseInput, context: object) -> None:  # noqa: A002
+        """Let a tool run once the store has its call, so that after a crash the model knows that it may have run."""
+        with anyio.move_on_after(STORED_SECONDS) as scope:
+            await self.store.wait_for_call(input.tool_use_id)
+        if scope.cancelled_caught:
+            self._end(self._postpone(StoreError("the store does not accept the calls of tools")))
+            await anyio.sleep_forever()
+
+    # Steps -----------------------------------------------------------------------------------------------------------
+
+    async def _perform(self) -> TurnOutcome:
+        try:
+            await self.store.take()
+            async with self._asking_desk():
+                if self.desk is not None and not await self.desk.confirm():
+                    return Lost(reason="the engine has begun another call")
+            for _ in range(LOOKS):
+                outcome = await self._decide()
+                if outcome is not None:
+                    return outcome
+            return Later(pause=1.0, is_attempt=False, reason="the store keeps changing")
+        except Exception as error:
+            return self._explain(error)
+
+    async def _decide(self) -> TurnOutcome | None:
+        """Do what is left to do. Return None if the store has more of the prompt than it had at first."""
+        progress = await self._look()
+        if progress.answer is not None:
+            fields = {"text": progress.answer, "output": progress.output, "prompt_uuid": progress.uuid}
+            return Done(**fields, is_recovered=True)
+        if progress.was_interrupted or self.stop.wish == "interrupt":
+            return Interrupted(prompt_uuid=progress.uuid)
+        answered = await self._wait_at_desk() if progress.has_prompt else []
+        if answered is None:
+            return Waiting(questions=())
+        start = self._choose_start(progress, answered)
+        outcome: TurnOutcome | None
+        async with self._open_client(self._build_options(start)) as client:
+            try:
+                outcome = await self._finish(client, progress)
+            except Exception as error:
+                outcome = self._explain(error)
+        await self._push_kept_entries()
+        return outcome
+
+    async def _look(self) -> Progress:
+        """Find the prompt in the store, once that has everything that earlier processes left on this machine."""
+        key = self.store.key
+        # A CLI in another place has no folder on this machine.
+        config_dir = Client(self.options).config_dir or os.devnull
+        await deliver_session(
+            self.store,
+            key["session_id"],
+            config_dir=config_dir,
+            project_key=key["project_key"],
+            timeout=self.options.load_timeout,
+        )
+        return read_progress(await self.store.load(key) or (), self.prompt_id)
+
+    async def _wait_at_desk(self) -> list[QuestionRecord] | None:
+        """Return the questions at which an earlier process ended and that are answered; None if one is not."""
+        if self.desk is None:
+            return []
+        async with self._asking_desk():
+            found = await self.desk.pending()
+            with anyio.move_on_after(self.patience):
+                while unanswered := [each.question for each in found if not each.is_answered]:
+                    await self.desk.wait(unanswered[0])
+                    found = await self.desk.pending()
+        return [each.question for each in found] if all(each.is_answered for each in found) else None
+
+    def _choose_start(self, progress: Progress, answered: Sequence[QuestionRecord]) -> dict[str, Any]:
+        """Return the options that start the conversation, resume it, or continue the turn of this prompt."""
+        session_id = self.store.session_id
+        if not progress.exists:
+            return {"session_id": session_id}
+        if not progress.has_prompt or progress.is_over:
+            return {"resume": session_id}
+        # A call that waited for an answer did not run. If it is left out, the model repeats it as it was.
+        is_cut_off = bool(progress.cut_off - {question.tool_use_id for question in answered})
+        start = {"resume": session_id, "resume_interrupted_turn": True}
+        if answered:
+            env = {"CLAUDE_CODE_RESUME_PROMPT": build_resume_prompt(answered), **self.options.env}
+            start |= {"show_cut_off_calls": is_cut_off, "env": env}
+        return start
+
+    def _build_options(self, start: dict[str, Any]) -> ClientOptions:
+        options, key = self.options, self.store.key
+        hooks = Hooks()
+        for event, matcher in Hooks.of(options.hooks):
+            hooks.add(event, matcher)
+        hooks.add("PreToolUse", HookMatcher(None, self._let_store_have))
+        changes: dict[str, Any] = {"hooks": hooks, "on_store_error": self._on_store_error, **start}
+        if (
+            self.desk is not None
+            and not isinstance(options.interactions, Inbox)
+            and options.permission_prompts != "none"
+        ):
+            changes["interactions"] = DeskInbox(
+                self.desk, key["session_id"], self.patience, self._leave, self._leave_desk, self._is_open
+            )
+        return options.replace(
+            session_store=self.store, session_store_project=key["project_key"], session_store_flush="eager", **changes
+        )
+
+    def _is_open(self) -> bool:
+        return self._ending is None and self._client is not None and self._client.is_open
+
+    @asynccontextmanager
+    async def _open_client(self, options: ClientOptions) -> AsyncIterator[Client]:
+        """Open a client and report its facts. If the turn has not ended, the process is killed."""
+        client, facts_over = Client(options), anyio.Event()
+        facts = client.journal()
+        try:
+            self._client = client
+            assert self._workers is not None  # noqa: S101
+            self._workers.start_soon(self._report_facts, facts, facts_over)
+            await client.connect()
+            yield client
+        except BaseException:
+            # An orderly end would write to the transcript that open calls have failed.
+            client.kill()
+            raise
+        finally:
+            with anyio.CancelScope(shield=True):
+                await client.close()
+                self._client = self._run = None
+                facts.close()
+                await facts_over.wait()
+
+    async def _report_facts(self, facts: AsyncIterator[Fact], over: anyio.Event) -> None:
+        report = None if self.on_fact is None else Callback(self.on_fact, name="on_fact")
+        with anyio.CancelScope(shield=True):  # the end of the process ends it
+            async for fact in facts:
+                if report is not None and not self._is_fenced:
+                    try:
+                        await report.call_within(FACT_SECONDS, None, fact)
+                    except Exception:
+                        logger.exception("on_fact failed")
+        over.set()
+
+    async def _finish(self, client: Client, progress: Progress) -> TurnOutcome | None:
+        """Wait for the continued turn, or send the prompt, and return the outcome."""
+        run, uuid = client.resumed_run, progress.uuid
+        if run is None:
+            # Connecting delivers what a process on this machine wrote after the last look.
+            now = read_progress(await self.store.load(self.store.key) or (), self.prompt_id)
+            if now != progress:
+                return None
+            if progress.has_prompt:
+                # The CLI ignores a uuid that it has seen.
+                uuid = next_uuid(uuid)
+            run = client.query(self.prompt, until=self.until, uuid=uuid)
+        self._has_begun, self._run = True, run
+        if self.stop.wish == "interrupt":
+            await self._interrupt(run)
+        result = await run.result()
+        error = result.error()
+        if isinstance(error, PromptCancelledError) and not progress.has_prompt and self.stop.wish != "interrupt":
+            return None  # the CLI found the prompt in its folder, but the store did not have it
+        fields = _read_result(result, uuid)
+        return Done(**fields) if error is None else self._explain(error, fields)
+
+    async def _on_store_error(self, error: StoreError) -> None:
+        if isinstance(error, StaleLeaseError):
+            self._explain_stale(error)
+        if error.kept_in is not None:
+            self._kept_in = error.kept_in
+        if self.options.on_store_error is not None:
+            await Callback(self.options.on_store_error).call_within(LISTENER_SECONDS, None, error)
+
+    async def _push_kept_entries(self) -> None:
+        """Write the entries that the store rejected earlier. Raises StoreError if it still rejects them."""
+        deadline = time.monotonic() + PUSH_SECONDS
+        key = self.store.key
+        while self._kept_in is not None and not self._is_fenced:
+            try:
+                await push(self.store, key["session_id"], config_dir=self._kept_in, project_key=key["project_key"])
+            except StoreError as error:
+                if isinstance(error, StaleLeaseError) or time.monotonic() > deadline:
+                    self._has_begun = False
+                    raise
+                await anyio.sleep(PUSH_PAUSE)
+            else:
+                self._kept_in = None
+
+    # The desk --------------------------------------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def _asking_desk(self) -> AsyncIterator[None]:
+        try:
+            yield
+        except Exception as error:
+            raise _DeskError(f"{type(error).__name__}: {error}") from error
+
+    async def _list_open(self, outcome: Waiting) -> TurnOutcome:
+        assert self.desk is not None  # noqa: S101
+        try:
+            found = await self.desk.pending()
+        except Exception as error:
+            return self._postpone(error)
+        return Waiting(questions=tuple(each.question for each in found if not each.is_answered))
+
+    async def _withdraw_questions(self) -> None:
+        """Close what is left at the desk of a turn that has ended."""
+        if self.desk is None:
+            return
+        try:
+            for each in await self.desk.pending():
+                await self.desk.withdraw(each.question)
+        except Exception as error:
+            logger.warning("questions of session %s cannot be withdrawn: %s", self.store.session_id, error)
+
+    # Outcomes --------------------------------------------------------------------------------------------------------
+
+    def _postpone(self, error: Exception, *, pause: float | None = None, **more: Any) -> Later:
+        """Return the outcome for an error that says nothing about the prompt."""
+        if pause is None:
+            pause = self.retry.pause_after(ConnectionClosedError(str(error)), OUTAGE_PAUSE)
+        return Later(pause=pause, is_attempt=False, reason=f"{type(error).__name__}: {error}", **more)
+
+    def _explain(self, error: Exception, result: dict[str, Any] | None = None) -> TurnOutcome:
+        """Return the outcome for an error."""
+        fields = result or {}
+        if isinstance(error, StaleLeaseError):
+            return self._explain_stale(error)
+        if isinstance(error, SessionLeasedError):
+            left = error.expires_at - time.time()
+            return self._postpone(error, pause=min(max(left, 1.0), LEASE_SECONDS))
+        if isinstance(error, _DeskError) or (isinstance(error, StoreError) and not self._has_begun):
+            return self._postpone(error)
+        wants_interrupt = self.stop.wish == "interrupt"
+        if isinstance(error, InterruptedRunError) or (isinstance(error, PromptCancelledError) and wants_interrupt):
+            return Interrupted(**fields)
+        cost = fields.get("cost_usd") or 0.0
+        if isinstance(error, RateLimitedError) and error.resets_at is not None:
+            return self._postpone(error, pause=self.retry.pause_after(error, self.attempt), cost_usd=cost)
+        if self.attempt < self.retry.attempts and _is_transient(error, self.retry):
+            transient = error if isinstance(error, RunFailed) else ConnectionClosedError(str(error))
+            pause = self.retry.pause_after(transient, self.attempt)
+            return Later(pause=pause, is_attempt=True, reason=f"{type(error).__name__}: {error}", cost_usd=cost)
+        if not isinstance(error, ClaudeAgentError):
+            logger.error("the turn of session %s failed", self.store.session_id, exc_info=error)
+        return Failed(error=type(error).__name__, reason=str(error), **fields)
+
+
+def _is_transient(error: Exception, retry: RetryPolicy) -> bool:
+    """Return whether another attempt may succeed, possibly on another machine."""
+    if isinstance(error, CLIError | StoreError | ConnectionClosedError):
+        return True
+    return isinstance(error, RunFailed) and retry.is_retryable(error)
+
+
+def _read_result(result: RunResult[Any], uuid: str) -> dict[str, Any]:
+    outputs = [each.structured_output for each in result.results if each.has_structured_output]
+    return {
+        "text": result.text,
+        "output": outputs[-1] if outputs else None,
+        "num_turns": result.num_turns,
+        "cost_usd": result.cost_usd,
+        "usage": None if result.usage is None else result.usage.raw,
+        "prompt_uuid": uuid,
+    }
+
+
+def build_resume_prompt(answered: Sequence[QuestionRecord]) -> str:
+    """Return the prompt that continues a turn after questions. It lists the calls to repeat if they are short."""
+    calls = [
+        f"\n- {each.request['tool_name']} {json.dumps(each.request['input'], ensure_ascii=False)}"
+        for each in answered
+        if "tool_name" in each.request and "input" in each.request
+    ]
+    listed = "".join(calls)
+    return RESUME_PROMPT + (RESUME_CALLS + listed if listed and len(listed) <= MAX_RESUME_CHARS else "")
