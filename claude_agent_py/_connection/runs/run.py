@@ -266,6 +266,7 @@ class Run(Generic[Output]):
         """
         if self._client is None:
             await self._start()
+        assert self._client is not None  # noqa: S101 - it has started
         state, connection = self._state, self._client.connection
         state.was_entered = True
         if state.is_over:
@@ -278,7 +279,6 @@ class Run(Generic[Output]):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
         is_answered = state.session.router.waits_for_idle(state)
         state.was_interrupted = not is_answered  # from now on it ends with its answer
-        assert self._client is not None  # noqa: S101 - it has started
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if is_answered:
             connection.runs.fail(state, lambda: InterruptedRunError("the run was interrupted"))
