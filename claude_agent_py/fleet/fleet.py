@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions import SessionStore
 
 INSTALL: Final = "a fleet needs DBOS: pip install dbos"
+INSTALL_TEMPORAL: Final = "a fleet on Temporal needs its SDK: pip install temporalio"
 
 
 class Fleet(FleetSettings):
@@ -89,7 +90,7 @@ class Fleet(FleetSettings):
             retention=retention,
             event_retention=event_retention,
         )
-        self._engine = _open_engine(url, create)
+        self._engine = _open_engine(url, create, self)
 
     def __repr__(self) -> str:
         return f"<Fleet on {self._engine.name}, {len(self.agents)} agents>"
@@ -470,8 +471,14 @@ class Fleet(FleetSettings):
             worker.wake()
 
 
-def _open_engine(url: str, create: bool) -> Engine:
+def _open_engine(url: str, create: bool, settings: FleetSettings) -> Engine:
     """Return the engine for an address. Raises OptionsError."""
+    if url.startswith("temporal:"):
+        try:
+            from claude_agent_py.fleet._temporal.engine import TemporalEngine
+        except ImportError as error:
+            raise OptionsError(INSTALL_TEMPORAL, option="url") from error
+        return TemporalEngine(url, settings)
     try:
         from claude_agent_py.fleet._dbos.engine import DBOSEngine
     except ImportError as error:

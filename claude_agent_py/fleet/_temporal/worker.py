@@ -1,0 +1,493 @@
+"""`TemporalWorker`: runs the activities of a fleet's sessions on this machine, and the workflows beside them.
+
+For each agent it serves three task queues: the agent's; that of this machine, for sessions that have their workspace
+here; and that for prompts which killed two workers, which run with no other in the process. Slots are counted for all
+queues together: the server may hand out more than there is room for, and what finds none goes back.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack
+from datetime import timedelta
+from typing import Any, Final, Self
+
+import anyio
+from temporalio import activity
+from temporalio.api.workflowservice.v1 import SetWorkerDeploymentCurrentVersionRequest
+from temporalio.client import (
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleUpdate,
+    WorkflowHandle,
+)
+from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.worker import Worker as Poller, WorkerDeploymentConfig
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+from claude_agent_py._base.event_loop import in_trio, run_file_work
+from claude_agent_py._base.log import logger
+from claude_agent_py.durable import (
+    Done,
+    Failed,
+    Interrupted,
+    Later,
+    PendingQuestion,
+    TurnOutcome,
+    TurnStop,
+    Waiting,
+    run_turn,
+)
+from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet._folders import needs_folder, open_folder
+from claude_agent_py.fleet._health import HealthServer
+from claude_agent_py.fleet._settings import FleetSettings
+from claude_agent_py.fleet._temporal.engine import PROJECT, TemporalEngine, convert_error
+from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
+from claude_agent_py.fleet._temporal.workflow import (
+    TURN,
+    WORKFLOW,
+    AgentSettings,
+    Command,
+    Prompt,
+    Session,
+    SessionWorkflow,
+    Turn,
+    TurnResult,
+)
+from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.metrics import FleetMetrics
+from claude_agent_py.fleet.worker import Worker
+from claude_agent_py.journal import Fact, encode_fact
+from claude_agent_py.permissions import QuestionRecord
+
+ROOM_SECONDS: Final = 5.0
+"""How long a prompt waits for a free slot before it goes back to the queue."""
+LOOK_SECONDS: Final = 0.5
+"""Seconds between queries for an answer."""
+LONG_RESULT: Final = 16_000
+"""From how many bytes of JSON the result of a prompt is only in its events."""
+THROTTLE: Final = timedelta(seconds=1)
+"""The longest time between a heartbeat and its delivery, and so the delay of an interrupt."""
+FOREVER: Final = timedelta(days=365)
+STICKY_SECONDS: Final = 5.0
+KNOWN_SECONDS: Final = 30.0
+"""How long the server may take to know a version whose worker has just begun."""
+
+
+class TemporalDesk:
+    """The questions of a session, in its workflow."""
+
+    def __init__(self, handle: WorkflowHandle[Any, Any], turn: Turn, begin: Sequence[Any]) -> None:
+        self._handle = handle
+        self._epoch = turn.epoch
+        self._begin = begin
+
+    async def confirm(self) -> bool:
+        """Return whether this call is the current one, and note its worker."""
+        is_current: bool = await self._handle.execute_update("begin", args=self._begin)
+        return is_current
+
+    async def ask(self, question: QuestionRecord) -> Any:
+        """Keep a question, or take its answer."""
+        return await self._handle.execute_update("ask", args=[self._epoch, question.key, question.to_dict()])
+
+    async def wait(self, question: QuestionRecord) -> None:
+        """Return once a question is answered."""
+        while not any(each.is_answered and each.question.key == question.key for each in await self.pending()):  # noqa: ASYNC110
+            await anyio.sleep(LOOK_SECONDS)
+
+    async def pending(self) -> Sequence[PendingQuestion]:
+        """Return the open questions."""
+        found = await self._handle.query("pending")
+        return [PendingQuestion(QuestionRecord.from_dict(record), is_answered) for record, is_answered in found]
+
+    async def withdraw(self, question: QuestionRecord) -> None:
+        """Close a question."""
+        await self._handle.execute_update("withdraw", args=[self._epoch, question.key])
+
+
+class Execution:
+    """A prompt that runs here."""
+
+    def __init__(self) -> None:
+        self.stop: TurnStop = TurnStop()
+        self.pid: int | None = None
+        """The process id of its CLI, if it is known."""
+
+
+class Room:
+    """The slots of a worker.
+
+    Args:
+        has_room: Returns whether one more prompt may run beside so many.
+    """
+
+    def __init__(self, has_room: Callable[[int], bool]) -> None:
+        self._has_room = has_room
+        self.taken: int = 0
+        self._is_exclusive = False
+        self._changed = anyio.Event()
+
+    @contextlib.asynccontextmanager
+    async def take(self, *, is_alone: bool) -> AsyncIterator[bool]:
+        """Take a slot, or all of them. Yield False if none became free in time."""
+        with anyio.move_on_after(None if is_alone else ROOM_SECONDS) as limit:
+            while self._is_exclusive or not (is_alone or self._has_room(self.taken)):
+                await self._changed.wait()
+            self._is_exclusive = is_alone
+            while is_alone and self.taken:
+                await self._changed.wait()
+        if limit.cancelled_caught:
+            yield False
+            return
+        self.taken += 1
+        try:
+            yield True
+        finally:
+            self.taken -= 1
+            self._is_exclusive = self._is_exclusive and not is_alone
+            self.note_change()
+
+    def note_change(self) -> None:
+        """Look for room again."""
+        self._changed.set()
+        self._changed = anyio.Event()
+
+
+class TemporalWorker(Worker):
+    """A worker on asyncio."""
+
+    def __init__(self, engine: TemporalEngine, settings: FleetSettings, **given: Any) -> None:
+        super().__init__(settings, **given)
+        self._engine = engine
+        self._room = Room(lambda taken: self._count_free_slots(taken) > 0)
+        self._pollers: list[Poller] = []
+
+    # Lifecycle --------------------------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        if in_trio():
+            raise FleetError(
+                "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
+            )
+        known = list(self._fleet.agents.values())
+        if not known:
+            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
+        if any(agent.limit is not None for agent in known) or self._fleet.tenant_limit is not None:
+            raise OptionsError("is not possible on Temporal: limit the slots of the workers instead", option="limit")
+        _ = self._store  # required
+        async with AsyncExitStack() as stack:
+            try:
+                self._client = await self._engine.prepare()
+            except RPCError as error:
+                raise convert_error(error) from error
+            if self.health is not None:
+                server = HealthServer(self._check_ready, self._load_metrics)
+                self.health = await stack.enter_async_context(server.serve(self.health))
+            if any(map(needs_folder, known)):
+                self._folder = await run_file_work(open_folder, self._given_folder, self._engine.identity)
+            self._group = await stack.enter_async_context(anyio.create_task_group())
+            for agent in known:
+                for queue, has_workflows in self._queues(agent):
+                    poller = self._make_poller(agent, queue, has_workflows=has_workflows)
+                    await stack.enter_async_context(_run(poller))
+                    self._pollers.append(poller)
+            for agent in known:
+                await self._make_current(agent)
+            await self._apply_schedules()
+            self._group.start_soon(self._run_measuring)
+            self._exit_stack = stack.pop_all()
+        self.is_open = True
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        self.is_open = False
+        self._is_draining = True
+        with anyio.CancelScope(shield=True):
+            for execution in list(self._executions.values()):
+                execution.stop.release()
+            await self._stop_polling()
+        self._drained.set()
+        self._group.cancel_scope.cancel()
+        await self._exit_stack.aclose()
+
+    async def drain(self, grace: float | None = None) -> None:
+        """Take no more sessions, and wait until the running ones have ended, or `grace` seconds have passed."""
+        self._is_draining = True
+        if grace is not None:
+            self._group.start_soon(self._release_after, grace)
+        await self._stop_polling()
+        self._drained.set()
+
+    async def _release_after(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        for execution in list(self._executions.values()):
+            execution.stop.release()
+
+    async def _stop_polling(self) -> None:
+        """Take nothing more, and wait for what runs."""
+        async with anyio.create_task_group() as group:
+            for poller in self._pollers:
+                group.start_soon(poller.shutdown)
+
+    async def _check_ready(self) -> str:
+        """Return why it takes no sessions, or an empty text if it does."""
+        if self._is_draining:
+            return "the worker drains"
+        return "" if self.is_open else "the worker starts"
+
+    async def _load_metrics(self) -> FleetMetrics:
+        return await self._engine.load_metrics(self._fleet.agent_limits)
+
+    async def _run_measuring(self) -> None:
+        while True:
+            await anyio.sleep(self._fleet.lease / 3)
+            await self._measure_memory()
+            self._room.note_change()
+
+    # What it serves --------------------------------------------------------------------------------------------------
+
+    def _queues(self, agent: FleetAgent) -> list[tuple[str, bool]]:
+        near = [(f"{agent.name}@{self.machine}", False)] if needs_folder(agent) else []
+        return [(agent.name, True), *near, (f"{agent.name}/alone", False)]
+
+    def _make_poller(self, agent: FleetAgent, queue: str, *, has_workflows: bool) -> Poller:
+        version = WorkerDeploymentVersion(agent.name, agent.version)
+        restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
+
+        @activity.defn(name="fleet-agent")
+        async def describe(name: str) -> AgentSettings:
+            return AgentSettings(agent.timeout, agent.after_failure, self._fleet.lease, self._fleet.max_crashes)
+
+        @activity.defn(name=TURN)
+        async def run(turn: Turn) -> TurnResult:
+            return await self._run_turn(agent, turn)
+
+        return Poller(
+            self._client,
+            task_queue=queue,
+            workflows=[SessionWorkflow] if has_workflows else [],
+            activities=[run, describe] if has_workflows else [run],
+            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+            identity=f"{self.machine}|{os.getpid()}|{self._slots}",
+            max_concurrent_activities=self._slots,
+            max_heartbeat_throttle_interval=THROTTLE,
+            # After a crash, its workflows wait so long for it before another worker gets them.
+            sticky_queue_schedule_to_start_timeout=timedelta(seconds=min(STICKY_SECONDS, self._fleet.lease / 3)),
+            graceful_shutdown_timeout=FOREVER,
+            disable_eager_activity_execution=True,
+            deployment_config=WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED),
+        )
+
+    async def _make_current(self, agent: FleetAgent) -> None:
+        """Start new sessions with this version, if the server has not had it before or has none."""
+        deployment = await self._engine.find_deployment(self._client, agent.name)
+        if deployment is not None:
+            current = deployment.routing_config.current_deployment_version.build_id
+            ours = [
+                found for found in deployment.version_summaries if found.deployment_version.build_id == agent.version
+            ]
+            if current and (current == agent.version or any(found.first_activation_time.seconds for found in ours)):
+                return
+        request = SetWorkerDeploymentCurrentVersionRequest(
+            namespace=self._client.namespace,
+            deployment_name=agent.name,
+            build_id=agent.version,
+            ignore_missing_task_queues=True,
+        )
+        with anyio.move_on_after(KNOWN_SECONDS):
+            while True:
+                try:
+                    await self._client.workflow_service.set_worker_deployment_current_version(request)
+                    return
+                except RPCError as error:
+                    if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
+                        raise convert_error(error) from error
+                await anyio.sleep(0.1)
+        raise FleetError(f"the Temporal server does not know version {agent.version!r} of the agent {agent.name!r}")
+
+    async def _apply_schedules(self) -> None:
+        for name, given in self._fleet.schedules.items():
+            session = Session(
+                id="",
+                agent=given["agent"],
+                conversation="",
+                tenant=given["tenant"],
+                priority=given["priority"],
+                prompts=[Prompt(1, "", given["prompt"], given["timeout"])],
+                runs=1,
+            )
+            schedule = Schedule(
+                action=ScheduleActionStartWorkflow(
+                    WORKFLOW,
+                    args=[session, Command(f"schedule:{name}", "")],
+                    id=f"{name}@",
+                    task_queue=given["agent"],
+                ),
+                spec=ScheduleSpec(cron_expressions=[given["cron"]], time_zone_name=given["timezone"]),
+                policy=SchedulePolicy(overlap=ScheduleOverlapPolicy.ALLOW_ALL),
+            )
+            try:
+                await self._client.create_schedule(name, schedule)
+            except ScheduleAlreadyRunningError:
+                handle = self._client.get_schedule_handle(name)
+                await handle.update(lambda _, schedule=schedule: ScheduleUpdate(schedule))  # type: ignore[misc]
+            except RPCError as error:
+                if error.status is RPCStatusCode.INVALID_ARGUMENT:
+                    raise OptionsError(error.message, option="schedule") from error
+                raise convert_error(error) from error
+
+    # Turns -----------------------------------------------------------------------------------------------------------
+
+    async def _run_turn(self, agent: FleetAgent, turn: Turn) -> TurnResult:
+        """The activity. Heartbeats until it returns."""
+        beating = asyncio.create_task(_beat(self._fleet.lease / 4))
+        execution = Execution()
+        work = asyncio.create_task(self._perform(agent, turn, execution))
+        try:
+            while True:
+                try:
+                    return await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    if work.done():
+                        raise
+                    await self._obey(turn, execution)
+        finally:
+            beating.cancel()
+
+    async def _obey(self, turn: Turn, execution: Execution) -> None:
+        """Do what the workflow wants, now that the server cancelled the activity."""
+        details = activity.cancellation_details()
+        if details is not None and (details.not_found or details.timed_out):
+            execution.stop.abandon()
+            return
+        handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
+        wanted = "cancel"
+        with contextlib.suppress(RPCError):
+            wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
+        if wanted == "interrupt":
+            execution.stop.interrupt()
+        elif wanted == "abandon":
+            execution.stop.abandon()
+        else:
+            execution.stop.release()
+
+    async def _perform(self, agent: FleetAgent, turn: Turn, execution: Execution) -> TurnResult:
+        async with self._room.take(is_alone=turn.is_alone) as has_room:
+            if not has_room:
+                return TurnResult("busy")
+            self._executions[turn.session] = execution
+            try:
+                if self._is_draining:
+                    return TurnResult("later")
+                return await self._execute(agent, turn, execution)
+            finally:
+                if self._executions.get(turn.session) is execution:
+                    del self._executions[turn.session]
+
+    async def _execute(self, agent: FleetAgent, turn: Turn, execution: Execution) -> TurnResult:
+        options, workspace = agent.options, agent.workspace
+        log = EventLog(self._store, turn.conversation, turn.run, turn.epoch)
+        path: str | None = None
+        try:
+            await log.begin()
+            if workspace is not None:
+                folder = self._get_folder(self._engine.identity, turn.session, turn.conversation)
+                if needs_folder(agent):
+                    await run_file_work(folder.take, workspace, turn.session)
+                path = str(await run_file_work(workspace.prepare, folder.path, turn.session))
+                options = options.replace(cwd=path)
+        except Exception as error:
+            return TurnResult("later", 5.0, True, f"{type(error).__name__}: {error}")
+        has_place = path is not None and needs_folder(agent)
+        log.add("run", {"run": turn.run, "state": "running"})
+        handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
+        desk = TemporalDesk(
+            handle, turn, [turn.epoch, self.id, self.machine if has_place else None, path if has_place else None]
+        )
+
+        def add_fact(fact: Fact) -> None:
+            log.add("fact", json.loads(encode_fact(fact)), fact.at)
+
+        async with _flushing(log):
+            outcome = await run_turn(
+                options,
+                store=self._store,
+                session_id=turn.conversation,
+                prompt_id=turn.uuid,
+                prompt=turn.content,
+                desk=desk,
+                patience=agent.patience,
+                attempt=turn.attempt,
+                retry=agent.retry,
+                stop=execution.stop,
+                on_fact=add_fact,
+                until=agent.until,
+                project=PROJECT,
+            )
+            return await self._end(turn, outcome, log)
+
+    async def _end(self, turn: Turn, outcome: TurnOutcome, log: EventLog) -> TurnResult:
+        """Return what the workflow keeps of an outcome."""
+        if isinstance(outcome, Later):
+            return TurnResult("later", outcome.pause, outcome.is_attempt, outcome.reason)
+        if not isinstance(outcome, Done | Failed | Interrupted):
+            return TurnResult(outcome.kind, 0.0 if isinstance(outcome, Waiting) else 1.0)
+        result = {**outcome.to_dict(), "worker": self.id}
+        state = {"done": "done", "failed": "failed"}.get(outcome.kind, "cancelled")
+        if isinstance(outcome, Interrupted):
+            result |= {"error": "InterruptedRunError", "reason": "interrupted"}
+        log.add("run", {"run": turn.run, "state": state, "result": result})
+        if len(json.dumps(result)) > LONG_RESULT:
+            with contextlib.suppress(Exception):  # logged by the next flush
+                await log.flush()
+            brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
+            result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
+        return TurnResult(outcome.kind, result=result)
+
+
+@contextlib.asynccontextmanager
+async def _flushing(log: EventLog) -> AsyncIterator[None]:
+    """Write events while the block runs, and the last ones after it."""
+
+    async def run() -> None:
+        while True:
+            await anyio.sleep(FLUSH_SECONDS)
+            await flush()
+
+    async def flush() -> None:
+        try:
+            await log.flush()
+        except Exception as error:
+            logger.warning("events of a session cannot be written yet: %s", error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        yield
+        group.cancel_scope.cancel()
+    await flush()
+
+
+async def _beat(pause: float) -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(pause)
+
+
+@contextlib.asynccontextmanager
+async def _run(poller: Poller) -> AsyncIterator[None]:
+    """Run a poller as long as the block, in a task of its own."""
+    task = asyncio.create_task(poller.run())
+    try:
+        yield
+    finally:
+        await poller.shutdown()
+        await task

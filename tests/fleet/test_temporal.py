@@ -1,0 +1,307 @@
+"""A fleet on Temporal: a real server, workers in processes of their own, and the real CLI."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from fleets import PATIENCE, built, clis, events_of, fleet_in, until, until_state
+from temporal_server import TemporalServer, temporal_server as temporal_server
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.real_cli,
+    pytest.mark.xdist_group("temporal"),
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL"),
+]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def temporal(temporal_server: TemporalServer) -> str:
+    return temporal_server.new_url()
+
+
+async def test_a_session_is_a_workflow_that_all_can_read(tmp_path: Path, temporal: str) -> None:
+    with (
+        ScriptedModel(lambda request: f"answer to {request.last_user_text}") as model,
+        fleet_in(tmp_path, model, url=temporal) as made,
+    ):
+        fleet = made.fleet()
+        fleet.agent("reviewer", model.options())
+        session = await fleet.start("reviewer", "Review auth", id="pr-17", tenant="acme")  # before any worker lives
+        assert (await fleet.start("reviewer", "Review auth", id="pr-17")).id == "pr-17"
+        number = await session.send("and billing", key="once")
+        assert await session.send("and billing", key="once") == number == 2
+        assert (await session.info()).state == "queued"
+        with pytest.raises(FleetTimeoutError):
+            await session.result(timeout=0.1)
+        async with fleet.worker(sessions=2, folder=tmp_path / "ws") as worker:
+            first, second = await session.result(1, timeout=PATIENCE), await session.result(2, timeout=PATIENCE)
+            assert (first.text, first.run) == ("answer to Review auth", 1)
+            assert (second.text, second.worker) == ("answer to and billing", worker.id)
+            await until_state(session, "idle")
+            assert await session.send("more", key="third") == 3
+            assert (await session.result(timeout=PATIENCE)).text == "answer to more"
+            assert await session.cancel("done with it")
+            await until_state(session, "cancelled")
+            assert not await session.cancel()
+        events = await events_of(session)
+        assert [event.data["state"] for event in events if event.kind == "run"] == ["running", "done"] * 3
+        assert [event async for event in session.events(after=4)] == events[4:]
+        with pytest.raises(FleetError, match="was cancelled: done with it"):
+            await session.send("again")
+        fleet.agent("other", model.options())
+        with pytest.raises(OptionsError, match="belongs to the agent 'reviewer'"):
+            await fleet.start("other", "x", id="pr-17")
+        assert [entry.action async for entry in fleet.audit(session_id="pr-17")] == ["start", "send", "send", "cancel"]
+
+        async def is_listed() -> bool:
+            return [each.id for each in await fleet.list(state="cancelled", tenant="acme")] == ["pr-17"]
+
+        await until(is_listed, "the list shows it")
+        assert await fleet.list(state="idle") == []
+        with pytest.raises(FleetError, match="no session 'nobody'"):
+            await fleet.session("nobody").info()
+
+
+@pytest.mark.parametrize("anyio_backend", ["trio"])
+async def test_other_processes_run_on_trio(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: "hello") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "hi")
+        assert (await session.result(timeout=PATIENCE)).text == "hello", made.logs()
+        with pytest.raises(FleetError, match="asyncio only"):
+            await fleet.worker(folder=tmp_path / "ws").__aenter__()
+
+
+async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path, temporal: str) -> None:
+    effects = tmp_path / "effects"
+
+    def answer(request: Any) -> Any:
+        if not request.tool_results:
+            return Reply(tool_use("Bash", {"command": f"echo paid >> {effects}; sleep 300", "description": "pay"}))
+        return "unknown" if "outcome is unknown" in json.dumps(request.tool_results) else "known"
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        first = made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "pay", id="one")
+        await until(effects.exists, "the command runs")
+        first.kill()
+        made.start_worker()
+        result = await session.result(timeout=PATIENCE)
+        assert (result.text, result.crashes) == ("unknown", 1), made.logs()
+        assert effects.read_text() == "paid\n"
+        events = await events_of(session)
+        assert [event.data["state"] for event in events if event.kind == "run"] == ["running", "running", "done"]
+        await until(lambda: not clis(model), "no process is left")
+
+
+async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
+    tmp_path: Path, temporal_server: TemporalServer
+) -> None:
+    with ScriptedModel(built) as model, fleet_in(tmp_path, model, url=temporal_server.new_url()) as made:
+        fleet = made.fleet()
+        worker = made.start_worker(agent={"patience": 0.2})
+        fleet.agent("worker")
+        session = await fleet.start("worker", "build", id="one")
+        await until_state(session, "waiting")
+        await until(lambda: not clis(model), "waiting costs no process")
+        worker.kill()
+        worker.wait()
+        temporal_server.kill()
+        temporal_server.restart()
+        [question] = await session.interactions()
+        with pytest.raises(ValueError, match="Which"):
+            await question.answer({"Which": "nothing"})
+        assert await question.answer({"Which target?": "release"}, by="Ada")
+        made.start_worker(agent={"patience": 0.2})
+        assert (await session.result(timeout=PATIENCE)).text == "built release", made.logs()
+        assert await session.interactions() == []
+        assert not await question.answer({"Which target?": "debug"})
+
+
+async def test_interrupts_and_deadlines_end_a_prompt_and_the_next_follows(tmp_path: Path, temporal: str) -> None:
+    gate = Gate()
+
+    def answer(request: Any) -> Any:
+        return Reply("late", after=gate) if "slow" in request.last_user_text else "quick"
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "slow", id="one")
+        await until(lambda: gate.reached == 1, "the model is asked")
+        number = await session.send("quick")
+        assert await session.interrupt()
+        assert (await session.result(number, timeout=PATIENCE)).text == "quick", made.logs()
+        first = await session.outcome(1)
+        assert (first.state, first.error) == ("cancelled", "InterruptedRunError")
+        late = await session.send("slow again", timeout=3)
+        with pytest.raises(FleetRunError, match="RunTimeoutError"):
+            await session.result(late, timeout=PATIENCE)
+        info = await session.info()
+        assert info.state == "failed"
+        gate.open()
+        assert await session.retry() == late
+        assert (await session.result(late, timeout=PATIENCE)).text == "late"
+        await until_state(session, "idle")
+        assert not await session.interrupt()
+
+
+async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal: str) -> None:
+    gate = Gate()
+
+    def answer(request: Any) -> Any:
+        return Reply("never", after=gate) if "poison" in request.last_user_text else "fine"
+
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        fleet.agent("worker")
+        poison = await fleet.start("worker", "poison")
+        while True:
+            worker = made.start_worker(lease=1.0)
+
+            async def runs_it(pid: int = worker.pid) -> bool:
+                info = await poison.info()
+                return info.state == "failed" or (info.state == "running" and f"-{pid}-" in (info.worker or ""))
+
+            await until(runs_it, "the worker runs it")
+            if (await poison.info()).state == "failed":
+                break
+            crashes = (await poison.outcome()).crashes
+            # From the third on, nothing else runs in the worker, so that others are not dragged along.
+            other = await fleet.start("worker", "innocent")
+            if crashes < 2:
+                assert (await other.result(timeout=PATIENCE)).text == "fine"
+            else:
+                with pytest.raises(FleetTimeoutError):
+                    await other.result(timeout=0.5)
+            worker.kill()
+            worker.wait()
+        with pytest.raises(FleetRunError, match="WorkerDied") as caught:
+            await poison.result(timeout=PATIENCE)
+        assert caught.value.outcome.crashes == 5
+        assert (await other.result(timeout=PATIENCE)).text == "fine", made.logs()
+        gate.open()
+
+
+async def test_a_worker_that_ends_gives_its_sessions_back(tmp_path: Path, temporal: str) -> None:
+    gate = Gate()
+    with (
+        ScriptedModel(lambda request: Reply("answer", after=gate)) as model,
+        fleet_in(tmp_path, model, url=temporal) as made,
+    ):
+        fleet = made.fleet()
+        fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
+        session = await fleet.start("worker", "hi")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            await until(lambda: gate.reached == 1, "the model is asked")
+        assert not clis(model)
+        gate.open()
+        async with fleet.worker(folder=tmp_path / "ws"):
+            result = await session.result(timeout=PATIENCE)
+        assert (result.text, result.crashes, result.attempts) == ("answer", 0, 0)
+
+
+async def test_a_session_keeps_its_version_and_new_ones_get_the_current(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: "yes") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        old = made.start_worker(agent={"version": "1"})
+        fleet = made.fleet()
+        fleet.agent("worker")
+        first = await fleet.start("worker", "one")
+        await first.result(timeout=PATIENCE)
+        made.start_worker(agent={"version": "2"})
+
+        async def is_current() -> bool:
+            session = await fleet.start("worker", "two")
+            await session.result(timeout=PATIENCE)
+            return (await session.info()).version == "2"
+
+        await until(is_current, "new sessions have version 2")
+        old.send_signal(signal.SIGTERM)
+        number = await first.send("more")
+        await anyio.sleep(0)
+        assert (await first.info()).version == "1"
+        made.start_worker(agent={"version": "1"})
+        assert (await first.result(number, timeout=PATIENCE)).text == "yes", made.logs()
+
+
+async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: f"re {request.last_user_text}") as model:
+        with fleet_in(tmp_path, model, url=temporal) as made:
+            made.start_worker()
+            fleet = made.fleet()
+            fleet.agent("worker")
+            session = await fleet.start("worker", "prompt 1", id="long")
+            for number in range(2, 8):
+                assert await session.send(f"prompt {number}", key=str(number)) == number
+            for number in range(1, 8):
+                assert (await session.result(number, timeout=PATIENCE)).text == f"re prompt {number}", made.logs()
+            client = await fleet._engine.connect()  # type: ignore[attr-defined]
+            runs = [run async for run in client.list_workflows("WorkflowId = 'long'")]
+            assert len(runs) > 1
+            assert await session.send("prompt 3", key="3") == 3
+            await events_of(session)
+
+
+async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: "done") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
+        fleet.schedule("nightly", "0 3 * * *", "worker", "clean up", timezone="Europe/Berlin")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            client = await fleet._engine.connect()  # type: ignore[attr-defined]
+            await client.get_schedule_handle("nightly").trigger()
+            found: list[Any] = []
+
+            async def has_started() -> bool:
+                found[:] = [each.id for each in await fleet.list(state="idle")]
+                return bool(found)
+
+            await until(has_started, "the schedule started a session")
+        assert found[0].startswith("nightly@")
+        assert (await fleet.session(found[0]).outcome(1)).text == "done"
+        assert await fleet.unschedule("nightly")
+        assert not await fleet.unschedule("nightly")
+
+
+@pytest.mark.parametrize(
+    "url", ["temporal://", "temporal://user:secret@host/x", "temporal://host:port", "temporal://h/?a=1"]
+)
+async def test_a_wrong_address_is_refused(url: str) -> None:
+    with pytest.raises(OptionsError, match="url") as caught:
+        Fleet(url, store=MemoryStore())
+    assert "secret" not in str(caught.value)
+
+
+async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> None:
+    async with Fleet(temporal, store=MemoryStore(), tenant_limit=3) as fleet:
+        fleet.agent("worker")
+        with pytest.raises(OptionsError, match="slots"):
+            await fleet.worker(folder=tmp_path).__aenter__()
+        with pytest.raises(FleetError, match="tenants take turns"):
+            await fleet.tenant("acme", limit=3)
+        with pytest.raises(FleetError, match="SIGTERM"):
+            await fleet.drain_workers()
+    async with Fleet("temporal://127.0.0.1:1", store=MemoryStore()) as fleet:
+        with pytest.raises(FleetError, match="does not answer") as caught:
+            await fleet.list()
+        assert caught.value.is_retryable
