@@ -19,7 +19,6 @@ from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 pytestmark = [
     pytest.mark.anyio,
     pytest.mark.real_cli,
-    pytest.mark.xdist_group("temporal"),
     pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL"),
 ]
 
@@ -255,7 +254,7 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
                 assert await session.send(f"prompt {number}", key=str(number)) == number
             for number in range(1, 8):
                 assert (await session.result(number, timeout=PATIENCE)).text == f"re prompt {number}", made.logs()
-            client = await fleet._engine.connect()  # type: ignore[attr-defined]
+            client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
             runs = [run async for run in client.list_workflows("WorkflowId = 'long'")]
             assert len(runs) > 1
             assert await session.send("prompt 3", key="3") == 3
@@ -268,7 +267,7 @@ async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None
         fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
         fleet.schedule("nightly", "0 3 * * *", "worker", "clean up", timezone="Europe/Berlin")
         async with fleet.worker(folder=tmp_path / "ws"):
-            client = await fleet._engine.connect()  # type: ignore[attr-defined]
+            client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
             await client.get_schedule_handle("nightly").trigger()
             found: list[Any] = []
 

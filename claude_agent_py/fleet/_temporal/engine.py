@@ -4,30 +4,23 @@ Commands are signals, which the server keeps while no worker lives; queries read
 behind a command until a worker has handled it. Events are in the session store (`events.py`).
 """
 
-import asyncio
 import contextlib
-import hashlib
 import json
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import wraps
-from typing import Any, Concatenate, Final, ParamSpec, TypeVar
-from urllib.parse import urlsplit
+from typing import Any, Final
 from uuid import uuid4
 
 import anyio
-from anyio import to_thread
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, IndexedValueType, TaskQueueType
-from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.api.enums.v1 import EventType, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DeleteWorkflowExecutionRequest,
     DescribeTaskQueueRequest,
-    DescribeWorkerDeploymentRequest,
 )
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHandle
+from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import (
     PinnedVersioningOverride,
     SearchAttributePair,
@@ -36,15 +29,15 @@ from temporalio.common import (
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
-from temporalio.envconfig import ClientConfig
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import log_key, read_events, read_log
+from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
+from claude_agent_py.fleet._temporal.worker import TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
     QUESTIONS,
@@ -71,80 +64,16 @@ from claude_agent_py.fleet.worker import Worker
 from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
 
-P = ParamSpec("P")
-T = TypeVar("T")
-Engine = TypeVar("Engine", bound="TemporalEngine")
-
-DEFAULT_PORT: Final = 7233
-PROJECT: Final = "fleet"
-"""The project key of the fleet's sessions in the store."""
 MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
 NUMBER_SECONDS: Final = 2.0
 """How long `send` waits for a worker to number a prompt before it counts in the history."""
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
-RETRYABLE: Final = frozenset(
-    {
-        RPCStatusCode.UNAVAILABLE,
-        RPCStatusCode.DEADLINE_EXCEEDED,
-        RPCStatusCode.RESOURCE_EXHAUSTED,
-        RPCStatusCode.CANCELLED,
-        RPCStatusCode.ABORTED,
-        RPCStatusCode.INTERNAL,
-        RPCStatusCode.UNKNOWN,
-    }
-)
 ENDED: Final = ("idle", "failed", "cancelled")
-
-
-def _on_asyncio(
-    method: Callable[Concatenate[Engine, P], Coroutine[Any, Any, T]],
-) -> Callable[Concatenate[Engine, P], Coroutine[Any, Any, T]]:
-    """Run a method in an event loop of asyncio, in a thread if this one is trio's, and convert errors of the server."""
-
-    @wraps(method)
-    async def call(self: Engine, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            if in_trio():
-                return await to_thread.run_sync(lambda: asyncio.run(method(self, *args, **kwargs)))
-            return await method(self, *args, **kwargs)
-        except RPCError as error:
-            raise convert_error(error) from error
-
-    return call
-
-
-def convert_error(error: RPCError, session: str | None = None) -> FleetError:
-    """Return the FleetError for an error of the server."""
-    if session is not None and error.status is RPCStatusCode.NOT_FOUND:
-        return FleetError(f"the fleet has no session {session!r}", session_id=session)
-    failure = FleetError(
-        f"the Temporal server failed: {error.status.name.lower()}: {error.message}", session_id=session
-    )
-    failure.is_retryable = error.status in RETRYABLE
-    return failure
-
-
-def parse_url(url: str) -> tuple[str, str]:
-    """Return the address and the namespace in `temporal://host:port/namespace`. Raises OptionsError."""
-    parts = urlsplit(url)
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise OptionsError(f"has no valid port: {error}", option="url") from None
-    if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
-        raise OptionsError(
-            "must be temporal://host:port/namespace; credentials come from TEMPORAL_API_KEY or TEMPORAL_TLS_...",
-            option="url",
-        )
-    return f"{parts.hostname}:{port}", parts.path.strip("/") or "default"
 
 
 class TemporalEngine:
     """Sessions as workflows of Temporal. See `Engine` for the methods.
-
-    TLS, an API key and the like come from the environment, as for all programs of Temporal: `TEMPORAL_API_KEY`,
-    `TEMPORAL_TLS_CLIENT_CERT_PATH`, ...
 
     Args:
         url: The URL, `temporal://host:7233/namespace`.
@@ -154,57 +83,21 @@ class TemporalEngine:
     name = "Temporal"
 
     def __init__(self, url: str, settings: FleetSettings) -> None:
-        self._address, self._namespace = parse_url(url)
+        self._server = Server(url)
         self._settings = settings
-        self._client: Client | None = None
         self._sent: dict[str, int] = {}
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
-        self._is_prepared = False
-
-    @property
-    def identity(self) -> str:
-        """The name of the fleet in the folder for workspaces."""
-        return hashlib.sha256(f"{self._address}/{self._namespace}".encode()).hexdigest()[:16]
 
     def close(self) -> None:
-        self._client = None
-
-    async def connect(self) -> Client:
-        """Return the client. Raises FleetError if the server does not answer."""
-        if self._client is None:
-            config: Any = {**ClientConfig.load_client_connect_config()}
-            config |= {"target_host": self._address, "namespace": self._namespace}
-            try:
-                self._client = await Client.connect(**config)
-            except RuntimeError as error:
-                failure = FleetError(f"the Temporal server at {self._address} does not answer: {error}")
-                failure.is_retryable = True
-                raise failure from error
-        return self._client
-
-    async def prepare(self) -> Client:
-        """Return the client, once the namespace has the search attributes."""
-        client = await self.connect()
-        if not self._is_prepared:
-            keyword, number = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, IndexedValueType.INDEXED_VALUE_TYPE_INT
-            wanted = {STATE.name: keyword, AGENT.name: keyword, TENANT.name: keyword, QUESTIONS.name: number}
-            request = AddSearchAttributesRequest(namespace=self._namespace, search_attributes=wanted)
-            try:
-                await client.operator_service.add_search_attributes(request)
-            except RPCError as error:
-                # They exist, or a service does not let programs make them: its operator has.
-                if error.status not in (RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.PERMISSION_DENIED):
-                    raise
-            self._is_prepared = True
-        return client
+        self._server.close()
 
     # Commands to a session -------------------------------------------------------------------------------------------
 
-    @_on_asyncio
+    @on_asyncio
     async def start(self, new: NewSession, known: Sequence[FleetAgent], by: AnswerSource) -> None:
-        client = await self.prepare()
+        client = await self._server.prepare()
         check_size(new.prompt)
-        if not known and await self.find_deployment(client, new.agent) is None:
+        if not known and await self._server.find_deployment(new.agent) is None:
             raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
         now = datetime.now(UTC).timestamp()
         session = Session(
@@ -244,7 +137,7 @@ class TemporalEngine:
         if found["info"]["agent"] != new.agent:
             raise OptionsError(f"the session {new.id!r} belongs to the agent {found['info']['agent']!r}", option="id")
 
-    @_on_asyncio
+    @on_asyncio
     async def send(self, session: str, prompt: Any, timeout: float | None, key: str, by: AnswerSource) -> int:
         check_size(prompt)
         memo = await self._load(session)
@@ -277,7 +170,7 @@ class TemporalEngine:
                 known[args[0]] = number
         return number, known
 
-    @_on_asyncio
+    @on_asyncio
     async def answer(self, session: str, interaction: str, reply: Any, by: AnswerSource) -> bool:
         memo = await self._load(session)
         if interaction not in {question["id"] for question in memo["questions"]}:
@@ -285,21 +178,21 @@ class TemporalEngine:
         await self._signal(session, "answer", interaction, reply, Command(by.by, by.origin))
         return True
 
-    @_on_asyncio
+    @on_asyncio
     async def interrupt(self, session: str, by: AnswerSource) -> bool:
         if (await self._load(session))["info"]["state"] in ENDED:
             return False
         await self._signal(session, "interrupt", Command(by.by, by.origin))
         return True
 
-    @_on_asyncio
+    @on_asyncio
     async def cancel(self, session: str, reason: str, by: AnswerSource) -> bool:
         if (await self._load(session))["info"]["state"] == "cancelled":
             return False
         await self._signal(session, "cancel", reason, Command(by.by, by.origin))
         return True
 
-    @_on_asyncio
+    @on_asyncio
     async def retry(self, session: str, by: AnswerSource) -> int:
         memo = await self._load(session)
         if memo["info"]["state"] != "failed":
@@ -316,7 +209,7 @@ class TemporalEngine:
         return number
 
     async def _signal(self, session: str, name: str, *args: Any) -> None:
-        client = await self.connect()
+        client = await self._server.connect()
         try:
             await client.get_workflow_handle(session).signal(name, args=args)
         except RPCError as error:
@@ -327,7 +220,7 @@ class TemporalEngine:
     # Queries about a session -----------------------------------------------------------------------------------------
 
     async def _describe(self, session: str) -> WorkflowExecutionDescription:
-        client = await self.connect()
+        client = await self._server.connect()
         try:
             found = await client.get_workflow_handle(session).describe()
         except RPCError as error:
@@ -339,11 +232,11 @@ class TemporalEngine:
     async def _load(self, session: str) -> Mapping[str, Any]:
         return read_memo(await (await self._describe(session)).memo())
 
-    @_on_asyncio
+    @on_asyncio
     async def info(self, session: str) -> FleetSessionInfo:
         return read_info((await self._load(session))["info"])
 
-    @_on_asyncio
+    @on_asyncio
     async def outcome(self, session: str, run: int | None) -> FleetOutcome:
         description = await self._describe(session)
         memo = read_memo(await description.memo())
@@ -367,13 +260,13 @@ class TemporalEngine:
         ends = [event.data for event in log.events if event.kind == "run"] if log is not None else []
         return next((end for end in reversed(ends) if "result" in end), None)
 
-    @_on_asyncio
+    @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
         info = (await self._load(session))["info"]
         given = (session, info["cli_session_id"], info["runs"], after, limit)
         return await read_events(self._settings.store, *given), info["state"]
 
-    @_on_asyncio
+    @on_asyncio
     async def questions(self, session: str | None) -> Sequence[Mapping[str, Any]]:
         if session is not None:
             memos = [await self._load(session)]
@@ -385,7 +278,7 @@ class TemporalEngine:
     async def is_settled(self, interaction: str) -> bool:
         return all(question["id"] != interaction for question in await self.questions(None))
 
-    @_on_asyncio
+    @on_asyncio
     async def check_question(self, session: str, interaction: str) -> None:
         if interaction not in (await self._load(session))["asked"]:
             raise FleetError(f"the session {session!r} has asked no question {interaction!r}", session_id=session)
@@ -393,11 +286,11 @@ class TemporalEngine:
     # The fleet -------------------------------------------------------------------------------------------------------
 
     async def _list(self, query: str, limit: int | None = None) -> AsyncIterator[Mapping[str, Any]]:
-        client = await self.connect()
+        client = await self._server.connect()
         async for found in client.list_workflows(" AND ".join(filter(None, (OURS, query))), limit=limit):
             yield read_memo(await found.memo())
 
-    @_on_asyncio
+    @on_asyncio
     async def list_sessions(
         self, state: SessionState | None, agent: str | None, tenant: str | None, limit: int
     ) -> Sequence[FleetSessionInfo]:
@@ -405,21 +298,21 @@ class TemporalEngine:
         query = " AND ".join(f"{name} = {quote(value)}" for name, value in wanted if value is not None)
         return [read_info(memo["info"]) async for memo in self._list(query, limit)]
 
-    @_on_asyncio
+    @on_asyncio
     async def count_open_sessions(self) -> int:
         return await self._count("queued") + await self._count("running")
 
     async def _count(self, state: str) -> int:
-        client = await self.connect()
+        client = await self._server.connect()
         return (await client.count_workflows(f"{OURS} AND {STATE.name} = '{state}'")).count
 
-    @_on_asyncio
+    @on_asyncio
     async def list_workers(self) -> Sequence[FleetWorkerInfo]:
-        client = await self.connect()
+        client = await self._server.connect()
         workers: dict[str, FleetWorkerInfo] = {}
         for agent in {agent.name for agent in self._settings.agents.values()}:
             request = DescribeTaskQueueRequest(
-                namespace=self._namespace,
+                namespace=self._server.namespace,
                 task_queue=TaskQueue(name=agent),
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
             )
@@ -443,7 +336,7 @@ class TemporalEngine:
     async def drain_workers(self, worker: str | None, grace: float | None, by: AnswerSource) -> int:
         raise FleetError("a fleet on Temporal has no command to drain workers: end each with SIGTERM, which drains it")
 
-    @_on_asyncio
+    @on_asyncio
     async def list_tenants(self) -> Sequence[FleetTenantInfo]:
         tenants: dict[str, Counter[str]] = {}
         async for memo in self._list(""):
@@ -453,9 +346,9 @@ class TemporalEngine:
     async def set_tenant(self, name: str, limit: int | None, weight: float, by: AnswerSource) -> None:
         raise FleetError("a fleet on Temporal has no limit or weight of a tenant: tenants take turns")
 
-    @_on_asyncio
+    @on_asyncio
     async def unschedule(self, name: str, by: AnswerSource) -> bool:
-        client = await self.connect()
+        client = await self._server.connect()
         try:
             await client.get_schedule_handle(name).delete()
         except RPCError as error:
@@ -464,9 +357,9 @@ class TemporalEngine:
             raise
         return True
 
-    @_on_asyncio
+    @on_asyncio
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
-        client, count = await self.connect(), 0
+        client, count = await self._server.connect(), 0
         latest = datetime.now(UTC).timestamp() - seconds
         states = ", ".join(f"'{state}'" for state in ENDED)
         async for memo in self._list(f"{STATE.name} IN ({states})"):
@@ -476,7 +369,7 @@ class TemporalEngine:
             if store is not None:
                 await self._delete_conversation(store, info["cli_session_id"], info["runs"])
             execution = ExecutionId(workflow_id=info["id"])
-            request = DeleteWorkflowExecutionRequest(namespace=self._namespace, workflow_execution=execution)
+            request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
             count += 1
         return count
@@ -492,7 +385,7 @@ class TemporalEngine:
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
         raise FleetError("a fleet on Temporal deletes events with their sessions: use prune()")
 
-    @_on_asyncio
+    @on_asyncio
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:
         if session is None:
             raise FleetError("on Temporal, the audit log is the history of each session: name one with session_id")
@@ -523,7 +416,7 @@ class TemporalEngine:
 
     async def _read_history(self, session: str) -> AsyncIterator[tuple[str, list[Any]]]:
         """Yield the commands in the history of a session, each with its arguments."""
-        client = await self.connect()
+        client = await self._server.connect()
         handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(session)
         async for event in handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
@@ -537,7 +430,7 @@ class TemporalEngine:
             args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
             yield name, args
 
-    @_on_asyncio
+    @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
         states = {state: await self._count(state) for state in ("queued", "running", "waiting", "failed")}
         workers = await self.list_workers()
@@ -559,20 +452,8 @@ class TemporalEngine:
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
-    async def find_deployment(self, client: Client, agent: str) -> Any:
-        """Return what the server knows of the versions of an agent, or None."""
-        request = DescribeWorkerDeploymentRequest(namespace=self._namespace, deployment_name=agent)
-        try:
-            return (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return None
-            raise
-
     def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
-        from claude_agent_py.fleet._temporal.worker import TemporalWorker
-
-        return TemporalWorker(self, settings, **given)
+        return TemporalWorker(self, self._server, settings, **given)
 
 
 def check_size(prompt: object) -> None:

@@ -6,7 +6,7 @@ entries after those of a later call do not count. So all readers number the even
 
 import time
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 from uuid import UUID, uuid5
 
 import anyio
@@ -43,7 +43,7 @@ async def read_log(store: SessionStore, session: str, conversation: str, run: in
     base, epoch = 0, 0
     events: list[FleetEvent] = []
     for entry in await store.load(log_key(conversation, run)) or ():
-        fields: Mapping[str, Any] = entry
+        fields = cast("Mapping[str, Any]", entry)
         if fields["epoch"] < epoch:
             continue
         if not events:

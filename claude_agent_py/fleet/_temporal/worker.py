@@ -46,11 +46,12 @@ from claude_agent_py.durable import (
     run_turn,
 )
 from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder, open_folder
 from claude_agent_py.fleet._health import HealthServer
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._temporal.engine import PROJECT, TemporalEngine, convert_error
 from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
+from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error
 from claude_agent_py.fleet._temporal.workflow import (
     TURN,
     WORKFLOW,
@@ -165,9 +166,10 @@ class Room:
 class TemporalWorker(Worker):
     """A worker on asyncio."""
 
-    def __init__(self, engine: TemporalEngine, settings: FleetSettings, **given: Any) -> None:
+    def __init__(self, engine: Engine, server: Server, settings: FleetSettings, **given: Any) -> None:
         super().__init__(settings, **given)
         self._engine = engine
+        self._server = server
         self._room = Room(lambda taken: self._count_free_slots(taken) > 0)
         self._pollers: list[Poller] = []
 
@@ -186,14 +188,14 @@ class TemporalWorker(Worker):
         _ = self._store  # required
         async with AsyncExitStack() as stack:
             try:
-                self._client = await self._engine.prepare()
+                self._client = await self._server.prepare()
             except RPCError as error:
                 raise convert_error(error) from error
             if self.health is not None:
                 server = HealthServer(self._check_ready, self._load_metrics)
                 self.health = await stack.enter_async_context(server.serve(self.health))
             if any(map(needs_folder, known)):
-                self._folder = await run_file_work(open_folder, self._given_folder, self._engine.identity)
+                self._folder = await run_file_work(open_folder, self._given_folder, self._server.identity)
             self._group = await stack.enter_async_context(anyio.create_task_group())
             for agent in known:
                 for queue, has_workflows in self._queues(agent):
@@ -289,7 +291,7 @@ class TemporalWorker(Worker):
 
     async def _make_current(self, agent: FleetAgent) -> None:
         """Start new sessions with this version, if the server has not had it before or has none."""
-        deployment = await self._engine.find_deployment(self._client, agent.name)
+        deployment = await self._server.find_deployment(agent.name)
         if deployment is not None:
             current = deployment.routing_config.current_deployment_version.build_id
             ours = [
@@ -400,7 +402,7 @@ class TemporalWorker(Worker):
         try:
             await log.begin()
             if workspace is not None:
-                folder = self._get_folder(self._engine.identity, turn.session, turn.conversation)
+                folder = self._get_folder(self._server.identity, turn.session, turn.conversation)
                 if needs_folder(agent):
                     await run_file_work(folder.take, workspace, turn.session)
                 path = str(await run_file_work(workspace.prepare, folder.path, turn.session))

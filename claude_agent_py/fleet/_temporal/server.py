@@ -1,0 +1,143 @@
+"""`Server`: the connection to a Temporal server."""
+
+import hashlib
+from collections.abc import Callable
+from functools import partial, wraps
+from typing import Any, Final, TypeVar, cast
+from urllib.parse import urlsplit
+
+import anyio
+from anyio import to_thread
+from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
+from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
+from temporalio.client import Client
+from temporalio.envconfig import ClientConfig
+from temporalio.service import RPCError, RPCStatusCode
+
+from claude_agent_py._base.event_loop import in_trio
+from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TENANT
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+DEFAULT_PORT: Final = 7233
+PROJECT: Final = "fleet"
+"""The project key of the fleet's sessions in the store."""
+RETRYABLE: Final = frozenset(
+    {
+        RPCStatusCode.UNAVAILABLE,
+        RPCStatusCode.DEADLINE_EXCEEDED,
+        RPCStatusCode.RESOURCE_EXHAUSTED,
+        RPCStatusCode.CANCELLED,
+        RPCStatusCode.ABORTED,
+        RPCStatusCode.INTERNAL,
+        RPCStatusCode.UNKNOWN,
+    }
+)
+
+
+def on_asyncio(method: Method) -> Method:
+    """Run an async method on asyncio, in a thread under trio, and convert the errors of the server."""
+
+    @wraps(method)
+    async def call(*args: Any) -> Any:
+        try:
+            if in_trio():
+                return await to_thread.run_sync(anyio.run, partial(method, *args))
+            return await method(*args)
+        except RPCError as error:
+            raise convert_error(error) from error
+
+    return cast("Method", call)
+
+
+def convert_error(error: RPCError, session: str | None = None) -> FleetError:
+    """Return the FleetError for an error of the server."""
+    if session is not None and error.status is RPCStatusCode.NOT_FOUND:
+        return FleetError(f"the fleet has no session {session!r}", session_id=session)
+    failure = FleetError(
+        f"the Temporal server failed: {error.status.name.lower()}: {error.message}", session_id=session
+    )
+    failure.is_retryable = error.status in RETRYABLE
+    return failure
+
+
+def parse_url(url: str) -> tuple[str, str]:
+    """Return the address and the namespace in `temporal://host:port/namespace`. Raises OptionsError."""
+    parts = urlsplit(url)
+    try:
+        port = parts.port or DEFAULT_PORT
+    except ValueError as error:
+        raise OptionsError(f"has no valid port: {error}", option="url") from None
+    if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+        raise OptionsError(
+            "must be temporal://host:port/namespace; credentials come from TEMPORAL_API_KEY or TEMPORAL_TLS_...",
+            option="url",
+        )
+    return f"{parts.hostname}:{port}", parts.path.strip("/") or "default"
+
+
+class Server:
+    """A Temporal server.
+
+    TLS, an API key and the like come from the environment, as for all programs of Temporal: `TEMPORAL_API_KEY`,
+    `TEMPORAL_TLS_CLIENT_CERT_PATH`, ...
+
+    Args:
+        url: The URL, `temporal://host:7233/namespace`.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._address, self.namespace = parse_url(url)
+        self._client: Client | None = None
+        self._is_prepared = False
+
+    def close(self) -> None:
+        """Forget the connection."""
+        self._client = None
+
+    @property
+    def identity(self) -> str:
+        """The name of the fleet in the folder for workspaces."""
+        return hashlib.sha256(f"{self._address}/{self.namespace}".encode()).hexdigest()[:16]
+
+    async def connect(self) -> Client:
+        """Return the client. Raises FleetError if the server does not answer."""
+        if self._client is None:
+            config: Any = {**ClientConfig.load_client_connect_config()}
+            config |= {"target_host": self._address, "namespace": self.namespace}
+            try:
+                self._client = await Client.connect(**config)
+            except RuntimeError as error:
+                failure = FleetError(f"the Temporal server at {self._address} does not answer: {error}")
+                failure.is_retryable = True
+                raise failure from error
+        return self._client
+
+    async def prepare(self) -> Client:
+        """Return the client, once the namespace has the search attributes."""
+        client = await self.connect()
+        if not self._is_prepared:
+            keyword, number = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, IndexedValueType.INDEXED_VALUE_TYPE_INT
+            wanted = {STATE.name: keyword, AGENT.name: keyword, TENANT.name: keyword, QUESTIONS.name: number}
+            request = AddSearchAttributesRequest(namespace=self.namespace, search_attributes=wanted)
+            try:
+                await client.operator_service.add_search_attributes(request)
+            except RPCError as error:
+                # They exist, or a service does not let programs make them: its operator has.
+                if error.status not in (RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.PERMISSION_DENIED):
+                    raise
+            self._is_prepared = True
+        return client
+
+    async def find_deployment(self, agent: str) -> Any:
+        """Return what the server knows of the versions of an agent, or None."""
+        client = await self.connect()
+        request = DescribeWorkerDeploymentRequest(namespace=self.namespace, deployment_name=agent)
+        try:
+            return (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return None
+            raise
