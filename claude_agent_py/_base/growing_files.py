@@ -25,18 +25,19 @@ class Tail:
 
     Args:
         follow_links: Whether the file may be a symbolic link.
-        uid: The user who has to own the file; None means any.
     """
 
-    def __init__(self, *, follow_links: bool = False, uid: int | None = None) -> None:
+    def __init__(self, *, follow_links: bool = False) -> None:
         self._follow_links = follow_links
-        self._uid = uid
         self._offset = 0
         self._identity: tuple[int, int] | None = None
 
-    def read(self, path: str) -> Piece:
-        """Read at most `PIECE_BYTES` more. Blocks; raises OSError if the path is not a regular file."""
-        with os.fdopen(open_regular(path, follow_links=self._follow_links, uid=self._uid), "rb") as file:
+    def read(self, path: str, uid: int | None = None) -> Piece:
+        """Read at most `PIECE_BYTES` more. Blocks.
+
+        Raises OSError if the path is not a regular file, or one of another user than `uid`.
+        """
+        with os.fdopen(open_regular(path, follow_links=self._follow_links, uid=uid), "rb") as file:
             status = os.fstat(file.fileno())
             identity = (status.st_dev, status.st_ino)
             restarted = status.st_size < self._offset or self._identity not in (None, identity)

@@ -12,6 +12,7 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.sessions.transcript import StoredSubagent
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.reconcile import inspect_files
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -59,7 +60,7 @@ def infer_ends(
     for record in ledger.own_live():
         path = record.transcript_path if record.is_agent else record.output_file
         now = record.last_activity if record.is_agent else 0.0
-        ledger.resolve(record, inspect_files(record, [path] if path else []), now)
+        ledger.resolve(record, inspect_files(record, [TaskFile(path)] if path else []), now)
         yield now or None, ledger.take_changes(now)[1]
     if is_over:
         ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0, TaskStatus.STOPPED)

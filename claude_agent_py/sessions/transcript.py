@@ -16,6 +16,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.chain import Chain, find_chain
 from claude_agent_py.sessions.folders import regular_file
 from claude_agent_py.sessions.lines import DamagedLine, Snapshot
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import Notes, TranscriptMessage, read_message, read_notes
 from claude_agent_py.wire.base import keep_source
 
@@ -197,7 +198,7 @@ def read_subagent(path: str, session_id: str, owner: object = None) -> StoredSub
     """Return the subagent of a transcript."""
     named = _AGENT.fullmatch(os.path.basename(path))
     agent_id = named["id"] if named else ""
-    notes = msgspec.structs.asdict(read_notes(path) or Notes())
+    notes = msgspec.structs.asdict(read_notes(TaskFile(path)) or Notes())
     return StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
 
 

@@ -221,7 +221,7 @@ class TaskIntake:
 
     def paths_of(self, task_id: str) -> list[str]:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
-        return self.paths.list_candidates(self.ledger.records[task_id])
+        return [file.path for file in self.paths.list_candidates(self.ledger.records[task_id])]
 
     def _apply(self, signal: Callable[..., None], *args: object) -> None:
         try:

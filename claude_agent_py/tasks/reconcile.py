@@ -24,6 +24,7 @@ from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.output_file import read_marker
 from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import count_transcript, inspect_transcript
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -144,13 +145,12 @@ class Reconciler:
         runs = [(record, run) for run, (record, _) in self._ledger.uncounted.items()]
         if not runs:
             return
-        paths = [self._paths.list_candidates(record) for record, _ in runs]
+        files = [self._paths.list_candidates(record) for record, _ in runs]
         dated = [record.dated_runs for record, _ in runs]
         found: list[Counted | None] = [None] * len(runs)
-        if any(paths):
+        if any(files):
             begins = [[run.begin_time or 0.0 for run in each] for each in dated]
-            uid = self._paths.uid
-            found = await _read(lambda: _count_each(paths, begins, uid))
+            found = await _read(lambda: _count_each(files, begins))
         for (record, run), its_runs, counted in zip(runs, dated, found, strict=True):
             self._ledger.apply_count(record, run, its_runs, counted, self._clock())
         self._publish()
@@ -161,9 +161,8 @@ class Reconciler:
         if not records:
             return
         runs = [record.run for record in records]
-        paths = [self._paths.list_candidates(record) for record in records]
-        uid = self._paths.uid
-        findings = await _read(lambda: [inspect_files(*each, uid) for each in zip(records, paths, strict=True)])
+        files = [self._paths.list_candidates(record) for record in records]
+        findings = await _read(lambda: [inspect_files(*each) for each in zip(records, files, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
             # Skip a task that ended or started again while its files were read.
@@ -209,46 +208,44 @@ _read_together: Final = SharedCall(_call_each)
 # Blocking calls, for a worker thread -----------------------------------------------------------------------------
 
 
-def _count_each(
-    paths: Sequence[Sequence[str]], begins: Sequence[Sequence[float]], uid: int | None = None
-) -> list[Counted | None]:
+def _count_each(files: Sequence[Sequence[TaskFile]], begins: Sequence[Sequence[float]]) -> list[Counted | None]:
     """Count the first readable file of each task. Zero if only its directory exists yet, None if not even that exists.
 
     Each directory is looked for once: every system call of a thread interrupts the event loop.
     """
-    valid = [[path for path in each if "\0" not in path] for each in paths]
-    folders = {os.path.dirname(path) for each in valid for path in each}
+    valid = [[file for file in each if "\0" not in file.path] for each in files]
+    folders = {os.path.dirname(file.path) for each in valid for file in each}
     there = {folder for folder in folders if os.path.isdir(folder)}
-    possible = [[path for path in each if os.path.dirname(path) in there] for each in valid]
-    return [_count_first_readable(*each, uid) for each in zip(possible, begins, strict=True)]
+    possible = [[file for file in each if os.path.dirname(file.path) in there] for each in valid]
+    return [_count_first_readable(*each) for each in zip(possible, begins, strict=True)]
 
 
-def _count_first_readable(paths: Sequence[str], begins: Sequence[float], uid: int | None) -> Counted | None:
-    for path in paths:
+def _count_first_readable(files: Sequence[TaskFile], begins: Sequence[float]) -> Counted | None:
+    for file in files:
         try:
-            return count_transcript(path, begins, uid)
+            return count_transcript(file, begins)
         except OSError:
             continue
         except Exception:
-            logger.exception("Cannot count the transcript %s", path)
-    return Counted(by_run=[Counted() for _ in begins]) if paths else None
+            logger.exception("Cannot count the transcript %s", file.path)
+    return Counted(by_run=[Counted() for _ in begins]) if files else None
 
 
-def inspect_files(record: Record, paths: Sequence[str], uid: int | None = None) -> Finding | None:
+def inspect_files(record: Record, files: Sequence[TaskFile]) -> Finding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
     inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
-        found = (inspect(path, uid) for path in paths)
+        found = map(inspect, files)
         return next((finding for finding in found if finding is not None), None)
     except Exception:
         logger.exception("Cannot inspect the files of task %s", record.id)
         return None
 
 
-def _inspect_shell(path: str, uid: int | None) -> Finding | None:
+def _inspect_shell(file: TaskFile) -> Finding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
     try:
-        marker = read_marker(path, uid)
+        marker = read_marker(file)
     except OSError:
         return None
     if marker is None:

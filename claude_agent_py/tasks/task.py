@@ -380,7 +380,6 @@ class Task:
             lambda: record.is_done or intake.is_copy,
             lambda pause: intake.wait(event, pause),
             AgentDecoder(record) if record.is_agent else ShellDecoder(),
-            intake.paths.uid,
         )
 
     async def transcript(self, *, nested: bool = True) -> list[TranscriptMessage]:

@@ -21,6 +21,7 @@ from claude_agent_py.tasks.files.output_file import (
     read_shell,
     split_marker,
 )
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -120,10 +121,10 @@ async def test_a_tail_of_a_large_file_reads_only_the_tail(tmp_path: Path) -> Non
         file.truncate(1 << 30)  # a GiB with nothing in it
         file.seek(0, os.SEEK_END)
         file.write(b"the end\n\n[exited with code 0]\n")
-    found = read_shell(str(path), 8)
+    found = read_shell(TaskFile(str(path)), 8)
     assert (found.text, found.marker, found.is_truncated) == ("the end\n", EndMarker(0), True)
     assert found.total_bytes == (1 << 30) + 8
-    assert read_marker(str(path)) == EndMarker(0)
+    assert read_marker(TaskFile(str(path))) == EndMarker(0)
 
 
 async def test_a_symbolic_link_leads_to_the_file(tmp_path: Path) -> None:

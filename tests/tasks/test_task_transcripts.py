@@ -16,6 +16,7 @@ from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.tasks.files.paths import Paths, project_slug
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import inspect_transcript, parse_entry, read_notes, read_transcript
 from claude_agent_py.tasks.reconcile import _count_each
 from claude_agent_py.testing import frames
@@ -49,10 +50,11 @@ def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr("os.path.isdir", isdir)
     missing, there = tmp_path / "missing", tmp_path / "there"
     there.mkdir()
-    paths = [[str(missing / f"agent-{n}.jsonl"), f"{there}/\0{n}"] for n in range(9)]
-    assert _count_each(paths, [[]] * 9) == [None] * 9
+    files = [[TaskFile(f"{missing}/agent-{n}.jsonl"), TaskFile(f"{there}/\0{n}")] for n in range(9)]
+    assert _count_each(files, [[]] * 9) == [None] * 9
     assert looked == [str(missing)]
-    found = _count_each([[str(there / "agent-1.jsonl")], [], [f"{there}/\0"]], [[1.0, 2.0], [], []])
+    files = [[TaskFile(f"{there}/agent-1.jsonl")], [], [TaskFile(f"{there}/\0")]]
+    found = _count_each(files, [[1.0, 2.0], [], []])
     assert found == [Counted(by_run=[Counted(), Counted()]), None, None]
 
 
@@ -60,7 +62,7 @@ def test_a_missing_directory_is_looked_for_once(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_only_messages_are_read() -> None:
-    messages = list(read_transcript(recorded(OUTER), parent_tool_use_id="toolu_x"))
+    messages = list(read_transcript(TaskFile(recorded(OUTER)), parent_tool_use_id="toolu_x"))
     assert [type(message) for message in messages[:3]] == [UserMessage, AssistantMessage, AssistantMessage]
     assert messages[0].text == "AG-OUT"
     assert messages[-1].text == "outer report"
@@ -99,7 +101,7 @@ def test_an_unknown_block_with_a_replacement_character_is_a_message() -> None:
 
 
 def test_what_the_cli_records_next_to_a_transcript() -> None:
-    outer, stopped = (read_notes(recorded(agent)) for agent in (OUTER, STOPPED))
+    outer, stopped = (read_notes(TaskFile(recorded(agent))) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None
     assert (outer.is_finished, outer.was_stopped) == (True, False)
@@ -110,7 +112,7 @@ def test_what_the_cli_records_next_to_a_transcript() -> None:
 def test_notes_that_cannot_be_read_are_none(tmp_path: Path, content: str | None) -> None:
     if content is not None:
         (tmp_path / "agent-a1.meta.json").write_text(content)
-    assert read_notes(str(tmp_path / "agent-a1.jsonl")) is None
+    assert read_notes(TaskFile(str(tmp_path / "agent-a1.jsonl"))) is None
 
 
 # What it says about the end
@@ -125,7 +127,7 @@ def test_notes_that_cannot_be_read_are_none(tmp_path: Path, content: str | None)
     ],
 )
 def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
-    finding = inspect_transcript(recorded(agent_id))
+    finding = inspect_transcript(TaskFile(recorded(agent_id)))
     assert finding is not None
     assert (finding.evidence, finding.status, finding.summary) == (Evidence.TRANSCRIPT, status, summary)
 
@@ -133,7 +135,7 @@ def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
 def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -> None:
     shutil.copy(recorded(OUTER), tmp_path / "agent-a1.jsonl")
     (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"x"}')
-    assert inspect_transcript(str(tmp_path / "agent-a1.jsonl")) == Finding(Evidence.TRANSCRIPT)
+    assert inspect_transcript(TaskFile(str(tmp_path / "agent-a1.jsonl"))) == Finding(Evidence.TRANSCRIPT)
 
 
 @pytest.mark.parametrize(
@@ -159,20 +161,20 @@ def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -
 def test_without_notes_the_last_message_has_to_do(tmp_path: Path, lines: list[str], status: str | None) -> None:
     path = tmp_path / "agent-a1.jsonl"
     path.write_text("".join(lines))
-    finding = inspect_transcript(str(path))
+    finding = inspect_transcript(TaskFile(str(path)))
     assert finding is not None
     assert finding.status == (None if status is None else TaskStatus(status))
 
 
 def test_nothing_to_look_at(tmp_path: Path) -> None:
-    assert inspect_transcript(str(tmp_path / "agent-a1.jsonl")) is None
+    assert inspect_transcript(TaskFile(str(tmp_path / "agent-a1.jsonl"))) is None
 
 
 def test_only_the_end_of_a_long_transcript_is_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "agent-a1.jsonl"
     last = entry("assistant", [{"type": "text", "text": "the end"}], message={"stop_reason": "end_turn"})
     path.write_text(entry("user", "x" * 1000) * 2000 + last)
-    finding = inspect_transcript(str(path))
+    finding = inspect_transcript(TaskFile(str(path)))
     assert finding is not None
     assert (finding.status, finding.summary) == (TaskStatus.COMPLETED, "the end")
 
@@ -336,12 +338,12 @@ def test_hooks_tell_where_transcripts_are() -> None:
     entry_of = intake_of(manager).ledger.records["a1"]
     assert paths.list_candidates(entry_of) == []
     intake_of(manager).track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
-    assert paths.list_candidates(entry_of) == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
+    assert [file.path for file in paths.list_candidates(entry_of)] == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
     intake_of(manager).track_hook(
         "SubagentStop",
         {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": "/elsewhere/agent-a1.jsonl"},
     )
-    assert paths.list_candidates(entry_of)[0] == "/elsewhere/agent-a1.jsonl"
+    assert paths.list_candidates(entry_of)[0].path == "/elsewhere/agent-a1.jsonl"
 
 
 def test_without_a_configuration_directory_nothing_is_guessed() -> None:

@@ -18,6 +18,7 @@ from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.tasks.files.completion import ENTRY_DELAY, TranscriptEnd
 from claude_agent_py.tasks.files.output_file import partial_marker_length, split_marker
 from claude_agent_py.tasks.files.output_reader import output_error
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import parse_entry
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 
@@ -96,19 +97,18 @@ class Follow(AsyncIterator[str]):
     def __init__(
         self,
         task_id: str,
-        paths: Callable[[], Sequence[str]],
+        files: Callable[[], Sequence[TaskFile]],
         has_ended: Callable[[], bool],
         wait: Callable[[float], Awaitable[None]],
         decoder: ShellDecoder | AgentDecoder,
-        uid: int | None = None,
     ) -> None:
         self._task_id = task_id
-        self._paths = paths
+        self._files = files
         self._has_ended = has_ended
         self._wait = wait
         self._decoder = decoder
-        self._tail = Tail(follow_links=True, uid=uid)  # the output of a subagent is a link to its transcript
-        self._path: str | None = None
+        self._tail = Tail(follow_links=True)  # the output of a subagent is a link to its transcript
+        self._file: TaskFile | None = None
         self._chunks: deque[str] = deque()
         self._is_done = False
         self._ended_at: float | None = None
@@ -149,24 +149,24 @@ class Follow(AsyncIterator[str]):
 
     async def _read(self, ended_for: float | None) -> Piece | None:
         """Read the next piece, or return None while the file is missing but may still appear."""
-        paths = [self._path] if self._path else list(self._paths())
+        files = [self._file] if self._file else list(self._files())
         failure: OSError | None = None
-        for path in paths:
+        for file in files:
             try:
-                piece = await run_file_work(self._tail.read, path, abandon_on_cancel=True)
+                piece = await run_file_work(self._tail.read, file.path, file.uid, abandon_on_cancel=True)
             except OSError as error:
                 failure = failure or error
             else:
-                self._path = path
+                self._file = file
                 self._missing_since = None
                 return piece
         now = anyio.current_time()
         if self._missing_since is None:
             self._missing_since = now
         is_missing = failure is None or isinstance(failure, FileNotFoundError)
-        gone_for_good = self._path is not None and now >= self._missing_since + REPLACE_SECONDS
+        gone_for_good = self._file is not None and now >= self._missing_since + REPLACE_SECONDS
         if not is_missing or gone_for_good or (ended_for is not None and ended_for >= ENTRY_DELAY):
-            raise output_error(self._task_id, paths[0] if paths else "", failure)
+            raise output_error(self._task_id, files, failure)
         return None
 
 

@@ -1,8 +1,6 @@
 """Read the output files of tasks: their text, its tail, and a shell's end marker.
 
-All calls block and may raise OSError. Any program that the model ran may have written the file, so it is opened with
-`_base.bounded_reading`. Symbolic links are followed: the output of a subagent is a link to its transcript. `uid` is the
-user of the CLI, if it is another one, who may only show files of his.
+All calls block and may raise OSError.
 """
 
 import re
@@ -10,7 +8,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py.tasks.files.task_file import TaskFile
 
 _MARKER: Final = re.compile(rb"\n\[(?:exited with code (?P<code>-?\d{1,10})|killed)\]\n\Z")
 _PARTIAL_MARKER: Final = re.compile(rb"\n\[[a-z]{0,6}(?: [a-z]{0,4}){0,2}(?: -?\d{0,10})?\]?\Z")
@@ -52,10 +50,10 @@ def partial_marker_length(data: bytes) -> int:
     return len(data) - found.start() if found else 0
 
 
-def read_shell(path: str, tail_bytes: int | None = None, uid: int | None = None) -> ShellText:
+def read_shell(file: TaskFile, tail_bytes: int | None = None) -> ShellText:
     """Read a shell's output, or the last `tail_bytes` of it."""
     most = None if tail_bytes is None else max(0, tail_bytes) + MARKER_BYTES
-    data, size = read_bytes(path, tail_bytes=most, uid=uid)
+    data, size = file.read(tail_bytes=most)
     text, marker = split_marker(data)
     return cut_text(text, marker, size - (len(data) - len(text)), tail_bytes)
 
@@ -66,9 +64,9 @@ def cut_text(text: bytes, marker: EndMarker | None, total_bytes: int, tail_bytes
     return ShellText(shown.decode("utf-8", "replace"), marker, total_bytes, len(shown) < total_bytes)
 
 
-def read_marker(path: str, uid: int | None = None) -> EndMarker | None:
+def read_marker(file: TaskFile) -> EndMarker | None:
     """Read only the end marker."""
-    return split_marker(read_bytes(path, tail_bytes=MARKER_BYTES, uid=uid)[0])[1]
+    return split_marker(file.read(tail_bytes=MARKER_BYTES)[0])[1]
 
 
 def last_bytes(data: bytes, count: int) -> bytes:

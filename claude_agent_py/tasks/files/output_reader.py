@@ -17,6 +17,7 @@ from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.tasks.files.completion import TranscriptEnd
 from claude_agent_py.tasks.files.output_file import ShellText, cut_text, read_shell, split_marker
 from claude_agent_py.tasks.files.paths import Paths
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, last_messages, last_report, read_transcript
 from claude_agent_py.tasks.messages import SubagentMessages
 from claude_agent_py.wire.base import JSONObject
@@ -105,16 +106,16 @@ class OutputReader:
     # Shells, monitors, workflows
 
     async def _read_text(self, record: Record, tail_bytes: int | None) -> ShellText:
-        paths = self._paths.list_candidates(record)
+        files = self._paths.list_candidates(record)
         try:
-            return await _first_readable(record.id, paths, lambda path: read_shell(path, tail_bytes, self._paths.uid))
+            return await _first_readable(record.id, files, lambda file: read_shell(file, tail_bytes))
         except TaskOutputError:
             if record.is_shell:
                 text = await self._ask_cli(record, tail_bytes)
             else:
                 # Other tasks, such as workflows, may write no file.
                 text = _to_shell_text(record.run.summary, tail_bytes) if record.run.summary else None
-            if text is None or _is_lost(record, paths, text):
+            if text is None or _is_lost(record, files, text):
                 raise
             return text
 
@@ -140,9 +141,9 @@ class OutputReader:
 
     async def _read_last_text(self, record: Record) -> str:
         """Return the last text of a subagent without a report."""
-        paths = self._paths.list_candidates(record)
+        files = self._paths.list_candidates(record)
         try:
-            messages = await _first_readable(record.id, paths, lambda path: last_messages(path, self._paths.uid))
+            messages = await _first_readable(record.id, files, last_messages)
         except TaskOutputError:
             messages = self._get_received(record)
             if not messages and not record.last_text and not record.run.summary:
@@ -181,12 +182,10 @@ class OutputReader:
 
     async def _read_written(self, record: Record) -> list[TranscriptMessage]:
         call = record.runs[0].tool_use_id
-        paths = self._paths.list_candidates(record)
+        files = self._paths.list_candidates(record)
         try:
             messages = await _first_readable(
-                record.id,
-                paths,
-                lambda path: list(read_transcript(path, parent_tool_use_id=call, uid=self._paths.uid)),
+                record.id, files, lambda file: list(read_transcript(file, parent_tool_use_id=call))
             )
         except TaskOutputError:
             seen = self._get_received(record)
@@ -207,26 +206,26 @@ def _compute_wait(record: Record, messages: list[TranscriptMessage]) -> float:
     return end.grace_period(record)
 
 
-async def _first_readable(task_id: str, paths: Sequence[str], read: Callable[[str], T]) -> T:
+async def _first_readable(task_id: str, files: Sequence[TaskFile], read: Callable[[TaskFile], T]) -> T:
     """Read the first readable file. If there is none, raise the error of the first."""
     failure: OSError | None = None
-    for path in paths:
+    for file in files:
         try:
-            return await run_file_work(read, path, abandon_on_cancel=True)
+            return await run_file_work(read, file, abandon_on_cancel=True)
         except OSError as error:
             failure = failure or error
-    raise output_error(task_id, paths[0] if paths else "", failure)
+    raise output_error(task_id, files, failure)
 
 
-def output_error(task_id: str, path: str, error: OSError | None) -> TaskOutputError:
-    """Return the typed error for a failed read."""
+def output_error(task_id: str, files: Sequence[TaskFile], error: OSError | None) -> TaskOutputError:
+    """Return the typed error for a failed read. `error` is that of the first file."""
     reason = UNKNOWN_LOCATION if error is None else (error.strerror or type(error).__name__)
-    return TaskOutputError(task_id, path, reason)
+    return TaskOutputError(task_id, files[0].path if files else "", reason)
 
 
-def _is_lost(record: Record, paths: Sequence[str], text: ShellText) -> bool:
+def _is_lost(record: Record, files: Sequence[TaskFile], text: ShellText) -> bool:
     """Return whether an empty reply of the CLI means that the file is gone."""
-    return record.run.status.is_terminal and bool(paths) and not text.total_bytes and text.marker is None
+    return record.run.status.is_terminal and bool(files) and not text.total_bytes and text.marker is None
 
 
 def _to_shell_text(text: str, tail_bytes: int | None) -> ShellText:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 
 from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py.tasks.files.task_file import TaskFile
 
 _NOT_IN_SLUG = r"[^A-Za-z0-9]"
 _BEYOND_UTF16 = "[\U00010000-\U0010ffff]"
@@ -72,14 +73,17 @@ class Paths:
         if name == f"{task_id}.output":
             self._outputs = directory
 
-    def list_candidates(self, record: Record) -> list[str]:
-        """Return the possible paths of a subagent's transcript, or of the text of another task, most likely first."""
+    def list_candidates(self, record: Record) -> list[TaskFile]:
+        """Return the possible files of a subagent's transcript, or of the text of another task, most likely first."""
         sibling = _join(self._outputs, record.id, f"{record.id}.output")
         outputs = (record.run.output_file, record.output_file, sibling)
         if not record.is_agent:
-            return _unique(*outputs)
+            return self._list_files(*outputs)
         transcript = _join(self._subagents, record.id, f"agent-{record.id}.jsonl")
-        return _unique(record.transcript_path, transcript, *outputs)
+        return self._list_files(record.transcript_path, transcript, *outputs)
+
+    def _list_files(self, *paths: str | None) -> list[TaskFile]:
+        return [TaskFile(path, self.uid) for path in dict.fromkeys(paths) if path]
 
 
 def _join(directory: str | None, task_id: str, name: str) -> str | None:
@@ -87,7 +91,3 @@ def _join(directory: str | None, task_id: str, name: str) -> str | None:
     if directory and re.fullmatch(_FILE_NAME, task_id):
         return os.path.join(directory, name)
     return None
-
-
-def _unique(*paths: str | None) -> list[str]:
-    return list(dict.fromkeys(path for path in paths if path))

@@ -15,10 +15,11 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_bytes, read_json, read_lines
+from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_json
 from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
+from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
@@ -160,11 +161,9 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
     return message if problem is None else None
 
 
-def read_transcript(
-    path: str, *, parent_tool_use_id: str | None = None, uid: int | None = None
-) -> Iterator[TranscriptMessage]:
-    """Yield the messages of a transcript. Raises OSError if it cannot be read, or is of another user than `uid`."""
-    for line in read_lines(path, uid=uid):
+def read_transcript(file: TaskFile, *, parent_tool_use_id: str | None = None) -> Iterator[TranscriptMessage]:
+    """Yield the messages of a transcript. Raises OSError if it cannot be read."""
+    for line in file.lines():
         message = parse_entry(line, parent_tool_use_id)
         if message is not None:
             yield message
@@ -191,34 +190,34 @@ def notes_path(transcript: str) -> str:
     return transcript.removesuffix(".jsonl") + ".meta.json"
 
 
-def read_notes(transcript: str, uid: int | None = None) -> Notes | None:
+def read_notes(transcript: TaskFile) -> Notes | None:
     """Return the metadata of a subagent without invalid values, or None if it cannot be read."""
     try:
-        data, _ = read_bytes(notes_path(os.path.realpath(transcript)), most_bytes=MOST_NOTES_BYTES, uid=uid)
+        notes = TaskFile(notes_path(os.path.realpath(transcript.path)), transcript.uid)
+        data, _ = notes.read(most_bytes=MOST_NOTES_BYTES)
         return fit(Notes, read_json(data), may_drop=lambda place: True)[0]
     except (OSError, ValueError):
         return None
 
 
-def count_transcript(path: str, begins: Sequence[float] = (), uid: int | None = None) -> Counted:
+def count_transcript(file: TaskFile, begins: Sequence[float] = ()) -> Counted:
     """Add up a transcript. Raises OSError if it cannot be read.
 
     Args:
-        path: The transcript.
+        file: The transcript.
         begins: The starts of the latest runs of the task, by the CLI's clock, in order.
-        uid: The user who has to own the file; None means any.
     """
     counted = Counted(by_run=[Counted() for _ in begins])
-    for line in read_lines(path, uid=uid):
+    for line in file.lines():
         message = parse_entry(line) if b'"usage"' in line else None
         if isinstance(message, AssistantMessage) and message.usage is not None:
             counted.add(message, bisect_right(begins, seconds(message.timestamp) or 0.0) - 1)
     return counted
 
 
-def last_messages(path: str, uid: int | None = None) -> list[TranscriptMessage]:
+def last_messages(file: TaskFile) -> list[TranscriptMessage]:
     """Return the messages at the end of a transcript, without reading all of it."""
-    data, size = read_bytes(path, tail_bytes=_TAIL_BYTES, uid=uid)
+    data, size = file.read(tail_bytes=_TAIL_BYTES)
     lines = data.split(b"\n")[0 if size <= _TAIL_BYTES else 1 :]
     return [message for message in map(parse_entry, lines) if message is not None]
 
@@ -229,13 +228,13 @@ def last_report(messages: list[TranscriptMessage]) -> str:
     return next((text for text in texts if text), "")
 
 
-def inspect_transcript(path: str, uid: int | None = None) -> Finding | None:
+def inspect_transcript(file: TaskFile) -> Finding | None:
     """Return the end of a subagent according to its files, or None if they cannot be read."""
-    notes = read_notes(path, uid)
+    notes = read_notes(file)
     if notes is not None and not (notes.is_finished or notes.was_stopped):
         return Finding(Evidence.TRANSCRIPT)
     try:
-        messages = last_messages(path, uid)
+        messages = last_messages(file)
     except OSError:
         messages = []
     if notes is None and not messages:
