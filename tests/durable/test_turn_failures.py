@@ -1,4 +1,4 @@
-"""Durable turns on the real CLI whose process, store, lease or engine fails: nothing is lost, and no command runs twice."""
+"""Durable turns on the real CLI whose process, store, lease or engine fails: nothing is lost or run twice."""
 
 import json
 import os
@@ -75,9 +75,9 @@ async def test_a_turn_that_only_this_machine_has_is_not_run_again(
     paid = paying(ran)
 
     def answer(request: Any) -> Any:
-        if '"pay"' in json.dumps(request.messages) and (unsaved == "turn" or request.tool_results):
-            if not lock.in_transaction:
-                lock.execute("BEGIN IMMEDIATE")
+        is_due = '"pay"' in json.dumps(request.messages) and (unsaved == "turn" or request.tool_results)
+        if is_due and not lock.in_transaction:
+            lock.execute("BEGIN IMMEDIATE")
         return paid(request) if unsaved == "answer" else "it is paid" if lock.in_transaction else "hello"
 
     with closing(lock), ScriptedModel(answer) as model, session_in(tmp_path, model) as session:

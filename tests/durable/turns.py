@@ -22,7 +22,7 @@ from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
-PATIENCE = 40.0
+PATIENCE = 240.0
 """For how long a test waits for what is about to happen, in seconds."""
 
 PROGRAM = """

@@ -144,7 +144,8 @@ class StoreAccess:
     ) -> list[tuple["StoreAccess", Place]]:
         """Append the entries of a session that a killed process on this machine did not deliver.
 
-        `without_ends` is as in `copy`. Logs failures, and returns the folders and places of the sessions that are still incomplete in the store.
+        `without_ends` is as in `copy`. Logs failures, and returns the folders and places of the sessions that are still
+        incomplete in the store.
         """
         failed: list[tuple[StoreAccess, Place]] = []
         for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
@@ -254,7 +255,7 @@ async def copy(
 
 
 CLOSED_STREAM: Final = "Tool permission stream closed"
-"""Part of the result of a call whose permission prompt the CLI (2.1.332) could not ask, because its program had died."""
+"""Part of the result of a call whose permission prompt had no answer when the program died (CLI 2.1.332)."""
 
 
 async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
