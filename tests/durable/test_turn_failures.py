@@ -16,7 +16,7 @@ import pytest
 from turns import HAS_KILL, Session, paying, session_in, until
 
 from claude_agent_py import Allow, RetryPolicy
-from claude_agent_py.durable import Done, Failed, Interrupted, Later, Lost, TurnOutcome, TurnStop, turn as turn_module
+from claude_agent_py.durable import Done, Failed, Interrupted, Later, Lost, TurnOutcome, TurnStop
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
 from claude_agent_py.testing import Failure, ScriptedModel
@@ -121,19 +121,15 @@ class Store(SQLiteStore):
         await super().append(key, entries, **more)
 
 
-async def test_a_command_does_not_run_before_the_store_has_its_call(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_command_does_not_run_before_the_store_has_its_call(tmp_path: Path) -> None:
     ran, prompt = tmp_path / "ran", str(uuid4())
-    monkeypatch.setattr(turn_module, "STORED_SECONDS", 2.0)
     with ScriptedModel(paying(ran)) as model, session_in(tmp_path, model) as session:
         store = Store(tmp_path / "store.db")
         store.refuses = "tool_use"
-        stop = TurnStop()
         outcomes: list[TurnOutcome] = []
 
         async def run() -> None:
-            outcomes.append(await session.turn("pay", prompt, store=store, stop=stop))
+            outcomes.append(await session.turn("pay", prompt, store=store, options={"load_timeout": 2.0}))
 
         async with anyio.create_task_group() as group:
             group.start_soon(run)
