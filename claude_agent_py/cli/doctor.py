@@ -39,6 +39,7 @@ EXTRAS: Final = {
     "trio": "trio",
     "opentelemetry-api": "otel",
     "dbos": "fleet",
+    "croniter": "fleet",
     "agent-client-protocol": "acp",
     "psycopg": "postgres",
     "redis": "redis",

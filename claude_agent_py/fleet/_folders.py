@@ -17,6 +17,31 @@ from claude_agent_py.fleet.workspaces import Directory, Workspace
 PRIVATE: Final = 0o700
 
 
+def find_own_file() -> Path:
+    """Return the file of this user's fleet, in the folder for state, which is created.
+
+    Raises:
+        FleetError: The folder cannot be created, or other users can change it.
+    """
+    try:
+        return _open_own_folder() / "fleet.db"
+    except (OSError, RuntimeError) as error:
+        raise FleetError(
+            f"the folder for state cannot be used: {error}; name a file: Fleet('sqlite:///...')"
+        ) from error
+
+
+def _open_own_folder() -> Path:
+    own = user_folder(os.environ, "XDG_STATE_HOME", macos="Library/Application Support", other=".local/state")
+    own.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
+    folder = own.resolve() / "fleet"
+    folder.mkdir(mode=PRIVATE, exist_ok=True)
+    check_private(folder)
+    for parent in folder.parents:
+        check_parent(parent)
+    return folder
+
+
 def open_folder(given: Path | None, fleet: str) -> Path:
     """Return the folder for the workspaces of a fleet, by default below the user's folder for state. Creates it.
 
@@ -25,13 +50,7 @@ def open_folder(given: Path | None, fleet: str) -> Path:
     """
     try:
         if given is None:
-            own = user_folder(os.environ, "XDG_STATE_HOME", macos="Library/Application Support", other=".local/state")
-            own.mkdir(mode=PRIVATE, parents=True, exist_ok=True)
-            given = own.resolve() / "fleet"
-            given.mkdir(mode=PRIVATE, exist_ok=True)
-            check_private(given)
-            for parent in given.parents:
-                check_parent(parent)
+            given = _open_own_folder()
         given.mkdir(parents=True, exist_ok=True)
         folder = given / fleet
         folder.mkdir(mode=PRIVATE, exist_ok=True)

@@ -4,12 +4,14 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, Self
 
 import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine, NewSession
+from claude_agent_py.fleet._folders import find_own_file
 from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.fleet._settings import FleetSettings, read_seconds
 from claude_agent_py.fleet.agents import (
@@ -41,8 +43,9 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions import SessionStore
 
-INSTALL: Final = "a fleet needs DBOS: pip install dbos"
+INSTALL: Final = "a fleet on PostgreSQL needs DBOS: pip install dbos"
 INSTALL_TEMPORAL: Final = "a fleet on Temporal needs its SDK: pip install temporalio"
+SQLITE: Final = "sqlite:///"
 
 
 class Fleet(FleetSettings):
@@ -52,7 +55,8 @@ class Fleet(FleetSettings):
     events and answer questions. They only need the database, and work on asyncio and trio.
 
     Args:
-        url: The database: `sqlite:///fleet.db` for one machine, `postgresql://user@host/database` for many.
+        url: The database: `sqlite:///fleet.db` for one machine, `postgresql://user@host/database` for many. None means
+            a file in the user's folder for state, `~/.local/state/claude-agent-py/fleet/fleet.db` on Linux.
         store: The session store. All workers must be able to reach it. A store with leases (every store of this
             package has them) also rejects writes by a worker that was wrongly declared dead.
         lease: Seconds without a heartbeat after which a worker counts as dead.
@@ -65,12 +69,12 @@ class Fleet(FleetSettings):
         create: Whether the first call creates missing tables. If not, it raises FleetError.
 
     Raises:
-        OptionsError: The extra `fleet` is not installed, or an argument is invalid.
+        OptionsError: An argument is invalid, or the engine for the address is not installed.
     """
 
     def __init__(
         self,
-        url: str,
+        url: str | None = None,
         *,
         store: "SessionStore | None" = None,
         lease: float = 30.0,
@@ -359,7 +363,8 @@ class Fleet(FleetSettings):
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
         This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
-        `Fleet` has a store that can delete (if not, another one does later), and equally old workflows of DBOS.
+        `Fleet` has a store that can delete (if not, another one does later), and equally old workflows of DBOS if it is
+        on PostgreSQL.
         Workspaces stay on their machines. The id of a deleted session may be used again.
 
         Args:
@@ -406,9 +411,10 @@ class Fleet(FleetSettings):
         folder: "str | os.PathLike[str] | None" = None,
         health: str | int | None = None,
     ) -> "Worker":
-        """Return a worker. `async with` runs sessions in this process, on asyncio only.
+        """Return a worker. `async with` runs sessions in this process.
 
-        A process can have one worker at a time, and cannot use DBOS itself: DBOS allows one instance in a process.
+        On PostgreSQL it runs on asyncio only, and a process can have one worker at a time and cannot use DBOS itself,
+        because DBOS allows one instance in a process.
 
         Args:
             sessions: How many sessions may run concurrently.
@@ -421,8 +427,8 @@ class Fleet(FleetSettings):
 
         Raises:
             OptionsError: An argument is invalid, or `Fleet` has no store.
-            FleetError: On opening: the event loop is trio, the process has a DBOS already, other users can change
-                the folder for workspaces, or the address for `health` is in use.
+            FleetError: On opening: other users can change the folder for workspaces, the address for `health` is in
+                use, or, on PostgreSQL, the event loop is trio or the process has a DBOS already.
         """
         worker = self._engine.make_worker(
             self, sessions=sessions, memory=memory, machine=machine, folder=folder, health=health
@@ -431,12 +437,13 @@ class Fleet(FleetSettings):
         return worker
 
     async def drain_forever(self) -> None:
-        """Run until the worker of this process has drained after `drain_workers`, or until cancelled."""
-        await self._own_worker().wait_drained()
+        """Run until the workers of this process have drained after `drain_workers`, or until cancelled."""
+        for worker in self._own_workers():
+            await worker.wait_drained()
 
     async def drain(self) -> None:
         """Run until no session of the fleet is queued or running. Sessions may still wait for a person."""
-        self._own_worker()
+        self._own_workers()
         while await self._engine.count_open_sessions():  # noqa: ASYNC110 - another process changes it
             await anyio.sleep(self.poll / 2)
 
@@ -456,14 +463,15 @@ class Fleet(FleetSettings):
 
     @cached_property
     def _workers(self) -> "set[Worker]":
-        """The workers that this object has made, of which at most one is open."""
+        """The workers that this object has made."""
         return set()
 
-    def _own_worker(self) -> "Worker":
-        for worker in tuple(self._workers):
-            if worker.is_open:
-                return worker
-        raise FleetError("this process has no open worker: async with fleet.worker(): ...")
+    def _own_workers(self) -> "Sequence[Worker]":
+        """Return the open workers. Raises FleetError if there is none."""
+        found = [worker for worker in self._workers if worker.is_open]
+        if not found:
+            raise FleetError("this process has no open worker: async with fleet.worker(): ...")
+        return found
 
     def _wake(self) -> None:
         """Let the worker of this process look for work immediately. Thread-safe."""
@@ -471,14 +479,24 @@ class Fleet(FleetSettings):
             worker.wake()
 
 
-def _open_engine(url: str, create: bool, settings: FleetSettings) -> Engine:
+def _open_engine(url: str | None, create: bool, settings: FleetSettings) -> Engine:
     """Return the engine for an address. Raises OptionsError."""
+    if url is None or url.startswith(SQLITE):
+        from claude_agent_py.fleet._local.engine import LocalEngine
+
+        path = find_own_file() if url is None else Path(url.removeprefix(SQLITE))
+        if path.name in ("", ":memory:"):
+            raise OptionsError("must name a file: workers and other processes share it", option="url")
+        return LocalEngine(path.absolute(), create=create)
     if url.startswith("temporal:"):
         try:
             from claude_agent_py.fleet._temporal.engine import TemporalEngine
         except ImportError as error:
             raise OptionsError(INSTALL_TEMPORAL, option="url") from error
         return TemporalEngine(url, settings)
+    if not url.startswith("postgres"):
+        # The URL may contain a password, so the error does not show it.
+        raise OptionsError("must begin with sqlite:///, postgresql:// or temporal://", option="url")
     try:
         from claude_agent_py.fleet._dbos.engine import DBOSEngine
     except ImportError as error:

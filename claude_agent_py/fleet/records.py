@@ -102,13 +102,15 @@ class FleetEvent(_Record):
     run: int
     """The number of the current prompt; 0 before the first."""
     kind: str
-    """`message`: a message of the CLI; `task`: an event of a background task; `interaction`: a question to a person, or
+    """`fact`: a fact of the session's journal, on SQLite; `message`: a message of the CLI, and `task`: an event of a
+    background task, both on PostgreSQL; `interaction`: a question to a person, or
     its answer; `state`: the session's new state; `run`: a prompt was sent, started or ended; `pruned`: this event
     and those before it were deleted, and `data` has the numbers of the `first` and the `last`."""
     at: float
     """In seconds since the epoch."""
     data: Mapping[str, Any]
-    """A `message` is as the CLI sent it; `wire.decode(json.dumps(data))` decodes it."""
+    """`journal.decode_fact(json.dumps(data))` decodes a `fact`. A `message` is as the CLI sent it;
+    `wire.decode(json.dumps(data))` decodes it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +128,7 @@ class FleetAuditEntry(_Record):
     """The process that gave it, and its machine."""
     action: str
     """`start`, `send`, `answer`, `interrupt`, `cancel`, `retry`, `prune_events`, or of the fleet: `tenant`, `drain`,
-    `prune`, `unschedule`."""
+    `prune`, `unschedule`, `missed`."""
     session_id: str | None
     """The session; None for a command that concerns none."""
     details: Mapping[str, Any]

@@ -4,6 +4,7 @@ import os
 import platform
 import secrets
 from abc import ABC, abstractmethod
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self
 
@@ -53,7 +54,7 @@ class Worker(ABC):
         self._folder = Path()
         """The folder for the workspaces of this fleet."""
         self._executions: dict[str, Any] = {}
-        """The sessions that run in this worker, by id. Each has the process id of its CLI as `pid`."""
+        """The sessions that run in this worker, by id."""
         self.is_open: bool = False
         """Whether it runs sessions. Internal."""
         self._is_draining = False
@@ -91,10 +92,10 @@ class Worker(ABC):
         if self._wakeup is not None:
             self._wakeup.set()
 
-    async def _measure_memory(self) -> None:
+    async def _measure_memory(self, pids: Collection[int] | None = None) -> None:
+        """Measure these processes and those below them; None means this process."""
         if self._memory is not None:
-            pids = [execution.pid for execution in self._executions.values()]
-            self._memory_used = sum((await tree_memory([pid for pid in pids if pid is not None])).values())
+            self._memory_used = sum((await tree_memory([os.getpid()] if pids is None else pids)).values())
 
     def _count_free_slots(self, taken: int) -> int:
         """Return how many more sessions this worker can run."""

@@ -151,6 +151,8 @@ class GitWorktree(Workspace):
 class Archive(Copy):
     """A copy that is stored in the fleet's database after every run, and unpacked on the machine of the next one.
 
+    A fleet on SQLite is on one machine, and treats it as a `Copy`.
+
     If a worker dies, the changes of its current run are lost on other machines.
 
     Args:

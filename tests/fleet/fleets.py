@@ -213,6 +213,22 @@ def database_of(fleet: Fleet) -> Any:
     return fleet._engine.database  # type: ignore[attr-defined]
 
 
+def execute(fleet: Fleet, statement: str, **values: object) -> list[Any]:
+    """Run a statement on the database of a fleet, and return the rows that it finds."""
+    engine: Any = fleet._engine
+    if engine.name == "PostgreSQL":
+        from sqlalchemy import text
+
+        def run(connection: Any) -> list[Any]:
+            found = connection.execute(text(statement), values)
+            return list(found) if found.returns_rows else []
+
+        rows: list[Any] = engine.database.run(run)
+        return rows
+    with closing(sqlite3.connect(engine.file.path, timeout=PATIENCE)) as connection, connection:
+        return connection.execute(statement, values).fetchall()
+
+
 def clis(model: ScriptedModel) -> list[int]:
     """Return the processes of the CLI that run for a model."""
     found: list[int] = processes_with(f"HOME={model.sandbox.home}", "--output-format")

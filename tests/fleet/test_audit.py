@@ -2,18 +2,15 @@
 
 import getpass
 import json
-from pathlib import Path
 
 import pytest
 from anyio import to_thread
-from fleets import any_url as any_url, database_of
-from sqlalchemy import insert, update
+from fleets import any_url as any_url, execute, new_database_of
 from test_fleet import lose_an_answer
 
 from claude_agent_py.cli import main
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet import Fleet, FleetAuditEntry
-from claude_agent_py.fleet._dbos import _tables
 
 pytestmark = pytest.mark.anyio
 
@@ -30,11 +27,10 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
         await session.send("more", key="once", actor="Bob")
         await session.send("more", key="once", actor="Eve")  # was sent
         assert await session.interrupt(actor="Cyd")
-        row = {"id": "q", "session": "one", "run": 2, "kind": "permission", "digest": "d", "state": "pending"}
+        row = "'q', 'one', 2, 'permission', 'd', 'pending', :request, 0"
         request = json.dumps({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t"})
-        database_of(fleet).run(
-            lambda c: c.execute(insert(_tables.interactions).values(**row, request=request, created_at=0.0))
-        )
+        columns = "id, session, run, kind, digest, state, request, created_at"
+        execute(fleet, f"INSERT INTO fleet_interactions ({columns}) VALUES ({row})", request=request)
         [question] = await fleet.interactions()
         assert await question.deny(by="Dan")
         assert not await session.answer("q", None, by="Eve")  # too late
@@ -43,16 +39,9 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
         with pytest.raises(FleetError, match="not failed"):
             await session.retry(actor="Eve")
         other = await fleet.start("worker", "hi", id="two")
-        database_of(fleet).run(
-            lambda c: c.execute(update(_tables.sessions).where(_tables.sessions.c.id == "two").values(state="failed"))
-        )
-        database_of(fleet).run(
-            lambda c: c.execute(
-                update(_tables.runs)
-                .where(_tables.runs.c.session == "two")
-                .values(state="failed", result='{"error": "E"}')
-            )
-        )
+        execute(fleet, "UPDATE fleet_sessions SET state = 'failed' WHERE id = 'two'")
+        failed = "UPDATE fleet_runs SET state = 'failed', result = :result WHERE session = 'two'"
+        execute(fleet, failed, result='{"error": "E"}')
         await other.retry(actor="Ada")
         await fleet.tenant("acme", limit=3, actor="Ada")
         assert await fleet.drain_workers(actor="Eve") == 0  # there are none
@@ -76,8 +65,8 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
             await session.send("x", actor="x" * 201)
 
 
-async def test_a_command_whose_answer_was_lost_is_recorded_once(tmp_path: Path) -> None:
-    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
+async def test_a_command_whose_answer_was_lost_is_recorded_once(postgres_server: str) -> None:
+    async with Fleet(new_database_of(postgres_server)) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "hi", id="one")
         lose_an_answer(fleet)

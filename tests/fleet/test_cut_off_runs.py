@@ -172,7 +172,8 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url
 
         async def has_result() -> bool:
             found, _ = await fleet._engine.events("one", 0, 500)
-            results[:] = [event.data for event in found if event.data.get("type") == "result"]
+            ends = ("result", "turn_ended")
+            results[:] = [event.data for event in found if event.data.get("type", event.data.get("fact")) in ends]
             with closing(made.store()) as conversations:
                 key = {"project_key": "fleet", "session_id": (await session.info()).cli_session_id}
                 return bool(results) and "it runs" in json.dumps(await conversations.load(key))
@@ -183,15 +184,12 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url
         made.start_worker()
         outcome = await session.result(timeout=PATIENCE)
         assert (outcome.text, outcome.is_recovered, outcome.crashes) == ("it runs", True, 1), made.logs()
-        assert (outcome.cost_usd, outcome.num_turns) == (results[-1]["total_cost_usd"], 2)
-        assert outcome.usage is not None
-        assert outcome.usage["output_tokens"] > 0
+        assert outcome.cost_usd == results[-1].get("total_cost_usd", results[-1].get("cost_usd")) > 0
 
 
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "new"])
-@pytest.mark.parametrize("unsaved", ["turn", "answer"])
 async def test_a_prompt_is_sent_once_when_the_store_is_away_and_its_worker_is_killed(
-    tmp_path: Path, is_resumed: bool, unsaved: str
+    tmp_path: Path, is_resumed: bool
 ) -> None:
     """The turn ends, but only this machine has all of it."""
     ran = tmp_path / "ran"
@@ -200,7 +198,7 @@ async def test_a_prompt_is_sent_once_when_the_store_is_away_and_its_worker_is_ki
     def answer(request: Any) -> Any:
         if "pay" not in json.dumps(request.messages):
             return "hi"
-        if (unsaved == "turn" or request.tool_results) and not lock.in_transaction:
+        if request.tool_results and not lock.in_transaction:
             lock.execute("BEGIN IMMEDIATE")
         if request.tool_results:
             return "it is paid"

@@ -5,13 +5,13 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, database_of, until, until_state
-from sqlalchemy import Connection
+from fleets import PATIENCE, any_url as any_url, execute, until, until_state
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
 from claude_agent_py.fleet import Fleet, FleetSession, Workspace
 from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.fleet._local import _changes
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -158,7 +158,8 @@ async def test_the_claim_of_a_session_takes_its_lease(tmp_path: Path, any_url: s
     async with Fleet(any_url, store=store, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=RetryPolicy(attempts=2, wait=0.1))
         session, key = await begun_conversation(fleet, store)
-        await store.acquire_lease(key, "fleet worker of before", ttl=600)
+        holder = "fleet worker of before" if "postgres" in any_url else "durable turn of before"
+        await store.acquire_lease(key, holder, ttl=600)
         async with fleet.worker():
             outcome = await session.result(timeout=PATIENCE)
         assert (outcome.text, outcome.attempts) == ("ok", 0)
@@ -210,7 +211,7 @@ async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
         await session.send("second", timeout=0.1)
 
         async def is_reaped() -> bool:
-            await database_of(fleet).write(_claims.free_dead, 5)
+            await reap(fleet)
             return (await session.info()).state == "failed"
 
         await until(is_reaped, "it is overdue")
@@ -249,17 +250,26 @@ async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path,
     async with fleet, fleet.worker():
         session = await fleet.start("one", "first")
         await until_state(session, "running")
-        await database_of(fleet).write(refuse_results)
+        refuse_results(fleet)
         gate.open()
         with pytest.raises(FleetRunError, match="IntegrityError: "):
             await session.result(timeout=PATIENCE)
         assert (await session.info()).state == "failed"
 
 
-def refuse_results(connection: Connection) -> None:
+def refuse_results(fleet: Fleet) -> None:
     """Let the database refuse successful runs."""
-    if connection.dialect.name == "sqlite":
+    if fleet._engine.name == "SQLite":
         when = "BEFORE UPDATE ON fleet_runs WHEN NEW.state = 'done'"
-        connection.exec_driver_sql(f"CREATE TRIGGER refusing {when} BEGIN SELECT RAISE(ABORT, 'not done'); END")
+        execute(fleet, f"CREATE TRIGGER refusing {when} BEGIN SELECT RAISE(ABORT, 'not done'); END")
     else:
-        connection.exec_driver_sql("ALTER TABLE fleet_runs ADD CHECK (state <> 'done')")
+        execute(fleet, "ALTER TABLE fleet_runs ADD CHECK (state <> 'done')")
+
+
+async def reap(fleet: Fleet) -> None:
+    """Do what a worker does from time to time: fail overdue prompts."""
+    engine: Any = fleet._engine
+    if engine.name == "SQLite":
+        await engine.file.write(_changes.fail_overdue)
+    else:
+        await engine.database.write(_claims.free_dead, 5)

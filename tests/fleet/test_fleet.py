@@ -1,21 +1,21 @@
 """A fleet on SQLite, in one process, with the real CLI."""
 
 import os
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import anyio
+import psycopg
 import pytest
 from anyio import to_thread
 from dbos import DBOS, DBOSConfig
-from fleets import PATIENCE, database_of, events_of, fleet_in, until
+from fleets import PATIENCE, database_of, events_of, fleet_in, new_database_of, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import MemoryStore
-from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel
+from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
@@ -48,7 +48,7 @@ async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: P
             "running",
             "done",
         ]
-        said = [event for event in events if event.kind == "message" and event.data["type"] == "assistant"]
+        said = [event for event in events if event.kind == "fact" and event.data["fact"] == "message_added"]
         assert [event.run for event in said] == [1, 2]
         later = [event async for event in session.events(after=said[0].number)]
         assert later == events[said[0].number :]
@@ -80,16 +80,15 @@ def lose_an_answer(fleet: Fleet) -> None:
     def commit_and_fail(connection: Any) -> None:
         commit(connection)
         dialect.do_commit = commit
-        raise sqlite3.OperationalError("the answer is lost")
+        raise psycopg.OperationalError("the answer is lost")
 
     dialect.do_commit = commit_and_fail
 
 
-async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path: Path) -> None:
-    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore()) as fleet:
+async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path: Path, postgres_server: str) -> None:
+    async with Fleet(new_database_of(postgres_server), store=MemoryStore()) as fleet:
         fleet.agent("one", ClientOptions(cli_path="no such program"))
         session = await fleet.start("one", "first", id="a")
-        assert os.name != "posix" or (tmp_path / "fleet.db").stat().st_mode & 0o777 == 0o600  # it has prompts
         await session.cancel()
         lose_an_answer(fleet)
         other = await fleet.start("one", "first")
@@ -155,8 +154,29 @@ async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
     fleet.close()
 
 
-async def test_one_worker_in_a_process(tmp_path: Path) -> None:
-    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
+async def test_several_workers_run_in_a_process_beside_another_dbos(tmp_path: Path) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    own: DBOSConfig = {"name": "mine", "system_database_url": f"sqlite:///{tmp_path / 'own.db'}", "log_level": "ERROR"}
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), poll=0.1) as fleet:
+        fleet.agent("one", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
+        try:
+            DBOS(config=own)
+            DBOS.launch()
+            async with fleet.worker(sessions=1), fleet.worker(sessions=1):
+                assert len(await fleet.workers()) == 2
+                sessions = [await fleet.start("one", "hi") for _ in range(4)]
+                workers = {(await session.result(timeout=PATIENCE)).worker for session in sessions}
+                assert len(workers) == 2
+                assert await fleet.drain_workers() == 2
+                await fleet.drain_forever()
+            assert await DBOS.list_workflows_async() == []
+        finally:
+            await to_thread.run_sync(DBOS.destroy)
+    assert os.name != "posix" or (tmp_path / "fleet.db").stat().st_mode & 0o777 == 0o600  # it has prompts
+
+
+async def test_one_worker_on_dbos_in_a_process(tmp_path: Path, postgres_server: str) -> None:
+    fleet = Fleet(new_database_of(postgres_server), store=MemoryStore())
     fleet.agent("one", workspace=Directory(tmp_path))
     async with fleet.worker():
         with pytest.raises(FleetError, match="this process has a DBOS already"):
@@ -166,19 +186,14 @@ async def test_one_worker_in_a_process(tmp_path: Path) -> None:
     async with fleet.worker():  # one after another is fine
         pass
     own: DBOSConfig = {"name": "mine", "system_database_url": f"sqlite:///{tmp_path / 'own.db'}", "log_level": "ERROR"}
-    for is_launched in (False, True):
-        try:
-            DBOS(config=own)
-            if is_launched:
-                DBOS.launch()
-            with pytest.raises(FleetError, match="this process has a DBOS already"):
-                async with fleet.worker():
-                    pass
-            if is_launched:
-                assert await DBOS.list_workflows_async() == []  # it still runs
-            assert await fleet.workers() == []
-        finally:
-            await to_thread.run_sync(DBOS.destroy)
+    try:
+        DBOS(config=own)
+        with pytest.raises(FleetError, match="this process has a DBOS already"):
+            async with fleet.worker():
+                pass
+        assert await fleet.workers() == []
+    finally:
+        await to_thread.run_sync(DBOS.destroy)
     fleet.close()
 
 

@@ -7,7 +7,18 @@ from typing import Any
 import anyio
 import pytest
 from dbos._sys_db import SystemDatabase
-from fleets import PATIENCE, FleetSetUp, any_url as any_url, clis, database_of, events_of, fleet_in, until, until_state
+from fleets import (
+    PATIENCE,
+    FleetSetUp,
+    any_url as any_url,
+    clis,
+    database_of,
+    events_of,
+    fleet_in,
+    new_database_of,
+    until,
+    until_state,
+)
 from questions import RecordingContext
 from sqlalchemy.exc import OperationalError
 
@@ -81,7 +92,7 @@ async def test_a_dead_worker_is_adopted_once(tmp_path: Path, caplog: pytest.LogC
 
 
 async def test_what_the_engine_counts_as_taken_but_does_not_run_is_put_back(
-    tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, postgres_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The database took the sessions out of the queue, but its answer was lost."""
     lost: list[Any] = []
@@ -95,7 +106,7 @@ async def test_what_the_engine_counts_as_taken_but_does_not_run_is_put_back(
 
     monkeypatch.setattr(SystemDatabase, "get_workflow_statuses", lose)
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+    async with Fleet(new_database_of(postgres_server), store=MemoryStore(), poll=0.1) as fleet:
         fleet.agent("worker", ClientOptions(cli_path=program, cwd=tmp_path))
         async with fleet.worker():
             session = await fleet.start("worker", "task")
@@ -104,11 +115,11 @@ async def test_what_the_engine_counts_as_taken_but_does_not_run_is_put_back(
     assert len(lost) == 1
 
 
-async def test_a_question_that_the_cli_withdraws_is_settled(tmp_path: Path) -> None:
+async def test_a_question_that_the_cli_withdraws_is_settled(postgres_server: str) -> None:
     events: list[InteractionOpened | InteractionSettled] = []
     context = RecordingContext(request_id="r", events=events)
     wire = CanUseToolRequest(tool_name="Bash", input={"command": "ls"}, tool_use_id="t1")
-    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
+    async with Fleet(new_database_of(postgres_server)) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "task")
         claim = await database_of(fleet).write(_claims.begin, session.id, 1, "worker", "here", fleet.agents)
@@ -138,8 +149,9 @@ import os, sys, anyio
 from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.fleet._dbos import _rows
+from claude_agent_py.fleet._local import _schedules
 from claude_agent_py.sessions import MemoryStore
-_rows.start = lambda *given: os._exit(9)
+_rows.start = _schedules.start = lambda *given: os._exit(9)
 async def main():
     fleet = Fleet(sys.argv[1], store=MemoryStore(), lease=1.0)
     fleet.agent("one", ClientOptions(cli_path=sys.argv[2]))
@@ -159,7 +171,8 @@ async def test_a_schedule_whose_worker_dies_before_it_stores_the_session_is_not_
     assert died.returncode == 9, died.stderr.decode()
     async with Fleet(any_url, store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program))
-        assert await fleet.unschedule("tick")
+        # DBOS has noted the time; a local fleet notes it together with the session.
+        assert fleet._engine.name == "SQLite" or await fleet.unschedule("tick")
         assert await fleet.list() == []
         async with fleet.worker(folder=tmp_path / "ws"):
             await until(fleet.list, "it is started")

@@ -1,13 +1,14 @@
 """Workspaces are in a folder that only its user can change, apart by fleet and by session. With a stand-in CLI."""
 
 import os
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, database_of, until
+from fleets import PATIENCE, any_url as any_url, database_of, new_database_of, until
 from sqlalchemy import text
 
 from claude_agent_py import ClientOptions, RetryPolicy
@@ -149,11 +150,24 @@ async def test_a_folder_that_others_can_change_is_refused(tmp_path: Path, cli: P
         assert (await workspace_of(fleet, "pr-19")).is_relative_to(tmp_path / "given")
 
 
+async def test_a_file_of_an_earlier_release_is_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE fleet_meta (version INTEGER NOT NULL, identity TEXT)")
+    for create in (True, False):
+        async with Fleet(f"sqlite:///{path}", create=create) as fleet:
+            with pytest.raises(FleetError, match="and this one cannot run it: finish its sessions"):
+                await fleet.list()
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("fleet_meta",)]
+
+
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_a_database_of_an_older_version_is_brought_up_to_date(
-    any_url: str, tmp_path: Path, cli: Path, version: int
+    postgres_server: str, tmp_path: Path, cli: Path, version: int
 ) -> None:
-    async with Fleet(any_url) as fleet:
+    url = new_database_of(postgres_server)
+    async with Fleet(url) as fleet:
         fleet.agent("one", version="old")
         for name in ("queued", "running"):
             await fleet.start("one", "hi", id=name)
@@ -167,10 +181,10 @@ async def test_a_database_of_an_older_version_is_brought_up_to_date(
             for added_in, table, column in _tables.ADDED:
                 if added_in > version:
                     connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}"))
-    async with at_work(any_url, cli, tmp_path / "ws") as fleet:
+    async with at_work(url, cli, tmp_path / "ws") as fleet:
         assert (await workspace_of(fleet, "pr-17")).exists()
         assert (database_of(fleet).identity == identity) is (version >= 2)
-    fleet = Fleet(any_url, store=MemoryStore(), poll=0.1)
+    fleet = Fleet(url, store=MemoryStore(), poll=0.1)
     async with fleet:
         fleet.agent("one", ClientOptions(cli_path=cli, cwd=tmp_path), version="old")
         async with fleet.worker():

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 import anyio
-from fleets import any_url as any_url, database_of
+from fleets import database_of, new_database_of
 from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import OperationalError
 
@@ -27,8 +27,7 @@ class Crowd:
 
     def __init__(self, fleet: Fleet) -> None:
         self.fleet = fleet
-        self.is_sqlite = database_of(fleet).is_sqlite
-        self.table = "workflow_status" if self.is_sqlite else f"{DBOS_SCHEMA}.workflow_status"
+        self.table = f"{DBOS_SCHEMA}.workflow_status"
 
     def call(self, work: Callable[..., Any], *args: object) -> Any:
         """Run a transaction. A deadlock is tried again."""
@@ -39,9 +38,8 @@ class Crowd:
     def take(self, connection: Connection) -> list[tuple[str, int]]:
         """Take workflows out of the queue, as the engine does."""
         query = f"SELECT workflow_uuid FROM {self.table} WHERE status = 'ENQUEUED' ORDER BY priority LIMIT 3"
-        lock = "" if self.is_sqlite else " FOR UPDATE SKIP LOCKED"
         taken = []
-        for name in list(connection.execute(text(query + lock)).scalars()):
+        for name in list(connection.execute(text(f"{query} FOR UPDATE SKIP LOCKED")).scalars()):
             connection.execute(text(f"UPDATE {self.table} SET status = 'PENDING' WHERE workflow_uuid = '{name}'"))
             cli_session, _, step = name.rpartition(":")
             found = connection.scalar(select(sessions.c.id).where(sessions.c.cli_session == cli_session))
@@ -88,8 +86,8 @@ def lines(connection: Connection) -> dict[tuple[str, int], Counter[int]]:
     return found
 
 
-def test_no_session_is_left_behind(any_url: str) -> None:
-    fleet = Fleet(any_url)
+def test_no_session_is_left_behind(postgres_server: str) -> None:
+    fleet = Fleet(new_database_of(postgres_server))
     fleet.agent("one")
 
     async def set_up() -> None:

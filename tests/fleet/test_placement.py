@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from fleets import PATIENCE, any_url as any_url, database_of, new_database, until
+from fleets import PATIENCE, any_url as any_url, database_of, execute, new_database_of, until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
@@ -33,7 +33,8 @@ class Held:
         self.gate = Gate()
         program = FakeCLI(steps.wait_gate(self.gate), steps.turn("ok")).install(folder / "cli")
         self.options = ClientOptions(cli_path=program, cwd=folder)
-        self.fleet = Fleet(url or f"sqlite:///{folder / 'fleet.db'}", store=MemoryStore(), poll=0.1, **more)
+        self.url = url or f"sqlite:///{folder / 'fleet.db'}"
+        self.fleet = Fleet(self.url, store=MemoryStore(), poll=0.1, **more)
 
     async def running(self, count: int) -> list[Any]:
         """Wait until so many run, and return them; that no more do shows the next look for work."""
@@ -120,11 +121,8 @@ async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(hold: 
 
 
 @on_asyncio
-async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(
-    hold: Hold, request: pytest.FixtureRequest
-) -> None:
-    # The engine knows the age of workflows in milliseconds, on SQLite in seconds.
-    held = hold(is_open=True, url=new_database(request.getfixturevalue("postgres")))
+async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hold, any_url: str) -> None:
+    held = hold(is_open=True, url=any_url)
     await held.fleet.tenant("many", weight=3)
     for tenant, count in (("many", 8), ("few", 3)):
         for _ in range(count):
@@ -141,7 +139,7 @@ async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(
 @on_asyncio
 async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
     held = hold(tenant_limit=3)
-    async with Fleet(database_of(held.fleet).url) as outside:  # any process sets it, and all workers keep to it
+    async with Fleet(held.url) as outside:  # any process sets it, and all workers keep to it
         await outside.tenant("small", limit=1)
         await outside.tenant("large", limit=9, weight=6)
         with pytest.raises(OptionsError, match="limit: must be more than 0"):
@@ -168,10 +166,10 @@ async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
 
 @on_asyncio
 async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
-    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_server: str
 ) -> None:
     monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 1000.0)
-    held = hold(is_open=True, agent=None)
+    held = hold(is_open=True, agent=None, url=new_database_of(postgres_server))
     held.fleet.agent("own", held.options, workspace=Copy())
     held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
     own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
@@ -192,10 +190,10 @@ async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
 
 @on_asyncio
 async def test_a_session_waits_only_for_some_time_for_its_machine(
-    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_server: str
 ) -> None:
     monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 0.5)
-    held = hold(is_open=True, agent={"workspace": Copy()})
+    held = hold(is_open=True, agent={"workspace": Copy()}, url=new_database_of(postgres_server))
     sessions = [await held.fleet.start("one", "hi") for _ in range(3)]
     async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
         await held.fleet.drain()
@@ -316,7 +314,7 @@ async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tm
 async def test_versions_live_side_by_side(hold: Hold) -> None:
     held = hold(is_open=True)
     old = await held.fleet.start("one", "hi")
-    newer = Fleet(database_of(held.fleet).url, store=MemoryStore(), poll=0.1)
+    newer = Fleet(held.url, store=MemoryStore(), poll=0.1)
     newer.agent("one", held.options, version="2")
     new = await newer.start("one", "hi")
     async with newer.worker():
@@ -408,7 +406,7 @@ async def test_a_schedule_starts_a_session_at_each_time_once(hold: Hold) -> None
 
         await until(have_fired, "it fired twice")
         names = [info.id for info in await held.fleet.list(tenant="clock")]
-        async with Fleet(database_of(held.fleet).url) as outside:
+        async with Fleet(held.url) as outside:
             assert await outside.unschedule("tick")
             assert not await outside.unschedule("tick")
     assert len(set(names)) == len(names)
@@ -434,17 +432,75 @@ async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_workers_need_asyncio_and_the_rest_does_not(tmp_path: Path) -> None:
-    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
-    fleet.agent("one")
+async def test_only_workers_on_dbos_need_asyncio(tmp_path: Path, any_url: str) -> None:
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    fleet = Fleet(any_url, store=MemoryStore(), poll=0.1)
+    fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path))
     session = await fleet.start("one", "hi")
     assert (await session.info()).state == "queued"
-    with pytest.raises(FleetError, match="asyncio only"):
+    if fleet._engine.name == "SQLite":
         async with fleet.worker():
-            pass
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+    else:
+        with pytest.raises(FleetError, match="asyncio only"):
+            async with fleet.worker():
+                pass
     assert await session.cancel()
-    assert [event.kind async for event in session.events()] == ["run", "state", "run", "state"]
+    assert [event.kind async for event in session.events()][:2] == ["run", "state"]
     async for _ in session.events(follow=True):
         break
     gc.collect()  # trio warns about a generator that was not closed
     fleet.close()
+
+
+@on_asyncio
+async def test_times_of_a_schedule_that_were_missed_are_made_up_or_named(hold: Hold) -> None:
+    held = hold(is_open=True)
+    held.fleet.schedule("tick", "0 * * * * *", "one", "hi", tenant="clock")
+    async with held.fleet.worker():
+        pass
+    hour = "UPDATE fleet_schedules SET next_at = next_at - 3600"
+    execute(held.fleet, hour)  # nobody was there for an hour
+    async with held.fleet.worker():
+        await until(held.fleet.list, "they are started")
+        await held.fleet.drain()
+    names = {info.id for info in await held.fleet.list(tenant="clock")}
+    [missed] = [entry async for entry in held.fleet.audit() if entry.action == "missed"]
+    assert len(names) in (20, 21)
+    assert missed.details["count"] == 40
+    assert (missed.actor, missed.details["schedule"]) == ("schedule:tick", "tick")
+    assert missed.details["last"] < min(names)
+
+
+@on_asyncio
+async def test_a_prompt_that_killed_two_workers_runs_alone(hold: Hold) -> None:
+    held = hold()
+    suspect = await held.fleet.start("one", "hi", id="suspect")
+    execute(held.fleet, "UPDATE fleet_runs SET crashes = 2")
+    async with held.fleet.worker(sessions=5), held.fleet.worker(sessions=5):
+        await held.running(1)
+        others = [await held.fleet.start("one", "hi", priority=9) for _ in range(3)]
+        assert [info.id for info in await held.running(1)] == ["suspect"]
+        held.gate.open()
+        for session in (suspect, *others):
+            await session.result(timeout=PATIENCE)
+
+
+@on_asyncio
+async def test_new_sessions_get_no_version_whose_worker_was_killed(hold: Hold) -> None:
+    held = hold(is_open=True, lease=1000.0)
+    with subprocess.Popen([sys.executable, "-c", ""]) as gone:
+        pass
+    async with held.fleet.worker():
+        newer = Fleet(held.url)
+        newer.agent("one", held.options, version="2")
+        cancelled = await newer.start("one", "hi", version="2")
+        await cancelled.cancel()
+        row = "'w', 'here', :pid, 1, 0, 0, 0, 9e9, 1000"
+        columns = "id, machine, pid, slots, memory_used, is_draining, started_at, expires_at, lease"
+        execute(held.fleet, f"INSERT INTO fleet_workers ({columns}) VALUES ({row})", pid=gone.pid)
+        execute(held.fleet, "INSERT INTO fleet_abilities VALUES ('w', 'one', '2')")
+        async with Fleet(held.url) as outside:
+            session = await outside.start("one", "hi")
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
+        newer.close()

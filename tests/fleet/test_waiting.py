@@ -9,9 +9,6 @@ import pytest
 from fleets import PATIENCE, QUESTION, FleetSetUp, built, clis, events_of, fleet_in, given_options, until, until_state
 
 from claude_agent_py import Allow, ClientOptions, Deny
-from claude_agent_py.fleet import Fleet
-from claude_agent_py.fleet._dbos import _execution
-from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
 
 pytestmark = [
@@ -78,35 +75,6 @@ async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp
             assert await slow.answer(question.id, ["release"])
             assert (await slow.result(timeout=PATIENCE)).text == "built release"
         assert await fleet.interactions() == []
-
-
-class CountingStore(MemoryStore):
-    """Counts how often a transcript is loaded."""
-
-    loads = 0
-
-    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        self.loads += 1
-        return await super().load(key)
-
-
-async def test_a_process_ends_once_the_store_has_the_call_without_loading_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The call of a subagent is in a transcript of its own."""
-    monkeypatch.setattr(_execution, "STORED_SECONDS", 10 * PATIENCE)
-    agent = {"description": "d", "prompt": "p", "subagent_type": "general-purpose", "run_in_background": False}
-    ask = Reply(tool_use("Bash", {"command": "touch made", "description": "make"}))
-    store = CountingStore()
-    with ScriptedModel([Reply(tool_use("Agent", agent))], agents={"p": [ask]}) as model:
-        async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=store, poll=0.1) as fleet:
-            fleet.agent("worker", model.options(**ASKING), patience=0.2)
-            async with fleet.worker(folder=tmp_path / "ws"):
-                session = await fleet.start("worker", "make it")
-                await until_state(session, "waiting")
-                [question] = await session.interactions()
-                assert question.agent_id is not None
-                assert store.loads == 0
 
 
 async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_make(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, fleet_in
+from fleets import PATIENCE, fleet_in, new_database_of
 
 from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet import Archive, Copy, Directory, GitWorktree
@@ -130,7 +130,7 @@ def test_unpacking_changes_no_file_outside_of_the_workspace(tmp_path: Path) -> N
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path) -> None:
+async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path, postgres_server: str) -> None:
     def answer(request: Any) -> Any:
         reads = any(text in json.dumps(request.messages) for text in ("READ-2", "READ-3"))
         command = "cat made" if reads else "cat seed > made; echo more >> made"
@@ -141,7 +141,8 @@ async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path)
     source = tmp_path / "source"
     source.mkdir()
     (source / "seed").write_text("seed\n")
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+    url = new_database_of(postgres_server)
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url) as made:
         fleet = made.fleet()
         archive = {"archive": str(source)}
         first = made.start_worker(machine="a", agent=archive, folder=str(tmp_path / "on-a"))
@@ -164,7 +165,7 @@ def test_without_the_extra_a_fleet_says_what_to_install(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text(
         "import sys\nsys.modules.update(dict.fromkeys(['dbos', 'sqlalchemy']))\n"
     )
-    program = "from claude_agent_py.fleet import Fleet; Fleet('sqlite:///fleet.db')"
+    program = "from claude_agent_py.fleet import Fleet; Fleet('postgresql:///fleet')"
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
     assert "pip install dbos" in done.stderr.splitlines()[-1]

@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from uuid import uuid4
 
 from sqlalchemy import Connection, RowMapping, select
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import insert
 
 from claude_agent_py.fleet._dbos import _rows
 from claude_agent_py.fleet._dbos._database import server_time
@@ -41,7 +41,6 @@ class Command:
 
     def record(self, connection: Connection, **details: object) -> None:
         """Record the command, unless a command with this key was recorded."""
-        make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
         row = {
             "key": self.key,
             "at": server_time(connection),
@@ -51,7 +50,7 @@ class Command:
             "session": self.session,
             "details": json.dumps({**self.details, **details}),
         }
-        connection.execute(make(audit).values(row).on_conflict_do_nothing(index_elements=[audit.c.key]))
+        connection.execute(insert(audit).values(row).on_conflict_do_nothing(index_elements=[audit.c.key]))
 
 
 def record_prompt(connection: Connection, session: str, number: int, source: AnswerSource) -> None:

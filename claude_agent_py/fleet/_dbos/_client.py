@@ -21,7 +21,7 @@ def open_client(engine: Engine) -> DBOSClient:
     """Return a client of the engine on the fleet's connections. It does not connect yet."""
     return DBOSClient(
         system_database_engine=engine,
-        dbos_system_schema=None if engine.dialect.name == "sqlite" else DBOS_SCHEMA,
+        dbos_system_schema=DBOS_SCHEMA,
         application_name=NAME,
         serializer=DBOSPortableJSONSerializer(),
         lazy=True,
@@ -29,18 +29,10 @@ def open_client(engine: Engine) -> DBOSClient:
     )
 
 
-def make_tables(url: str, engine: Engine, client: DBOSClient) -> None:
+def make_tables(engine: Engine, client: DBOSClient) -> None:
     """Create or update the engine's tables. Blocks."""
-    if engine.dialect.name == "sqlite":
-        # The engine begins the transactions of its migrations itself, on connections of its own.
-        own = DBOSClient(system_database_url=url, lazy=True)
-        try:
-            own._sys_db.run_migrations()
-        finally:
-            own.destroy()
-    else:
-        with _launching(engine):
-            client._sys_db.run_migrations()
+    with _launching(engine):
+        client._sys_db.run_migrations()
 
 
 @contextmanager

@@ -1,18 +1,15 @@
-"""`Database`: transactions on the tables of a fleet, in SQLite or PostgreSQL.
+"""`Database`: transactions on the tables of a fleet, in PostgreSQL.
 
 It retries transactions that a lost connection or a lock interrupted, so that an outage of the database only delays the
 fleet.
 """
 
-import contextlib
 import logging
-import os
 import threading
 import time
 import weakref
 from collections.abc import Callable
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
@@ -35,7 +32,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import (
     ArgumentError,
-    DatabaseError,
     DBAPIError,
     IntegrityError,
     InterfaceError,
@@ -60,8 +56,6 @@ WARNS_AT: Final = 3
 """Which failed attempt of a call is logged as a warning; the others are logged for debugging."""
 ANSWER_SECONDS: Final = 30.0
 """Seconds that a PostgreSQL server may take to answer a call. After that, the connections are broken off."""
-BUSY_SECONDS: Final = 5
-"""Seconds that one attempt waits for a lock of SQLite."""
 FROZEN_SECONDS: Final = 15
 """Seconds after which the server rolls back the transaction of a suspended process or a lost connection."""
 LOCK_SECONDS: Final = 10
@@ -73,29 +67,24 @@ LINES: Final = 5
 LOCK: Final = 7_236_110
 """The advisory lock of PostgreSQL for creating tables and counting limits."""
 
-_DRIVERS: Final = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg", "sqlite": "sqlite"}
+_DRIVER: Final = "postgresql+psycopg"
 
 
 def normal_url(url: str) -> str:
     """Return the URL with the driver that the fleet uses.
 
     Raises:
-        OptionsError: The URL is neither for SQLite nor for PostgreSQL.
+        OptionsError: The URL is not for PostgreSQL.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, AttributeError):
         parsed = None
-    if parsed is None or parsed.drivername not in (*_DRIVERS, *_DRIVERS.values()):
+    if parsed is None or parsed.drivername not in ("postgresql", "postgres", _DRIVER):
         # The URL may contain a password, so the error does not show it.
         raise OptionsError("must begin with sqlite:/// or postgresql://", option="url")
-    if parsed.drivername.startswith("sqlite") and parsed.database in (None, "", ":memory:"):
-        raise OptionsError("must name a file: workers and other processes share it", option="url")
-    drivername = _DRIVERS.get(parsed.drivername, parsed.drivername)
-    query = dict(parsed.query)
-    if drivername != "sqlite":
-        query = {**TCP, **query}
-    return parsed.set(drivername=drivername, query=query).render_as_string(hide_password=False)
+    parsed = parsed.set(drivername=_DRIVER, query={**TCP, **parsed.query})
+    return parsed.render_as_string(hide_password=False)
 
 
 class Database:
@@ -108,14 +97,13 @@ class Database:
 
     def __init__(self, url: str, *, create: bool = True) -> None:
         self.url: Final = normal_url(url)
-        self.is_sqlite: Final = self.url.startswith("sqlite")
         self._connections: weakref.WeakSet[Any] = weakref.WeakSet()
         """Open connections to PostgreSQL, for `_break_connections`."""
         self._connections_lock = threading.Lock()
         self._create = create
         self.connect: Final = partial(_connect, self.url, self._connections, self._connections_lock)
         """Opens a connection to PostgreSQL, also for DBOS. A call that gets no answer breaks it off."""
-        self.engine: Final = _create_engine(self.url, create, self.connect)
+        self.engine: Final = _create_engine(self.url, self.connect)
         self._is_ready = False
         self.identity: str = ""
         """The identity of the fleet; empty before the first call."""
@@ -133,43 +121,27 @@ class Database:
         for connection in connections:
             break_off(connection)
 
-    def run(
-        self, work: Callable[..., T], *args: object, write: bool = True, is_given_up: Callable[[], bool] | None = None
-    ) -> T:
+    def run(self, work: Callable[..., T], *args: object, is_given_up: Callable[[], bool] | None = None) -> T:
         """Run a transaction: `work(connection, *args)`. Blocks. Does nothing if it is given up before it starts.
 
         Raises:
             sqlalchemy.exc.SQLAlchemyError: The database failed.
-            FleetError: A newer version made the tables, the file's folder does not exist, or the database has no fleet
-                and `create` is false.
+            FleetError: A newer version made the tables, or the database has no fleet and `create` is false.
         """
-        if not (self._is_ready and self._create):
-            self._check_file()
         if not self._is_ready:
             self._make_tables()
-        engine = self.engine.execution_options(fleet_write=write, fleet_database=self)
+        engine = self.engine.execution_options(fleet_database=self)
         with engine.begin() as connection:
             if is_given_up is not None and is_given_up():
                 connection.invalidate()
                 raise NoConnectionError("given up")
             return work(connection, *args)
 
-    def run_once(self, work: Callable[..., T], *args: object, write: bool = True) -> T:
-        """Run a transaction like `run`, but raise FleetError if the database fails."""
-        try:
-            try:
-                return self.run(work, *args, write=write)
-            except OperationalError:
-                # The server has restarted: the connections of before are gone.
-                return self.run(work, *args, write=write)
-        except SQLAlchemyError as error:
-            raise build_away_error(error) from error
-
     async def read(
         self, work: Callable[..., T], *args: object, patience: float | None = None, answer_seconds: float | None = None
     ) -> T:
         """Run a transaction that only reads, like `write`. Cancelling returns immediately."""
-        return await self._call(partial(self.run, work, *args, write=False), False, patience, answer_seconds)
+        return await self._call(partial(self.run, work, *args), False, patience, answer_seconds)
 
     async def write(
         self, work: Callable[..., T], *args: object, patience: float | None = None, answer_seconds: float | None = None
@@ -200,9 +172,7 @@ class Database:
             try:
                 return await self._attempt(run, write, answer_seconds)
             except (DBAPIError, NoConnectionError) as error:
-                is_wrong = not self._is_ready and any(words in str(_driver_error(error)) for words in WRONG_URL)
-                # SQLite raises a plain DatabaseError if the file is damaged or not a database.
-                if is_wrong or type(error) is DatabaseError:
+                if not self._is_ready and any(words in str(_driver_error(error)) for words in WRONG_URL):
                     raise FleetError(f"the database of the fleet cannot be read: {_driver_error(error)}") from error
                 # Another process has inserted the same row just now: now it is found.
                 if not _is_transient(error) and not (isinstance(error, IntegrityError) and tries == 0):
@@ -217,9 +187,6 @@ class Database:
 
     async def _attempt(self, run: Callable[..., T], write: bool, answer_seconds: float | None) -> T:
         """Run in a thread. Raises NoConnectionError if the server does not answer in time."""
-        # SQLite only waits for locks, at most BUSY_SECONDS.
-        if self.is_sqlite:
-            return await run_file_work(run, abandon_on_cancel=not write)
         # The first call may have to create the tables, too.
         limit = ANSWER_SECONDS if answer_seconds is None or not self._is_ready else answer_seconds
         given_up = threading.Event()
@@ -230,17 +197,6 @@ class Database:
             given_up.set()
         self._break_connections()
         raise NoConnectionError(f"no answer within {limit:g} s")
-
-    def _check_file(self) -> None:
-        """Raise FleetError if SQLite cannot create its file, or would create one although `create` is false."""
-        file = Path(str(self.engine.url.database)).absolute()
-        if self.is_sqlite and not file.parent.is_dir():
-            raise FleetError(f"the folder of the fleet's database does not exist: {file}")
-        if self.is_sqlite and not self._create and not file.exists():
-            raise FleetError(f"there is no database {file}")
-        if self.is_sqlite and not file.exists():
-            with contextlib.suppress(OSError):  # SQLite reports it
-                os.close(os.open(file, os.O_CREAT | os.O_RDWR, 0o600))
 
     @cached_property
     def client(self) -> Any:
@@ -257,23 +213,22 @@ class Database:
         if found is None or found < tables.VERSION:
             from claude_agent_py.fleet._dbos._client import make_tables
 
-            make_tables(self.url, self.engine, self.client)
-            with self.engine.execution_options(fleet_write=True).begin() as connection:
+            make_tables(self.engine, self.client)
+            with self.engine.begin() as connection:
                 self._update_tables(connection)
         elif found > tables.VERSION:
             raise FleetError(
                 f"the fleet's tables must have version {tables.VERSION} or older, not {found}; upgrade claude-agent-py"
             )
-        with self.engine.execution_options(fleet_write=False).begin() as connection:
+        with self.engine.begin() as connection:
             self.identity = connection.execute(select(tables.meta.c.identity)).scalar_one()
         self._is_ready = True
 
     def _load_version(self) -> int | None:
         """Return the version of the tables; None if there are none."""
-        reader = self.engine.execution_options(fleet_write=False)
-        if not inspect(reader).has_table(tables.meta.name):
+        if not inspect(self.engine).has_table(tables.meta.name):
             return None
-        with reader.begin() as connection:
+        with self.engine.begin() as connection:
             return connection.execute(select(tables.meta.c.version)).scalar()
 
     def _update_tables(self, connection: Connection) -> None:
@@ -302,16 +257,12 @@ class Database:
 
 def server_time(connection: Connection) -> float:
     """Return the time by the clock that all workers share."""
-    # All users of a SQLite file are on one machine.
-    if connection.dialect.name == "sqlite":
-        return time.time()
     return float(connection.scalar(text("SELECT extract(epoch FROM clock_timestamp())::float8")) or 0.0)
 
 
 def lock(connection: Connection) -> None:
-    """Hold the fleet's lock until the end of the transaction. SQLite allows only one writer anyway."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
+    """Hold the fleet's lock until the end of the transaction."""
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK})"))
 
 
 def _is_transient(error: DBAPIError | NoConnectionError) -> bool:
@@ -340,32 +291,14 @@ def _connect(url: str, opened: weakref.WeakSet[Any], lock: threading.Lock) -> "p
     return connection
 
 
-def _create_engine(url: str, create: bool, connect: Callable[[], Any]) -> Engine:
-    if not url.startswith("sqlite"):
-        engine = create_engine(url, creator=connect, pool_recycle=300, pool_timeout=10)
-
-        @event.listens_for(engine, "connect")
-        def prepare_postgres(connection: Any, record: object) -> None:
-            connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
-            connection.execute(f"SET lock_timeout = {LOCK_SECONDS * 1000}")
-            # Without a commit, the first rollback would undo the setting.
-            connection.commit()
-
-        return engine
-    engine = create_engine(url, connect_args={"timeout": BUSY_SECONDS})
+def _create_engine(url: str, connect: Callable[[], Any]) -> Engine:
+    engine = create_engine(url, creator=connect, pool_recycle=300, pool_timeout=10)
 
     @event.listens_for(engine, "connect")
     def prepare(connection: Any, record: object) -> None:
-        # The driver must not begin transactions: the listener below does.
-        connection.isolation_level = None
-        # In WAL mode, readers do not wait for writers, also in DBOS. The file keeps the mode.
-        if create:
-            connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get("fleet_write", True)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+        connection.execute(f"SET idle_in_transaction_session_timeout = {FROZEN_SECONDS * 1000}")
+        connection.execute(f"SET lock_timeout = {LOCK_SECONDS * 1000}")
+        # Without a commit, the first rollback would undo the setting.
+        connection.commit()
 
     return engine

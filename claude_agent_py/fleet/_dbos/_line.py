@@ -227,8 +227,7 @@ def load_share(connection: Connection, tenant: str) -> Share:
 
 def count_running(connection: Connection, tenant: str) -> int:
     """Return how many sessions of a tenant run. The number stays true until the end of the transaction."""
-    if connection.dialect.name != "sqlite":
-        connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK}, hashtext(:tenant))"), {"tenant": tenant})
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({LOCK}, hashtext(:tenant))"), {"tenant": tenant})
     query = select(func.count()).select_from(sessions)
     return int(connection.scalar(query.where(sessions.c.state == "running", sessions.c.tenant == tenant)) or 0)
 

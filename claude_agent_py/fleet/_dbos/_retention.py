@@ -172,7 +172,7 @@ def _prune_session_events(connection: Connection, session: str, before: float) -
 
 def prune_workflows(database: Database, seconds: float) -> None:
     """Delete old workflows of DBOS that no session needs. Blocks."""
-    now, needed = database.run(_load_needed_workflows, write=False)
+    now, needed = database.run(_load_needed_workflows)
     before = datetime.fromtimestamp(now, UTC) - timedelta(seconds=max(seconds, SCHEDULE_SECONDS))
     for batch in _iter_old_workflows(database.client, before, needed):
         database.client.delete_workflows(batch)

@@ -1,4 +1,4 @@
-"""The tables of a fleet, for SQLite and PostgreSQL. Times are in seconds since the epoch, by the clock of the database.
+"""The tables of a fleet, in PostgreSQL. Times are in seconds since the epoch, by the clock of the database.
 
 DBOS has separate tables, which this package does not touch.
 """
@@ -239,5 +239,4 @@ audit: Final = Table(
     Column("session", Text),
     Column("details", Text, nullable=False),
     Index("fleet_audit_session", "session", "number"),
-    sqlite_autoincrement=True,
 )

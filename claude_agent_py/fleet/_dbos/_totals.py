@@ -7,15 +7,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sqlalchemy import Connection
-from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.dialects.postgresql import insert
 
 from claude_agent_py.fleet._dbos._tables import totals
 
 
 def add(connection: Connection, tenant: str, name: str, amount: float) -> None:
     """Add to a sum."""
-    make = sqlite.insert if connection.dialect.name == "sqlite" else postgresql.insert
-    row = make(totals).values(tenant=tenant, name=name, value=amount)
+    row = insert(totals).values(tenant=tenant, name=name, value=amount)
     change = row.on_conflict_do_update(
         index_elements=[totals.c.tenant, totals.c.name], set_={"value": totals.c.value + row.excluded.value}
     )

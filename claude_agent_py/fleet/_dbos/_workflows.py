@@ -17,7 +17,6 @@ from anyio import to_thread
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, Queue, error as dbos_errors
 from dbos._core import execute_dequeued_workflow
 from dbos._dbos import _get_dbos_instance
-from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 
 from claude_agent_py._base.errors import FleetError, OptionsError
@@ -90,11 +89,10 @@ async def launch(worker: str, database: Database, handlers: Handlers) -> None:
         "use_listen_notify": False,
         "log_level": "ERROR",
         "scheduler_polling_interval_sec": POLL_SECONDS,
-    }
-    if not database.is_sqlite:
-        config["dbos_system_schema"] = DBOS_SCHEMA
+        "dbos_system_schema": DBOS_SCHEMA,
         # A ping before each transaction would be a transaction too. DBOS retries if a connection is broken.
-        config["db_engine_kwargs"] = {"creator": database.connect, "pool_pre_ping": False}
+        "db_engine_kwargs": {"creator": database.connect, "pool_pre_ping": False},
+    }
     DBOS(config=config)
     # DBOS returns an existing instance instead of creating a second one.
     if DBOS.executor_id != worker:
@@ -105,19 +103,12 @@ async def launch(worker: str, database: Database, handlers: Handlers) -> None:
         # The worker takes from the queues itself, because only it knows how much room it has.
         DBOS.listen_queues([])
         # Otherwise DBOS would do so, but two at a time behind a pooler.
-        await to_thread.run_sync(make_tables, database.url, database.engine, database.client)
+        await to_thread.run_sync(make_tables, database.engine, database.client)
         DBOS.launch()
-        if database.is_sqlite:
-            event.listen(_get_dbos_instance()._sys_db.engine, "begin", _begin_writing)
     except BaseException:
         DBOS.destroy()
         _handlers = None
         raise
-
-
-def _begin_writing(connection: Connection) -> None:
-    """Begin a transaction of DBOS on SQLite before it reads: two workers would take too many from the same queue."""
-    connection.exec_driver_sql("BEGIN IMMEDIATE")
 
 
 async def shut_down() -> None:

@@ -39,9 +39,10 @@ class DBOSEngine:
         create: Whether the first call creates missing tables.
     """
 
+    name: str = "PostgreSQL"
+
     def __init__(self, url: str, *, create: bool) -> None:
         self.database: Final = Database(url, create=create)
-        self.name: str = "SQLite" if self.database.is_sqlite else "PostgreSQL"
 
     def close(self) -> None:
         self.database.close()

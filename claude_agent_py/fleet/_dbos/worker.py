@@ -210,7 +210,8 @@ class DBOSWorker(Worker):
         """Extend the lease of this worker, and return whether it may have counted as dead before."""
         before = self._heartbeat.now()
         was_alive = self._heartbeat.is_alive
-        await self._measure_memory()
+        pids = [execution.pid for execution in self._executions.values()]
+        await self._measure_memory([pid for pid in pids if pid is not None])
         must_drain = await self._database.write(
             _claims.extend_lease, self.id, self._fleet.lease, self._memory_used, **self._brief
         )

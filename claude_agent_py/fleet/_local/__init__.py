@@ -1,0 +1,1 @@
+"""The engine for one machine: sessions in one SQLite file, run by workers that lease them."""
