@@ -62,6 +62,7 @@ PRINTED: dict[str, list[str]] = {
         "Explore: 24 characters, 'Forty places rely on it.' ...\nreviewer: 824 characters, 'I was reminded 2 times.",
         "The change is sound, and forty places rely on parse().\n",
     ],
+    "durable_turn": ["it asks: Bash: touch reviewed\nAuth is sound. (2 turns)\nAuth is sound. (recovered)\n"],
     "elsewhere": [f"the CLI's niceness: {min(NICENESS + 7, 19)}\nThat is all.\n"],
     "errors": [
         "OptionsError: max_turns: must be",

@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from claude_agent_py.sessions import SessionStoreEntry
+from claude_agent_py.sessions.stores.access import is_prompt
 
 Entry = Mapping[str, Any]
 
@@ -56,7 +57,7 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     while (later := next_uuid(uuid)) in places:
         uuid = later
     rest = path[places[uuid] + 1 :]
-    after = list(takewhile(lambda entry: not _is_prompt(entry), rest))
+    after = list(takewhile(lambda entry: not is_prompt(entry), rest))
     calls, results = _list_calls(after, "tool_use", "id"), _list_calls(entries, "tool_result", "tool_use_id")
     found = Progress(True, uuid, has_prompt=True, is_over=after != rest, cut_off=frozenset(calls - results))
     if not after:
@@ -90,11 +91,6 @@ def _find_path(entries: Sequence[Any]) -> list[Entry]:
             path.append(entry)
         tip = entry.get("parentUuid") or entry.get("logicalParentUuid")
     return path[::-1]
-
-
-def _is_prompt(entry: Entry) -> bool:
-    """Return whether a message is a prompt, and not the CLI's own text to continue (2.1.332)."""
-    return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
 
 
 def _select_blocks(entry: Entry, kind: str) -> list[Entry]:

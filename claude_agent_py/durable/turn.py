@@ -48,8 +48,6 @@ OWN_OPTIONS: Final = ("session_store", "session_id", "resume", "continue_convers
 """Options that `run_turn` sets."""
 RENEW_SECONDS: Final = 10.0
 """Seconds between renewals of the store's lease, which lasts 30."""
-STORED_SECONDS: Final = 60.0
-"""How many seconds a call of a tool waits until the store has it."""
 PUSH_SECONDS: Final = 600.0
 """How many seconds to keep sending entries that the store rejected."""
 PUSH_PAUSE: Final = 1.0
@@ -277,7 +275,7 @@ class _Turn:
 
     async def _let_store_have(self, input: PreToolUseInput, context: object) -> None:  # noqa: A002
         """Let a tool run once the store has its call, so that after a crash the model knows that it may have run."""
-        with anyio.move_on_after(STORED_SECONDS) as scope:
+        with anyio.move_on_after(self.options.load_timeout) as scope:
             await self.store.wait_for_call(input.tool_use_id)
         if scope.cancelled_caught:
             self._end(self._postpone(StoreError("the store does not accept the calls of tools")))

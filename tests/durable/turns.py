@@ -22,7 +22,7 @@ from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
-PATIENCE = 120.0
+PATIENCE = 240.0
 """For how long a test waits for what is about to happen, in seconds."""
 
 PROGRAM = """
@@ -136,7 +136,7 @@ class Session:
     async def outcome(self, prompt_id: str) -> Any:
         """Wait for the outcome of a program."""
         path = self.folder / f"{prompt_id}.json"
-        await until(path.exists, f"the prompt ends\n{self.logs()}")
+        await until(path.exists, "the prompt ends", self)
         return TurnOutcome.from_dict(json.loads(path.read_text()))
 
     def logs(self) -> str:
@@ -191,11 +191,12 @@ async def run_to_its_end(given: Mapping[str, Any]) -> None:
     path.with_suffix(".new").replace(path)
 
 
-async def until(is_so: Callable[[], Any], what: str = "") -> None:
+async def until(is_so: Callable[[], Any], what: str, session: "Session | None" = None) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + PATIENCE
     while not is_so():
-        assert time.monotonic() < deadline, f"it never happened: {what}"
+        late = time.monotonic() >= deadline
+        assert not late, f"it never happened: {what}\n{'' if session is None else session.logs()}"
         await anyio.sleep(0.02)
 
 

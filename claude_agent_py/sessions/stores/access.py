@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any, Final, cast
 
 import anyio
@@ -139,10 +139,13 @@ class StoreAccess:
             await run_file_work(comparison.add, batch)
         return comparison
 
-    async def send_leftovers(self, place: Place, lease: Lease | None) -> list[tuple["StoreAccess", Place]]:
+    async def send_leftovers(
+        self, place: Place, lease: Lease | None, *, without_ends: bool = False
+    ) -> list[tuple["StoreAccess", Place]]:
         """Append the entries of a session that a killed process on this machine did not deliver.
 
-        Logs failures, and returns the folders and places of the sessions that are still incomplete in the store.
+        `without_ends` is as in `copy`. Logs failures, and returns the folders and places of the sessions that are still
+        incomplete in the store.
         """
         failed: list[tuple[StoreAccess, Place]] = []
         for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
@@ -150,7 +153,7 @@ class StoreAccess:
             for project in await left.store.find_session(place.session):
                 own = Place(project, place.session)
                 try:
-                    await copy(left, own, self, place, lease=lease)
+                    await copy(left, own, self, place, lease=lease, without_ends=without_ends)
                 except Exception as error:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
                     failed.append((left, own))
@@ -215,8 +218,11 @@ async def copy(
     *,
     lease: Lease | None = None,
     include_subagents: bool = True,
+    without_ends: bool = False,
 ) -> int:
     """Append to a session the entries of another one that it lacks. Return how many.
+
+    `without_ends` leaves out what the CLI wrote when its program had died; see `drop_ends`.
 
     The CLI continues from the last message of a transcript. If the other session lacks the stored current message, it
     has continued elsewhere. A note then names the current message, and the new entries become a branch.
@@ -231,7 +237,8 @@ async def copy(
         comparison = await target.compare(there)
         has_entries = is_continued = False
         added = 0
-        async for batch in source.load(place._replace(subpath=subpath)):
+        batches: AsyncIterator[list[SessionStoreEntry]] = source.load(place._replace(subpath=subpath))
+        async for batch in drop_ends(batches) if without_ends else batches:
             has_entries = True
             is_continued = is_continued or comparison.is_continued_by(batch)
             missing = await run_file_work(comparison.find_missing, batch)
@@ -245,6 +252,37 @@ async def copy(
             await target.append(there.key, [comparison.build_tip(there.session)], lease)
         count += added
     return count
+
+
+CLOSED_STREAM: Final = "Tool permission stream closed"
+"""Part of the result of a call whose permission prompt had no answer when the program died (CLI 2.1.332)."""
+
+
+async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
+    """Leave out what a CLI wrote after its program had died with an open permission prompt, until the next prompt.
+
+    The CLI reports to the model that the call failed, and may get an answer before it ends.
+    """
+    has_died = False
+    async for batch in batches:
+        kept = []
+        for entry in cast("list[Any]", batch):
+            if entry["type"] == "user":
+                has_died = _is_without_permission(entry) or (has_died and not is_prompt(entry))
+            if not has_died or "uuid" not in entry:
+                kept.append(entry)
+        yield kept
+
+
+def is_prompt(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a prompt, and not the CLI's own text to continue a turn (2.1.332)."""
+    return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
+
+
+def _is_without_permission(entry: Mapping[str, Any]) -> bool:
+    content = (entry.get("message") or {}).get("content")
+    results = (block for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
+    return any(block.get("is_error") and CLOSED_STREAM in str(block.get("content")) for block in results)
 
 
 def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:

@@ -16,7 +16,15 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.changes import build_tag, build_title, fork_session
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
 from claude_agent_py.sessions.info import SessionInfo
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, not_found_error, open_folder
+from claude_agent_py.sessions.stores.access import (
+    SECONDS,
+    StoreAccess,
+    copy,
+    drop_ends,
+    locate,
+    not_found_error,
+    open_folder,
+)
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
     Place,
@@ -103,7 +111,8 @@ async def deliver_session(
 
     Processes that were killed leave entries in private folders; these are sent and removed. The session in the CLI's
     configuration folder is copied if the model has written something there that the store lacks. Otherwise, all that
-    the store could lack are results of calls, which the CLI may have written when its program died.
+    the store could lack are results of calls, which the CLI may have written when its program died. A permission prompt
+    that was open then counts as not asked: what the CLI wrote about it, and afterwards, is left out.
 
     Args:
         store: The store.
@@ -121,7 +130,7 @@ async def deliver_session(
     """
     access, place = await locate(store, session_id, directory, project_key, timeout)
     async with _hold_lease(access, place) as lease:
-        if await access.send_leftovers(place, lease):
+        if await access.send_leftovers(place, lease, without_ends=True):
             text = "the store lacks entries that an earlier process left on this machine; the log says why"
             raise StoreError(text, session_id=session_id)
         try:
@@ -132,11 +141,11 @@ async def deliver_session(
         folder, source = open_folder(projects), Place(name, session_id)
         known = await access.compare(place)
         is_missing = known.is_empty
-        async for batch in folder.load(source):
+        async for batch in drop_ends(folder.load(source)):
             missing = await run_file_work(known.find_missing, batch)
             is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
         if is_missing:
-            await copy(folder, source, access, place, lease=lease)
+            await copy(folder, source, access, place, lease=lease, without_ends=True)
 
 
 async def export_session(
