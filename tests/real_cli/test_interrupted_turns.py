@@ -465,3 +465,25 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
             assert list(client.tasks) == []
         gate.open()
         assert not model.requests_of("main")[-1].contains("task-notification")
+
+
+async def test_a_killed_cli_writes_nothing_more_about_open_calls() -> None:
+    with ScriptedModel([slow()]) as model:
+        client = Client(model.options())
+        client.kill()  # nothing runs yet
+        config_dir = client.config_dir
+        async with client:
+            assert client.config_dir == config_dir == Path(model.sandbox.home) / ".claude"
+            run = client.query("Do it", uuid=(prompt := str(uuid4())))
+            async for message in run:
+                if isinstance(message, AssistantMessage) and message.tool_uses:
+                    break
+            await on_disk(model, client, "$(seq 100)")
+            client.kill()
+            with pytest.raises(CLIExitError):
+                await run
+        [path] = (config_dir / "projects").glob(f"*/{client.session_id}.jsonl")
+        assert prompt in path.read_text()
+        assert '"tool_result"' not in path.read_text()
+        assert processes_with("$(seq 100)") == []
+        client.kill()  # nothing runs any more

@@ -8,7 +8,7 @@ import pytest
 from wire_values import as_json
 
 from claude_agent_py import AssistantMessage, TextBlock, UnknownBlock, UserMessage
-from claude_agent_py._connection.runs.prompts import is_stream, prompt_message
+from claude_agent_py._connection.runs.prompts import is_stream, prepare_prompt, prompt_message
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.messages import AssistantContent, ImageBlock, MediaSource, UserContent
 
@@ -146,3 +146,16 @@ def test_what_is_no_prompt_is_an_error(prompt: Any, words: str) -> None:
 def test_a_stream_of_prompts_is_known_by_its_kind() -> None:
     assert is_stream(stream())
     assert not any(is_stream(prompt) for prompt in ("hi", [TextBlock(text="hi")], None, iter(["hi"])))
+
+
+def test_a_prompt_may_have_a_uuid_of_the_callers_choice() -> None:
+    chosen = str(uuid.uuid4())
+    for prompt in ("hi", UserMessage(message=UserContent(role="user", content="hi"), uuid=str(uuid.uuid4()))):
+        sent = prepare_prompt(prompt, verbatim=False, uuid=chosen)
+        assert isinstance(sent, UserMessage)
+        assert sent.uuid == chosen
+    wrong: list[Any] = [("hi", "one"), ("hi", chosen.upper()), (stream(), chosen)]
+    for prompt, given in wrong:
+        with pytest.raises(OptionsError) as caught:
+            prepare_prompt(prompt, verbatim=False, uuid=given)
+        assert caught.value.option == "uuid"

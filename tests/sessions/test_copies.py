@@ -25,6 +25,7 @@ from claude_agent_py.sessions import (
     SessionStoreEntry,
     SQLiteStore,
     copy_session,
+    deliver_session,
     export_session,
     fork_session_via_store,
     get_session,
@@ -300,3 +301,31 @@ print(folder.path)
     folder = Path(done.stdout.strip())
     assert os.listdir(folder) == ["projects"]
     assert os.listdir(folder / "projects") == ["x.jsonl"]
+
+
+async def test_all_that_a_machine_has_of_a_session_is_delivered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a killed process left, and what the model wrote in the CLI's folder before its program died."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    store, place, home = MemoryStore(), Place("p", SESSION), tmp_path / "home"
+    local = Stored(home, SESSION)
+    local.user("prompt")
+    call = local.assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}})
+    await deliver_session(store, SESSION, config_dir=home, project_key="p")
+    assert [entry["uuid"] for entry in store.entries(place.key)][-1] == call
+
+    closed = "Tool permission request failed: AbortError: Tool permission stream closed before response received"
+    local.user([{"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": closed}])
+    local.assistant({"type": "text", "text": "I was not allowed to."})
+    await deliver_session(store, SESSION, config_dir=home, project_key="p")
+    assert [entry["uuid"] for entry in store.entries(place.key)][-1] == call
+
+    left = private_folder.make_folder(None).path
+    unlock(left)
+    more = Stored(left, SESSION)
+    for text in ("prompt", "call", "from a killed process"):  # the first two have the uuids of those in the store
+        more.user(text)
+    await deliver_session(store, SESSION, config_dir=tmp_path / "no home", project_key="p")
+    assert "from a killed process" in json.dumps(store.entries(place.key))
+    assert not left.exists()
