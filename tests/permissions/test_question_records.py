@@ -36,7 +36,8 @@ def test_a_stored_answer_that_cannot_be_read_refuses() -> None:
     question = QuestionRecord.of("permission", BASH)
     assert isinstance(question.subject, PermissionRequest)
     assert question.tool_use_id == "t1"
-    for broken in ({"behavior": "perhaps"}, [], None, {"behavior": "allow", "updatedInput": {}}):
+    replies: list[object] = [{"behavior": "perhaps"}, [], None, {"behavior": "allow", "updatedInput": {}}]
+    for broken in replies:
         assert question.check(broken) == question.reply(Deny("The stored answer could not be read."))
 
 

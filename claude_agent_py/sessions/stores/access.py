@@ -254,8 +254,11 @@ async def copy(
     return count
 
 
-CLOSED_STREAM: Final = "Tool permission stream closed"
-"""Part of the result of a call whose permission prompt had no answer when the program died (CLI 2.1.332)."""
+NOT_ASKED: Final = (
+    "Tool permission stream closed",
+    "The user doesn't want to take this action right now. STOP what you are doing",
+)
+"""Parts of the results of calls whose permission prompt had no answer when the program died (CLI 2.1.332)."""
 
 
 async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
@@ -282,7 +285,8 @@ def is_prompt(entry: Mapping[str, Any]) -> bool:
 def _is_without_permission(entry: Mapping[str, Any]) -> bool:
     content = (entry.get("message") or {}).get("content")
     results = (block for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
-    return any(block.get("is_error") and CLOSED_STREAM in str(block.get("content")) for block in results)
+    texts = [str(block.get("content")) for block in results if block.get("is_error")]
+    return any(known in text for text in texts for known in NOT_ASKED)
 
 
 def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
