@@ -12,7 +12,7 @@ from temporal_server import TemporalServer, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Copy, Fleet
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -39,7 +39,7 @@ async def test_a_session_is_a_workflow_that_all_can_read(tmp_path: Path, tempora
         fleet_in(tmp_path, model, url=temporal) as made,
     ):
         fleet = made.fleet()
-        fleet.agent("reviewer", model.options())
+        fleet.agent("reviewer", model.options(), workspace=Copy())
         session = await fleet.start("reviewer", "Review auth", id="pr-17", tenant="acme")  # before any worker lives
         assert (await fleet.start("reviewer", "Review auth", id="pr-17")).id == "pr-17"
         number = await session.send("and billing", key="once")
@@ -54,8 +54,11 @@ async def test_a_session_is_a_workflow_that_all_can_read(tmp_path: Path, tempora
             await until_state(session, "idle")
             assert await session.send("more", key="third") == 3
             assert (await session.result(timeout=PATIENCE)).text == "answer to more"
+            workspace = Path((await session.info()).workspace or "")
+            assert workspace.is_dir()
             assert await session.cancel("done with it")
             await until_state(session, "cancelled")
+            await until(lambda: not workspace.exists(), "the workspace is removed")
             assert not await session.cancel()
         events = await events_of(session)
         assert [event.data["state"] for event in events if event.kind == "run"] == ["running", "done"] * 3
@@ -259,6 +262,30 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
             assert len(runs) > 1
             assert await session.send("prompt 3", key="3") == 3
             await events_of(session)
+
+
+async def test_old_sessions_are_deleted_with_all_they_had(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: "done") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet(retention=4)
+        fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("worker", "hi", id="one")
+            await session.result(timeout=PATIENCE)
+            info = await session.info()
+
+            async def is_gone() -> bool:
+                try:
+                    await session.info()
+                except FleetError:
+                    return True
+                return False
+
+            await until(is_gone, "the session is deleted")
+            assert not Path(info.workspace or "").exists()
+        store: Any = made.store()
+        assert await store.list_sessions("fleet") == []
+        assert await store.list_sessions("fleet-events") == []
+        store.close()
 
 
 async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None:

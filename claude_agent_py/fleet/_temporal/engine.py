@@ -37,7 +37,7 @@ from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import log_key, read_events, read_log
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
-from claude_agent_py.fleet._temporal.worker import TemporalWorker
+from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
     QUESTIONS,
@@ -69,7 +69,6 @@ MAX_PROMPT: Final = 1_000_000
 NUMBER_SECONDS: Final = 2.0
 """How long `send` waits for a worker to number a prompt before it counts in the history."""
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
-ENDED: Final = ("idle", "failed", "cancelled")
 
 
 class TemporalEngine:

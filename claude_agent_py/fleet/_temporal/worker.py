@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import json
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -53,6 +54,7 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error
 from claude_agent_py.fleet._temporal.workflow import (
+    FREE,
     TURN,
     WORKFLOW,
     AgentSettings,
@@ -66,9 +68,13 @@ from claude_agent_py.fleet._temporal.workflow import (
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.worker import Worker
+from claude_agent_py.fleet.workspaces import Archive
 from claude_agent_py.journal import Fact, encode_fact
 from claude_agent_py.permissions import QuestionRecord
+from claude_agent_py.permissions.interactions import AnswerSource
 
+ENDED: Final = ("idle", "failed", "cancelled")
+"""The states of sessions with nothing to do."""
 ROOM_SECONDS: Final = 5.0
 """How long a prompt waits for a free slot before it goes back to the queue."""
 LOOK_SECONDS: Final = 0.5
@@ -79,6 +85,10 @@ THROTTLE: Final = timedelta(seconds=1)
 """The longest time between a heartbeat and its delivery, and so the delay of an interrupt."""
 FOREVER: Final = timedelta(days=365)
 STICKY_SECONDS: Final = 5.0
+PRUNE_SECONDS: Final = 3600.0
+"""The longest pause in seconds between deletions of old sessions."""
+MAX_PRUNED: Final = 10_000
+"""How many sessions it looks at each time for workspaces to remove."""
 KNOWN_SECONDS: Final = 30.0
 """How long the server may take to know a version whose worker has just begun."""
 
@@ -176,16 +186,7 @@ class TemporalWorker(Worker):
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        if in_trio():
-            raise FleetError(
-                "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
-            )
-        known = list(self._fleet.agents.values())
-        if not known:
-            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        if any(agent.limit is not None for agent in known) or self._fleet.tenant_limit is not None:
-            raise OptionsError("is not possible on Temporal: limit the slots of the workers instead", option="limit")
-        _ = self._store  # required
+        known = self._check()
         async with AsyncExitStack() as stack:
             try:
                 self._client = await self._server.prepare()
@@ -206,9 +207,29 @@ class TemporalWorker(Worker):
                 await self._make_current(agent)
             await self._apply_schedules()
             self._group.start_soon(self._run_measuring)
+            if self._fleet.retention is not None:
+                self._group.start_soon(self._run_pruning, self._fleet.retention)
             self._exit_stack = stack.pop_all()
         self.is_open = True
         return self
+
+    def _check(self) -> Sequence[FleetAgent]:
+        """Return the agents. Raises OptionsError for settings that Temporal has not, and FleetError on trio."""
+        if in_trio():
+            raise FleetError(
+                "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
+            )
+        known = list(self._fleet.agents.values())
+        if not known:
+            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
+        if any(agent.limit is not None for agent in known) or self._fleet.tenant_limit is not None:
+            raise OptionsError("is not possible on Temporal: limit the slots of the workers instead", option="limit")
+        if any(isinstance(agent.workspace, Archive) for agent in known):
+            raise OptionsError("Archive is not possible on Temporal: use Copy or GitWorktree", option="workspace")
+        if self._fleet.event_retention is not None:
+            raise OptionsError("is not possible on Temporal: retention deletes sessions", option="event_retention")
+        _ = self._store  # required
+        return known
 
     async def __aexit__(self, *exc: object) -> None:
         self.is_open = False
@@ -255,6 +276,20 @@ class TemporalWorker(Worker):
             await self._measure_memory()
             self._room.note_change()
 
+    async def _run_pruning(self, seconds: float) -> None:
+        """Delete old sessions and their workspaces on this machine, periodically, until cancelled."""
+        while True:
+            try:
+                for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
+                    is_old = info.state in ENDED and info.updated_at < time.time() - seconds
+                    if is_old and info.machine == self.machine:
+                        folder = self._get_folder(self._server.identity, info.id, info.cli_session_id)
+                        await self._remove_workspace(folder, info.agent, info.version, info.id)
+                await self._engine.prune(self._store, seconds, AnswerSource("", f"worker {self.id}"))
+            except Exception as error:
+                logger.warning("worker %s could not delete old sessions: %s", self.id, error)
+            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+
     # What it serves --------------------------------------------------------------------------------------------------
 
     def _queues(self, agent: FleetAgent) -> list[tuple[str, bool]]:
@@ -273,11 +308,16 @@ class TemporalWorker(Worker):
         async def run(turn: Turn) -> TurnResult:
             return await self._run_turn(agent, turn)
 
+        @activity.defn(name=FREE)
+        async def free(session: str, conversation: str) -> None:
+            folder = self._get_folder(self._server.identity, session, conversation)
+            await self._remove_workspace(folder, agent.name, agent.version, session)
+
         return Poller(
             self._client,
             task_queue=queue,
             workflows=[SessionWorkflow] if has_workflows else [],
-            activities=[run, describe] if has_workflows else [run],
+            activities=[run, describe] if has_workflows else [run, free],
             workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
             identity=f"{self.machine}|{os.getpid()}|{self._slots}",
             max_concurrent_activities=self._slots,

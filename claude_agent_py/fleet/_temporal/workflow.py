@@ -27,6 +27,7 @@ from temporalio.exceptions import (
 
 WORKFLOW: Final = "fleet-session"
 TURN: Final = "fleet-turn"
+FREE: Final = "fleet-free"
 STATE: Final = SearchAttributeKey.for_keyword("FleetState")
 AGENT: Final = SearchAttributeKey.for_keyword("FleetAgent")
 TENANT: Final = SearchAttributeKey.for_keyword("FleetTenant")
@@ -38,6 +39,8 @@ ALONE_CRASHES: Final = 2
 NEAR_SECONDS: Final = 5.0
 """How long a prompt waits for the machine that has its workspace."""
 LONGEST: Final = timedelta(days=30)
+FREE_SECONDS: Final = timedelta(minutes=5)
+"""How long a cancelled session waits for its machine to remove the workspace."""
 KEPT_RUNS: Final = 20
 """How many ended prompts the memo has."""
 KEPT_KEYS: Final = 200
@@ -202,6 +205,16 @@ class SessionWorkflow:
                 workflow.continue_as_new(args=[s, command])
         showing.cancel()
         self._show()
+        if s.machine is not None:
+            with contextlib.suppress(ActivityError):  # no worker of that machine lives
+                await workflow.execute_activity(
+                    FREE,
+                    args=[s.id, s.conversation],
+                    task_queue=f"{s.agent}@{s.machine}",
+                    schedule_to_start_timeout=FREE_SECONDS,
+                    start_to_close_timeout=FREE_SECONDS,
+                    retry_policy=RetryPolicy(maximum_attempts=1),
+                )
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     # Commands --------------------------------------------------------------------------------------------------------
