@@ -94,7 +94,7 @@ class TemporalEngine:
 
     @on_asyncio
     async def start(self, new: NewSession, known: Sequence[FleetAgent], by: AnswerSource) -> None:
-        client = await self._server.prepare()
+        client = await self._server.connect()
         check_size(new.prompt)
         if not known and await self._server.find_deployment(new.agent) is None:
             raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")

@@ -22,6 +22,8 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 DEFAULT_PORT: Final = 7233
+ATTRIBUTE_SECONDS: Final = 60.0
+"""How long a server may take to know a new search attribute."""
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
 RETRYABLE: Final = frozenset(
@@ -91,7 +93,6 @@ class Server:
     def __init__(self, url: str) -> None:
         self._address, self.namespace = parse_url(url)
         self._client: Client | None = None
-        self._is_prepared = False
 
     def close(self) -> None:
         """Forget the connection."""
@@ -103,33 +104,44 @@ class Server:
         return hashlib.sha256(f"{self._address}/{self.namespace}".encode()).hexdigest()[:16]
 
     async def connect(self) -> Client:
-        """Return the client. Raises FleetError if the server does not answer."""
+        """Return the client, once the namespace has the search attributes.
+
+        Raises:
+            FleetError: The server does not answer.
+        """
         if self._client is None:
             config: Any = {**ClientConfig.load_client_connect_config()}
             config |= {"target_host": self._address, "namespace": self.namespace}
             try:
-                self._client = await Client.connect(**config)
+                client = await Client.connect(**config)
             except RuntimeError as error:
                 failure = FleetError(f"the Temporal server at {self._address} does not answer: {error}")
                 failure.is_retryable = True
                 raise failure from error
+            await self._add_attributes(client)
+            self._client = client
         return self._client
 
-    async def prepare(self) -> Client:
-        """Return the client, once the namespace has the search attributes."""
-        client = await self.connect()
-        if not self._is_prepared:
-            keyword, number = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, IndexedValueType.INDEXED_VALUE_TYPE_INT
-            wanted = {STATE.name: keyword, AGENT.name: keyword, TENANT.name: keyword, QUESTIONS.name: number}
-            request = AddSearchAttributesRequest(namespace=self.namespace, search_attributes=wanted)
+    async def _add_attributes(self, client: Client) -> None:
+        keyword, number = IndexedValueType.INDEXED_VALUE_TYPE_KEYWORD, IndexedValueType.INDEXED_VALUE_TYPE_INT
+        wanted = {STATE.name: keyword, AGENT.name: keyword, TENANT.name: keyword, QUESTIONS.name: number}
+        request = AddSearchAttributesRequest(namespace=self.namespace, search_attributes=wanted)
+        try:
+            await client.operator_service.add_search_attributes(request)
+        except RPCError as error:
+            # They exist, or a service does not let programs make them: its operator has.
+            if error.status not in (RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.PERMISSION_DENIED):
+                raise
+        deadline = anyio.current_time() + ATTRIBUTE_SECONDS
+        while True:
             try:
-                await client.operator_service.add_search_attributes(request)
+                await client.count_workflows(" AND ".join(f"{name} IS NOT NULL" for name in wanted))
             except RPCError as error:
-                # They exist, or a service does not let programs make them: its operator has.
-                if error.status not in (RPCStatusCode.ALREADY_EXISTS, RPCStatusCode.PERMISSION_DENIED):
+                if error.status is not RPCStatusCode.INVALID_ARGUMENT or anyio.current_time() > deadline:
                     raise
-            self._is_prepared = True
-        return client
+                await anyio.sleep(0.2)
+            else:
+                return
 
     async def find_deployment(self, agent: str) -> Any:
         """Return what the server knows of the versions of an agent, or None."""

@@ -52,7 +52,7 @@ from claude_agent_py.fleet._folders import needs_folder, open_folder
 from claude_agent_py.fleet._health import HealthServer
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
-from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error
+from claude_agent_py.fleet._temporal.server import PROJECT, RETRYABLE, Server, convert_error
 from claude_agent_py.fleet._temporal.workflow import (
     FREE,
     TURN,
@@ -189,7 +189,7 @@ class TemporalWorker(Worker):
         known = self._check()
         async with AsyncExitStack() as stack:
             try:
-                self._client = await self._server.prepare()
+                self._client = await self._server.connect()
             except RPCError as error:
                 raise convert_error(error) from error
             if self.health is not None:
@@ -331,13 +331,24 @@ class TemporalWorker(Worker):
 
     async def _make_current(self, agent: FleetAgent) -> None:
         """Start new sessions with this version, if the server has not had it before or has none."""
+        deadline = anyio.current_time() + KNOWN_SECONDS
+        while True:
+            try:
+                return await self._try_to_make_current(agent)
+            except RPCError as error:
+                # The server does not know the version before its first poll has arrived.
+                is_early = error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
+                if not (is_early or error.status in RETRYABLE) or anyio.current_time() > deadline:
+                    raise convert_error(error) from error
+            await anyio.sleep(0.1)
+
+    async def _try_to_make_current(self, agent: FleetAgent) -> None:
         deployment = await self._server.find_deployment(agent.name)
         if deployment is not None:
             current = deployment.routing_config.current_deployment_version.build_id
-            ours = [
-                found for found in deployment.version_summaries if found.deployment_version.build_id == agent.version
-            ]
-            if current and (current == agent.version or any(found.first_activation_time.seconds for found in ours)):
+            known = {found.deployment_version.build_id: found for found in deployment.version_summaries}
+            was_used = agent.version in known and known[agent.version].first_activation_time.seconds
+            if current and (current == agent.version or was_used):
                 return
         request = SetWorkerDeploymentCurrentVersionRequest(
             namespace=self._client.namespace,
@@ -345,16 +356,7 @@ class TemporalWorker(Worker):
             build_id=agent.version,
             ignore_missing_task_queues=True,
         )
-        with anyio.move_on_after(KNOWN_SECONDS):
-            while True:
-                try:
-                    await self._client.workflow_service.set_worker_deployment_current_version(request)
-                    return
-                except RPCError as error:
-                    if error.status not in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION):
-                        raise convert_error(error) from error
-                await anyio.sleep(0.1)
-        raise FleetError(f"the Temporal server does not know version {agent.version!r} of the agent {agent.name!r}")
+        await self._client.workflow_service.set_worker_deployment_current_version(request)
 
     async def _apply_schedules(self) -> None:
         for name, given in self._fleet.schedules.items():
