@@ -23,8 +23,6 @@ from temporalio.api.workflowservice.v1 import (
 from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import (
     PinnedVersioningOverride,
-    SearchAttributePair,
-    TypedSearchAttributes,
     WorkerDeploymentVersion,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
@@ -47,6 +45,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     Command,
     Prompt,
     Session,
+    attributes,
     show,
 )
 from claude_agent_py.fleet.agents import FleetAgent
@@ -111,12 +110,6 @@ class TemporalEngine:
             runs=1,
         )
         session.prompts = [Prompt(1, str(uuid4()), new.prompt, new.timeout)]
-        pairs: list[SearchAttributePair[Any]] = [
-            SearchAttributePair(STATE, "queued"),
-            SearchAttributePair(AGENT, new.agent),
-            SearchAttributePair(TENANT, new.tenant),
-            SearchAttributePair(QUESTIONS, 0),
-        ]
         override = None
         if new.version is not None:
             override = PinnedVersioningOverride(WorkerDeploymentVersion(new.agent, new.version))
@@ -128,7 +121,7 @@ class TemporalEngine:
                 task_queue=new.agent,
                 id_reuse_policy=WorkflowIDReusePolicy.REJECT_DUPLICATE,
                 id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                search_attributes=TypedSearchAttributes(pairs),
+                search_attributes=attributes(session),
                 memo=show(session),
                 versioning_override=override,
             )
@@ -243,7 +236,8 @@ class TemporalEngine:
         number = max(info["runs"], self._sent.get(session, 0)) if run is None else run
         found = next((each for each in memo["runs"] if each["number"] == number), None)
         if found is None or found["result"].get("is_stored"):
-            found = await self._read_outcome(session, info["cli_session_id"], number) or found
+            stored = await self._read_outcome(session, info["cli_session_id"], number)
+            found = found if stored is None else {**(found or {}), **stored}
         if found is None and info["runs"] < number <= (await self._count_prompts(session))[0]:
             return FleetOutcome(session_id=session, run=number, state="queued", cli_session_id=info["cli_session_id"])
         if found is None:
@@ -251,7 +245,7 @@ class TemporalEngine:
         if found["state"] == "failed" and description.raw_description.HasField("pending_workflow_task"):
             # A command waits for a worker; it may retry the prompt.
             found = {**found, "state": "queued"}
-        return read_outcome(session, info["cli_session_id"], found)
+        return read_outcome(session, info["cli_session_id"], number, found)
 
     async def _read_outcome(self, session: str, conversation: str, run: int) -> Mapping[str, Any] | None:
         """Return what became of a prompt from its events, which have what is too long or too old for the memo."""
@@ -478,16 +472,16 @@ def read_info(info: Mapping[str, Any]) -> FleetSessionInfo:
     return FleetSessionInfo(**{name: info[name] for name in FleetSessionInfo.__dataclass_fields__ if name in info})
 
 
-def read_outcome(session: str, conversation: str, run: Mapping[str, Any]) -> FleetOutcome:
+def read_outcome(session: str, conversation: str, number: int, run: Mapping[str, Any]) -> FleetOutcome:
     """Return the record of a prompt."""
     names = FleetOutcome.__dataclass_fields__
     result = {name: value for name, value in run["result"].items() if name in names and value is not None}
-    given = {name: run[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at")}
+    given = {name: run[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at") if name in run}
     return FleetOutcome(
         session_id=session,
-        run=run["number"],
+        run=number,
         cli_session_id=conversation,
-        **{"prompt_uuid": run["uuid"], **result, **given},
+        **{"prompt_uuid": run.get("uuid", ""), **result, **given},
     )
 
 

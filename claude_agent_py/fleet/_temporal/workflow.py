@@ -16,7 +16,14 @@ from typing import Any, Final
 from uuid import UUID, uuid5
 
 from temporalio import workflow
-from temporalio.common import Priority, RetryPolicy, SearchAttributeKey, VersioningBehavior
+from temporalio.common import (
+    Priority,
+    RetryPolicy,
+    SearchAttributeKey,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    VersioningBehavior,
+)
 from temporalio.exceptions import (
     ActivityError,
     ApplicationError,
@@ -202,7 +209,7 @@ class SessionWorkflow:
             info = workflow.info()
             if info.is_continue_as_new_suggested() and s.state != "cancelled" and self._wanted is None:
                 await workflow.wait_condition(workflow.all_handlers_finished)
-                workflow.continue_as_new(args=[s, command])
+                workflow.continue_as_new(args=[s, command], memo=show(s), search_attributes=attributes(s))
         showing.cancel()
         self._show()
         if s.machine is not None:
@@ -545,6 +552,17 @@ class SessionWorkflow:
             self._shown = shown
             workflow.upsert_search_attributes([STATE.value_set(shown[0]), QUESTIONS.value_set(shown[1])])
         workflow.upsert_memo(show(s))
+
+
+def attributes(session: Session) -> TypedSearchAttributes:
+    """Return what sessions can be searched by."""
+    pairs: list[SearchAttributePair[Any]] = [
+        SearchAttributePair(STATE, session.state),
+        SearchAttributePair(AGENT, session.agent),
+        SearchAttributePair(TENANT, session.tenant),
+        SearchAttributePair(QUESTIONS, sum(question.reply is None for question in session.questions)),
+    ]
+    return TypedSearchAttributes(pairs)
 
 
 def show(session: Session) -> dict[str, Any]:
