@@ -31,7 +31,9 @@ class Progress(NamedTuple):
     has_prompt: bool = False
     """Whether the conversation has the prompt."""
     is_over: bool = False
-    """Whether the turn ended without an answer: with an error of the API, or because another prompt follows."""
+    """Whether the turn ended without an answer, because another prompt follows."""
+    reached_max_turns: bool = False
+    """Whether the turn ended because of the option `max_turns`."""
     was_interrupted: bool = False
     """Whether the turn was interrupted."""
     answer: str | None = None
@@ -40,11 +42,6 @@ class Progress(NamedTuple):
     """The structured output of an answered prompt."""
     cut_off: frozenset[str] = frozenset()
     """The ids of the calls of tools without a result."""
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether nothing is left to do."""
-        return self.answer is not None or self.was_interrupted
 
 
 def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progress:
@@ -64,10 +61,10 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
         return found
     last = after[-1]
     if last["type"] == "user":
-        return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED))
-    if last.get("isApiErrorMessage"):
-        return found._replace(is_over=True)
-    if (last.get("message") or {}).get("stop_reason") not in ENDINGS or _select_blocks(last, "tool_use"):
+        is_full = after == rest and _reached_max_turns(entries)
+        return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED), reached_max_turns=is_full)
+    is_ending = (last.get("message") or {}).get("stop_reason") in ENDINGS and not last.get("isApiErrorMessage")
+    if not is_ending or _select_blocks(last, "tool_use"):
         return found
     texts = (_read_text(entry) for entry in reversed(after) if entry["type"] == "assistant")
     return found._replace(answer=next(filter(None, texts), ""), output=_find_output(after))
@@ -91,6 +88,16 @@ def _find_path(entries: Sequence[Any]) -> list[Entry]:
             path.append(entry)
         tip = entry.get("parentUuid") or entry.get("logicalParentUuid")
     return path[::-1]
+
+
+def _reached_max_turns(entries: Sequence[Any]) -> bool:
+    """Return whether the CLI (2.1.332) noted after the last message that the turn had no turns left."""
+    for entry in reversed(entries):
+        if not entry.get("isSidechain") and entry.get("type") in ("user", "assistant"):
+            return False
+        if (entry.get("attachment") or {}).get("type") == "max_turns_reached":
+            return True
+    return False
 
 
 def _select_blocks(entry: Entry, kind: str) -> list[Entry]:

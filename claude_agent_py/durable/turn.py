@@ -28,6 +28,7 @@ from claude_agent_py.errors import (
     CLIError,
     ConnectionClosedError,
     InterruptedRunError,
+    MaxTurnsError,
     OptionsError,
     PromptCancelledError,
     RateLimitedError,
@@ -303,6 +304,8 @@ class _Turn:
         if progress.answer is not None:
             fields = {"text": progress.answer, "output": progress.output, "prompt_uuid": progress.uuid}
             return Done(**fields, is_recovered=True)
+        if progress.reached_max_turns:
+            return Failed(error=MaxTurnsError.__name__, reason="the turn reached max_turns", prompt_uuid=progress.uuid)
         if progress.was_interrupted or self.stop.wish == "interrupt":
             return Interrupted(prompt_uuid=progress.uuid)
         answered = await self._wait_at_desk() if progress.has_prompt else []

@@ -251,7 +251,8 @@ async def test_what_says_nothing_about_the_prompt_uses_up_no_attempt(tmp_path: P
         done = await session.turn("hello", prompt, attempt=2, retry=retry)
         assert isinstance(done, Done)
         assert done.text == "hello"
-        assert done.prompt_uuid != prompt, "a failed attempt has its own uuid in the conversation"
+        assert done.prompt_uuid == prompt, "the turn that failed continues"
+        assert await session.count_prompts("hello") == 1
         again = await session.turn("hello", prompt, attempt=2)
         assert again == Done(text="hello", prompt_uuid=done.prompt_uuid, is_recovered=True)
 
