@@ -38,7 +38,7 @@ from claude_agent_py.sessions import PostgresStore, SQLiteStore
 if source := given["agent"].pop("archive", None):
     given["agent"]["workspace"] = Archive(source)
 store = SQLiteStore(given["store"]) if not given["store"].startswith("postgres") else PostgresStore(given["store"])
-fleet = Fleet(given["url"], store=store, lease=given["lease"], poll=0.2)
+fleet = Fleet(given["url"], store=store, lease=given["lease"], poll=0.2, max_crashes=given["max_crashes"])
 fleet.agent("worker", ClientOptions(inherit_env=False, **given["options"]), **given["agent"])
 async def main():
     async with fleet.worker(**given["worker"]):
@@ -94,6 +94,7 @@ class FleetSetUp:
         options: Mapping[str, Any] | None = None,
         agent: Mapping[str, Any] | None = None,
         lease: float = LEASE,
+        max_crashes: int = 5,
         **worker: Any,
     ) -> "subprocess.Popen[bytes]":
         """Start a worker in a process of its own."""
@@ -101,6 +102,7 @@ class FleetSetUp:
             "url": self.url,
             "store": self.store_at,
             "lease": lease,
+            "max_crashes": max_crashes,
             "options": given_options(self.model, **(options or {})),
             "agent": dict(agent or {}),
             "worker": {"folder": str(self.folder / "workspaces"), **worker},

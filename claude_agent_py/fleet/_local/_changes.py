@@ -22,8 +22,8 @@ EARLIER_FAILED: Final = "EarlierPromptFailed"
 """The error of a prompt that failed because one before it did."""
 ALONE_CRASHES: Final = 2
 """After so many crashes, a prompt runs with no other in its process."""
-ALONE_SECONDS: Final = 60.0
-"""For how long such a prompt lets others go first in a process that has some; then the process takes no others."""
+ALONE_SECONDS: Final = 10.0
+"""For how long such a prompt waits for a process without sessions; then the one with the fewest takes no others."""
 OVERDUE: Final = Failed(error="RunTimeoutError", reason="the prompt was not answered in time")
 RESULT_FIELDS: Final = frozenset(FleetOutcome.__dataclass_fields__)
 
@@ -343,7 +343,7 @@ JOIN json_each(?1) a ON json_extract(a.value, '$[0]') = s.agent AND json_extract
 JOIN fleet_runs r ON r.session = s.id AND r.number = (
     SELECT min(number) FROM fleet_runs WHERE session = s.id AND state IN ('queued', 'running'))
 LEFT JOIN fleet_tenants t ON t.name = s.tenant LEFT JOIN fleet_turns u ON u.tenant = s.tenant
-WHERE s.state = 'queued' AND s.not_before <= ?2 AND (r.crashes < ?3 OR ?4 OR s.queued_at < ?2 - ?5)
+WHERE s.state = 'queued' AND s.not_before <= ?2 AND (r.crashes < ?3 OR ?4 OR (?5 AND s.queued_at < ?2 - ?6))
     AND coalesce(json_extract(a.value, '$[2]') > (SELECT total(number) FROM busy WHERE agent = s.agent), true)
     AND coalesce(coalesce(t.session_limit, m.tenant_limit) >
         (SELECT total(number) FROM busy WHERE tenant = s.tenant), true)
@@ -357,20 +357,22 @@ def claim(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Claim 
     Sessions with a higher priority are first, then those of the tenant whose turn it is, then the oldest. After some
     crashes, a prompt only runs alone in its process, so that it takes no others with it.
     """
-    mine_at = tx.one("SELECT * FROM fleet_workers WHERE id = ? AND NOT is_draining", worker)
-    if mine_at is None:
+    pid = tx.value("SELECT pid FROM fleet_workers WHERE id = ? AND NOT is_draining", worker)
+    if pid is None:
         return None
-    mine = tx.all(
-        "SELECT max(crashes) AS crashes FROM fleet_runs r JOIN fleet_sessions s ON s.id = r.session "
-        "AND r.state = 'running' AND s.state = 'running' JOIN fleet_workers w ON w.id = s.worker WHERE w.pid = ? "
-        "GROUP BY s.id",
-        mine_at["pid"],
+    processes = tx.all(
+        "SELECT w.pid, count(s.id) AS number, coalesce(max(r.crashes), 0) AS crashes FROM fleet_workers w "
+        "LEFT JOIN fleet_sessions s ON s.worker = w.id AND s.state = 'running' "
+        "LEFT JOIN fleet_runs r ON r.session = s.id AND r.state = 'running' WHERE w.expires_at > ? GROUP BY w.pid",
+        tx.now,
     )
-    if any(row["crashes"] >= ALONE_CRASHES for row in mine):
+    mine = next((process for process in processes if process["pid"] == pid), None)
+    if mine is None or (mine["number"] and mine["crashes"] >= ALONE_CRASHES):
         return None
+    has_fewest = mine["number"] <= min(process["number"] for process in processes)
     agents = as_list([[agent.name, agent.version, agent.limit] for agent in known])
-    row = tx.one(_NEXT, agents, tx.now, ALONE_CRASHES, not mine, ALONE_SECONDS)
-    if row is None or (row["crashes"] >= ALONE_CRASHES and mine):
+    row = tx.one(_NEXT, agents, tx.now, ALONE_CRASHES, not mine["number"], has_fewest, ALONE_SECONDS)
+    if row is None or (row["crashes"] >= ALONE_CRASHES and mine["number"]):
         return None
     tx.update("fleet_meta", {"rowid": 1}, turn=row["turn"])
     turns = {"tenant": row["tenant"], "turn": row["turn"] + row["step"]}
@@ -546,6 +548,14 @@ def free_dead(tx: Transaction, dead: Mapping[str, int], max_crashes: int) -> lis
     for row in tx.all(lost):
         _free_session(tx, row, max_crashes)
     return found
+
+
+def free_unknown(tx: Transaction, worker: str, running: Collection[str], max_crashes: int) -> None:
+    """Queue the sessions that a worker has claimed, but that do not run there."""
+    mine = tx.all("SELECT * FROM fleet_sessions WHERE worker = ? AND state = 'running'", worker)
+    for row in mine:
+        if row["id"] not in running:
+            _free_session(tx, row, max_crashes)
 
 
 def _free_session(tx: Transaction, row: Row, max_crashes: int) -> None:

@@ -54,6 +54,8 @@ class _Execution:
         self.claim = claim
         self.stop = TurnStop()
         self.facts: list[_changes.Event] = []
+        self.writing = anyio.Lock()
+        self.has_ended = anyio.Event()
 
     def add_fact(self, fact: Fact) -> None:
         """Keep a fact for the next transaction."""
@@ -248,6 +250,9 @@ class LocalWorker(Worker):
                 execution.stop.release()
             elif action == "interrupt":
                 execution.stop.interrupt()
+        if any(session not in self._executions for session in found.wanted):
+            # What could not be settled must not stay running.
+            await self._file.write(_changes.free_unknown, self.id, list(self._executions), self._fleet.max_crashes)
         if self._is_draining or not self._is_alive:
             return
         if found.is_due:
@@ -272,30 +277,29 @@ class LocalWorker(Worker):
     # Running a session ------------------------------------------------------------------------------------------------
 
     async def _execute(self, execution: _Execution) -> None:
+        """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
         claim = execution.claim
-        outcome: TurnOutcome = Lost(reason="")
         try:
-            async with anyio.create_task_group() as group:
-                group.start_soon(self._record, execution)
-                outcome = await self._run(claim, execution)
-                group.cancel_scope.cancel()
+            self._group.start_soon(self._record, execution)
+            outcome = await self._run(claim, execution)
+            execution.has_ended.set()
             if not isinstance(outcome, Lost):
                 state = await self._insist(lambda: self._settle(execution, outcome))
                 if state == "cancelled":
                     await self._remove_cancelled()
         except LostError:
-            pass
-        except FleetError as error:
-            logger.warning("session %s is not settled: %s", claim.id, error)
+            logger.debug("another worker has the session %s", claim.id)
+        except Exception:
+            logger.exception("the session %s is not settled", claim.id)
         finally:
             if self._executions.get(claim.id) is execution:
                 del self._executions[claim.id]
             self.wake()
 
     async def _run(self, claim: Claim, execution: _Execution) -> TurnOutcome:
-        """Run the prompt of a claim. Raises LostError."""
-        agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
+        """Run the prompt of a claim."""
         attempt = int(claim.run["attempts"]) + 1
+        agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
         outcome: TurnOutcome = OVERDUE
         try:
             with anyio.move_on_after(claim.seconds):
@@ -314,8 +318,8 @@ class LocalWorker(Worker):
                     until=agent.until,
                     project=PROJECT,
                 )
-        except LostError:
-            raise
+        except LostError as error:
+            return Lost(reason=str(error))
         except Exception as error:  # of the workspace
             reason = f"{type(error).__name__}: {error}"
             if isinstance(error, FleetError) and (error.is_retryable or attempt < agent.retry.attempts):
@@ -350,9 +354,10 @@ class LocalWorker(Worker):
         return SessionFolder(folder / safe_name(session["id"]), owner)
 
     async def _record(self, execution: _Execution) -> None:
-        """Write facts until cancelled."""
-        while True:
-            await anyio.sleep(FLUSH_SECONDS)
+        """Write facts until the prompt has ended."""
+        while not execution.has_ended.is_set():
+            with anyio.move_on_after(FLUSH_SECONDS):
+                await execution.has_ended.wait()
             try:
                 await self._write_facts(execution)
             except LostError:
@@ -363,10 +368,16 @@ class LocalWorker(Worker):
 
     async def _write_facts(self, execution: _Execution) -> None:
         """Write the facts so far. Raises LostError."""
-        if facts := list(execution.facts):
-            with anyio.CancelScope(shield=True):
-                await self._file.write(_changes.write_events, execution.claim, facts, patience=BRIEF_SECONDS)
-                del execution.facts[: len(facts)]
+        async with execution.writing:
+            if facts := list(execution.facts):
+                with anyio.CancelScope(shield=True):
+                    try:
+                        await self._file.write(_changes.write_events, execution.claim, facts, patience=BRIEF_SECONDS)
+                    except (LostError, FleetError):
+                        raise
+                    except Exception:
+                        logger.exception("events of session %s cannot be written", execution.claim.id)
+                    del execution.facts[: len(facts)]
 
     async def _settle(self, execution: _Execution, outcome: TurnOutcome) -> str:
         """Store the last facts and the outcome, or fail the prompt with the error for which that is impossible."""
