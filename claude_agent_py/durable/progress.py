@@ -1,5 +1,6 @@
 """What became of a prompt in a stored conversation."""
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
@@ -60,6 +61,8 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     if not after:
         return found
     last = after[-1]
+    if last["type"] == "user" and (output := _find_output(last, after)) is not None:
+        return found._replace(answer=json.dumps(output, separators=(",", ":")), output=output)
     if last["type"] == "user":
         is_full = after == rest and _reached_max_turns(entries)
         return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED), reached_max_turns=is_full)
@@ -67,7 +70,7 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     if not is_ending or _select_blocks(last, "tool_use"):
         return found
     texts = (_read_text(entry) for entry in reversed(after) if entry["type"] == "assistant")
-    return found._replace(answer=next(filter(None, texts), ""), output=_find_output(after))
+    return found._replace(answer=next(filter(None, texts), ""))
 
 
 def _find_path(entries: Sequence[Any]) -> list[Entry]:
@@ -115,7 +118,9 @@ def _list_calls(entries: Sequence[Any], kind: str, name: str) -> set[str]:
     return {str(block.get(name)) for entry in messages for block in _select_blocks(entry, kind)}
 
 
-def _find_output(entries: Sequence[Entry]) -> Any:
-    """Return the input of the last call with which the model gave structured output."""
-    calls = (block for entry in reversed(entries) for block in _select_blocks(entry, "tool_use"))
-    return next((block.get("input") for block in calls if block.get("name") == "StructuredOutput"), None)
+def _find_output(last: Entry, entries: Sequence[Entry]) -> Any:
+    """Return the structured output that the last message accepts, which ends the turn; None if there is none."""
+    accepted = {block.get("tool_use_id") for block in _select_blocks(last, "tool_result") if not block.get("is_error")}
+    calls = (block for entry in entries for block in _select_blocks(entry, "tool_use"))
+    given = (block for block in calls if block.get("name") == "StructuredOutput" and block.get("id") in accepted)
+    return next((block.get("input") for block in given), None)

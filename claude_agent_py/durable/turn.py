@@ -126,6 +126,7 @@ async def run_turn(
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
     check_prompt(prompt)
+    options.replace(session_store=store, session_store_project=project)  # refuses what does not go with a store
     turn = _Turn(
         options=options,
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),

@@ -5,13 +5,14 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
 from turns import paying, session_in
 
 from claude_agent_py import Allow, ClientOptions
-from claude_agent_py.durable import Done, Interrupted, TurnStop, Waiting, run_turn
+from claude_agent_py.durable import Done, Failed, Interrupted, TurnStop, Waiting, run_turn
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.sessions import MemoryStore
-from claude_agent_py.testing import ScriptedModel
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -51,6 +52,35 @@ async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None
         assert await session.count_prompts("hello") == 0
 
 
+class Count(BaseModel):
+    number: int
+
+
+async def test_how_a_turn_ended_is_found_in_the_store(tmp_path: Path) -> None:
+    """With structured output, without turns left, and after a subagent whose calls the store had before they ran."""
+    subagent = {"description": "Count", "prompt": "SUB", "subagent_type": "general-purpose", "run_in_background": False}
+    replies = [Reply(tool_use("StructuredOutput", {"number": 3})), Reply(tool_use("Agent", subagent)), "counted"]
+    agents = {"SUB": [Reply(tool_use("Bash", {"command": "echo 1", "description": "Count"})), "one"]}
+    with ScriptedModel(replies, agents=agents) as model, session_in(tmp_path, model) as session:
+        first, second, third = str(uuid4()), str(uuid4()), str(uuid4())
+        structured: Any = {"options": {"output_type": Count}}
+        done = await session.turn("count", first, **structured)
+        assert isinstance(done, Done)
+        assert (done.text, done.output) == ('{"number":3}', {"number": 3})
+        again = await session.turn("count", first, **structured)
+        assert again == Done(text=done.text, output=done.output, prompt_uuid=first, is_recovered=True)
+
+        full = await session.turn("delegate", second, options={"max_turns": 1})
+        assert isinstance(full, Failed)
+        assert full.error == "MaxTurnsError"
+        again = await session.turn("delegate", second, options={"max_turns": 1})
+        assert again == Failed(error="MaxTurnsError", reason="the turn reached max_turns", prompt_uuid=second)
+
+        done = await session.turn("and now?", third)
+        assert isinstance(done, Done)
+        assert done.text == "counted"
+
+
 @pytest.mark.parametrize(
     ("change", "option"),
     [
@@ -59,6 +89,7 @@ async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None
         ({"prompt": "  "}, "prompt"),
         ({"until": "later"}, "until"),
         ({"options": ClientOptions(resume=str(uuid4()))}, "resume"),
+        ({"options": ClientOptions(persist_session=False)}, "session_store"),
     ],
 )
 async def test_a_bad_argument_is_refused(change: dict[str, Any], option: str) -> None:
