@@ -13,6 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.runs.run import Run
@@ -33,6 +34,7 @@ from claude_agent_py.errors import (
     PromptCancelledError,
     RateLimitedError,
     RunFailed,
+    SessionInUseError,
     SessionLeasedError,
     StaleLeaseError,
     StoreError,
@@ -314,13 +316,26 @@ class _Turn:
             return Waiting(questions=())
         start = self._choose_start(progress, answered)
         outcome: TurnOutcome | None
-        async with self._open_client(self._build_options(start)) as client:
-            try:
-                outcome = await self._finish(client, progress)
-            except Exception as error:
-                outcome = self._explain(error)
+        try:
+            async with self._open_client(self._build_options(start)) as client:
+                try:
+                    outcome = await self._finish(client, progress)
+                except Exception as error:
+                    outcome = self._explain(error)
+        except SessionInUseError:
+            if progress.exists or not await run_file_work(self._remove_begun_transcript):
+                raise
+            return None
         await self._push_kept_entries()
         return outcome
+
+    def _remove_begun_transcript(self) -> bool:
+        """Remove a transcript without messages, left by a killed CLI: another one would not begin the session."""
+        folder = Client(self.options).config_dir
+        found = [] if folder is None else list(folder.glob(f"projects/*/{self.store.session_id}.jsonl"))
+        for path in found:
+            path.unlink(missing_ok=True)
+        return bool(found)
 
     async def _look(self) -> Progress:
         """Find the prompt in the store, once that has everything that earlier processes left on this machine."""

@@ -261,3 +261,14 @@ async def test_what_says_nothing_about_the_prompt_uses_up_no_attempt(tmp_path: P
         assert isinstance(spent, Failed)
         assert spent.error == "BudgetExceededError"
         assert len(model.requests) == sent, "the budget is the session's"
+
+
+@pytest.mark.parametrize("left", ["", "{half", '{"type":"queue-operation","operation":"enqueue"}\n'])
+async def test_a_transcript_that_a_killed_cli_only_began_does_not_stop_the_session(tmp_path: Path, left: str) -> None:
+    with ScriptedModel(lambda request: "hello") as model, session_in(tmp_path, model) as session:
+        folder = Path(model.sandbox.home) / ".claude" / "projects" / "-work"
+        folder.mkdir(parents=True)
+        (folder / f"{session.id}.jsonl").write_text(left)
+        done = await session.turn("hello", str(uuid4()))
+        assert isinstance(done, Done), done
+        assert done.text == "hello"

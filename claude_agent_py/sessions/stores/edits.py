@@ -1,5 +1,6 @@
 """Change the sessions of a store: title, tag, deletion, copies. Sessions with a live writer are not changed."""
 
+import contextlib
 import os
 import secrets
 import uuid
@@ -145,7 +146,8 @@ async def deliver_session(
             missing = await run_file_work(known.find_missing, batch)
             is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
         if is_missing:
-            await copy(folder, source, access, place, lease=lease, without_ends=True)
+            with contextlib.suppress(SessionNotFoundError):  # the transcript was begun, but has no complete line
+                await copy(folder, source, access, place, lease=lease, without_ends=True)
 
 
 async def export_session(
