@@ -1,14 +1,14 @@
 """Runs of a fleet beside as many cold queries at once: sessions an hour, and processor time, of the real CLI.
 
-    python -m benchmarks.fleet_runs [--postgres postgresql://...] [--rounds 5] [--runs 8] [--at-once 4]
+    python -m benchmarks.fleet_runs [--temporal temporal://...] [--rounds 5] [--runs 8] [--at-once 4]
 
 The ways take turns within a round, and ratios are of the same round, because the speed of a shared machine varies. The
-scripted model answers at once, from a process of its own. Processor time is that of this process and of its CLIs.
+scripted model answers at once, from a process of its own. Processor time is that of this process and of its CLIs,
+without a server.
 """
 
 import argparse
 import asyncio
-import itertools
 import resource
 import tempfile
 import time
@@ -16,16 +16,15 @@ from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from statistics import median
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from benchmarks.pooling import Place, surroundings
 from claude_agent_py import run
 from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.sessions import PostgresStore, SQLiteStore
+from claude_agent_py.sessions import SQLiteStore
 
 COLD = "asyncio.gather of run()"
-_numbers = itertools.count()
 
 
 class Block(NamedTuple):
@@ -46,14 +45,14 @@ async def cold(place: Place, runs: int, at_once: int) -> None:
     await asyncio.gather(*(one() for _ in range(runs)))
 
 
-async def fleet_block(url: str, store: Any, place: Place, runs: int, at_once: int, folder: Path) -> Block:
+async def fleet_block(url: str, store: SQLiteStore, place: Place, runs: int, at_once: int, folder: Path) -> Block:
     """Open a worker, and measure the same in its fleet."""
     async with Fleet(url, store=store, poll=0.5) as fleet, AsyncExitStack() as stack:
         fleet.agent("one", place.options())
         await stack.enter_async_context(fleet.worker(sessions=at_once, folder=folder))
 
         async def work() -> None:
-            started = [await fleet.start("one", "Are you there?", id=f"s{next(_numbers)}") for _ in range(runs)]
+            started = [await fleet.start("one", "Are you there?") for _ in range(runs)]
             for session in started:
                 await session.result()
 
@@ -76,13 +75,13 @@ def cpu() -> float:
 async def compare(given: argparse.Namespace, place: Place, folder: Path) -> dict[str, list[Block]]:
     """Measure all ways in turns. The first round warms up."""
     urls = {"a fleet on SQLite": f"sqlite:///{folder / 'fleet.db'}"}
-    if given.postgres:
-        urls["a fleet on PostgreSQL"] = given.postgres
+    if given.temporal:
+        urls["a fleet on Temporal"] = given.temporal
     taken: dict[str, list[Block]] = {name: [] for name in (COLD, *urls)}
     for number in range(given.rounds + 1):
         blocks = {COLD: await measured(lambda: cold(place, given.runs, given.at_once))}
         for name, url in urls.items():
-            store = PostgresStore(url) if url.startswith("postgres") else SQLiteStore(folder / "store.db")
+            store = SQLiteStore(folder / "store.db")
             blocks[name] = await fleet_block(url, store, place, given.runs, given.at_once, folder / "workspaces")
             store.close()
         for name, block in blocks.items():
@@ -107,7 +106,7 @@ def show(taken: dict[str, list[Block]], runs: int) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--postgres", help="the URL of a database of its own")
+    parser.add_argument("--temporal", help="the URL of a namespace of its own, such as temporal://localhost:7233/bench")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--runs", type=int, default=8)
     parser.add_argument("--at-once", type=int, default=4)

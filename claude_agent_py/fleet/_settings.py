@@ -45,7 +45,9 @@ class FleetSettings:
     def store(self) -> "SessionStore":
         """The session store. Raises OptionsError if the fleet has none."""
         if self._store is None:
-            raise OptionsError("must be set to open a worker: Fleet(url, store=...)", option="store")
+            raise OptionsError(
+                "must be set to open a worker, and on Temporal to read events: Fleet(url, store=...)", option="store"
+            )
         return self._store
 
     @property

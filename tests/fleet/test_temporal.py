@@ -12,7 +12,7 @@ from temporal_server import TemporalServer, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet import Copy, Fleet, Workspace
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -244,6 +244,33 @@ async def test_a_session_keeps_its_version_and_new_ones_get_the_current(tmp_path
         assert (await first.info()).version == "1"
         made.start_worker(agent={"version": "1"})
         assert (await first.result(number, timeout=PATIENCE)).text == "yes", made.logs()
+
+
+class Refusing(Workspace):
+    """A workspace that cannot be prepared."""
+
+    def prepare(self, folder: Path, session_id: str) -> Path:
+        raise ValueError("no\0 room")
+
+
+async def test_a_workspace_that_cannot_be_made_fails_its_prompt(tmp_path: Path, temporal: str) -> None:
+    async with Fleet(temporal, store=MemoryStore()) as fleet:
+        fleet.agent("one", ClientOptions(), workspace=Refusing())
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("one", "hi")
+            with pytest.raises(FleetRunError, match="ValueError"):
+                await session.result(timeout=PATIENCE)
+
+
+async def test_whoever_lists_workers_need_not_know_the_agents(tmp_path: Path, temporal: str) -> None:
+    async with Fleet(temporal, store=MemoryStore()) as fleet, Fleet(temporal) as other:
+        fleet.agent("one", ClientOptions())
+        async with fleet.worker(sessions=3, folder=tmp_path / "ws"):
+
+            async def is_listed() -> bool:
+                return [worker.slots for worker in await other.workers()] == [3]
+
+            await until(is_listed, "the worker is listed")
 
 
 async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal: str) -> None:

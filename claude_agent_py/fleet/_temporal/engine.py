@@ -19,6 +19,7 @@ from temporalio.api.taskqueue.v1 import TaskQueue
 from temporalio.api.workflowservice.v1 import (
     DeleteWorkflowExecutionRequest,
     DescribeTaskQueueRequest,
+    ListWorkerDeploymentsRequest,
 )
 from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import (
@@ -303,20 +304,22 @@ class TemporalEngine:
     async def list_workers(self) -> Sequence[FleetWorkerInfo]:
         client = await self._server.connect()
         workers: dict[str, FleetWorkerInfo] = {}
-        for agent in {agent.name for agent in self._settings.agents.values()}:
+        for agent in await self._list_agents():
             request = DescribeTaskQueueRequest(
                 namespace=self._server.namespace,
                 task_queue=TaskQueue(name=agent),
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
             )
             for poller in (await client.workflow_service.describe_task_queue(request)).pollers:
-                machine, pid, slots = (*poller.identity.rsplit("|", 2), "0", "0")[:3]
+                machine, pid, slots = (*poller.identity.rsplit("|", 2), "", "")[:3]
+                if not (pid.isdigit() and slots.isdigit()):
+                    continue  # of another program
                 seen = poller.last_access_time.seconds
                 workers[poller.identity] = FleetWorkerInfo(
                     id=poller.identity,
                     machine=machine,
-                    pid=int(pid) if pid.isdigit() else 0,
-                    slots=int(slots) if slots.isdigit() else 0,
+                    pid=int(pid),
+                    slots=int(slots),
                     running=0,
                     memory=None,
                     memory_used=0,
@@ -325,6 +328,21 @@ class TemporalEngine:
                     expires_at=seen + self._settings.lease,
                 )
         return list(workers.values())
+
+    async def _list_agents(self) -> Sequence[str]:
+        """Return the agents that workers have registered."""
+        client = await self._server.connect()
+        names: list[str] = []
+        token = b""
+        while True:
+            request = ListWorkerDeploymentsRequest(
+                namespace=self._server.namespace, page_size=1000, next_page_token=token
+            )
+            found = await client.workflow_service.list_worker_deployments(request)
+            names += [deployment.name for deployment in found.worker_deployments]
+            token = found.next_page_token
+            if not token:
+                return names
 
     async def drain_workers(self, worker: str | None, grace: float | None, by: AnswerSource) -> int:
         raise FleetError("a fleet on Temporal has no command to drain workers: end each with SIGTERM, which drains it")

@@ -1,6 +1,8 @@
 """`Server`: the connection to a Temporal server."""
 
+import atexit
 import hashlib
+import time
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any, Final, TypeVar, cast
@@ -24,6 +26,9 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 DEFAULT_PORT: Final = 7233
 ATTRIBUTE_SECONDS: Final = 60.0
 """How long a server may take to know a new search attribute."""
+EXIT_SECONDS: Final = 0.2
+"""How long a process waits at its end for the threads of Temporal's SDK: they may touch the interpreter for a moment
+after a call has returned, and crash a process that ends meanwhile."""
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
 RETRYABLE: Final = frozenset(
@@ -37,6 +42,9 @@ RETRYABLE: Final = frozenset(
         RPCStatusCode.UNKNOWN,
     }
 )
+
+
+atexit.register(time.sleep, EXIT_SECONDS)
 
 
 def on_asyncio(method: Method) -> Method:

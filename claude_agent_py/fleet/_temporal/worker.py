@@ -46,7 +46,7 @@ from claude_agent_py.durable import (
     Waiting,
     run_turn,
 )
-from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder, open_folder
 from claude_agent_py.fleet._health import HealthServer
@@ -72,9 +72,12 @@ from claude_agent_py.fleet.workspaces import Archive
 from claude_agent_py.journal import Fact, encode_fact
 from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.retrying import RetryPolicy
 
 ENDED: Final = ("idle", "failed", "cancelled")
 """The states of sessions with nothing to do."""
+STORE_SECONDS: Final = 5.0
+"""How long a prompt waits if the store does not answer."""
 ROOM_SECONDS: Final = 5.0
 """How long a prompt waits for a free slot before it goes back to the queue."""
 LOOK_SECONDS: Final = 0.5
@@ -443,6 +446,9 @@ class TemporalWorker(Worker):
         path: str | None = None
         try:
             await log.begin()
+        except Exception as error:  # of the store
+            return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
+        try:
             if workspace is not None:
                 folder = self._get_folder(self._server.identity, turn.session, turn.conversation)
                 if needs_folder(agent):
@@ -450,7 +456,8 @@ class TemporalWorker(Worker):
                 path = str(await run_file_work(workspace.prepare, folder.path, turn.session))
                 options = options.replace(cwd=path)
         except Exception as error:
-            return TurnResult("later", 5.0, True, f"{type(error).__name__}: {error}")
+            async with _flushing(log):
+                return await self._end(turn, _judge(error, agent.retry, turn.attempt), log)
         has_place = path is not None and needs_folder(agent)
         log.add("run", {"run": turn.run, "state": "running"})
         handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
@@ -496,6 +503,14 @@ class TemporalWorker(Worker):
             brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
             result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
         return TurnResult(outcome.kind, result=result)
+
+
+def _judge(error: Exception, retry: RetryPolicy, attempt: int) -> TurnOutcome:
+    """Return what becomes of a prompt whose workspace cannot be made."""
+    if isinstance(error, FleetError) and (error.is_retryable or attempt < retry.attempts):
+        pause = retry.pause_after(ConnectionClosedError(str(error)), attempt)
+        return Later(pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}")
+    return Failed(error=type(error).__name__, reason=str(error))
 
 
 @contextlib.asynccontextmanager
