@@ -42,7 +42,7 @@ PRELOADED = f"{PLAIN}import anyio._backends._trio\n"
 FLEET = f"""{PRELOADED}
 from claude_agent_py.fleet import Archive, Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
-import claude_agent_py.fleet._dbos.worker, claude_agent_py.fleet._local.engine, claude_agent_py.cli.program, psycopg
+import claude_agent_py.fleet._local.engine, claude_agent_py.cli.program, psycopg
 """
 
 SERVER = """

@@ -1,6 +1,6 @@
 """A fleet: durable sessions on one machine or on many, which survive when a process or a machine dies.
 
-On one machine it needs nothing else, on many DBOS: `pip install dbos`, or the extra `fleet`.
+On one machine it needs nothing else, on many a Temporal server and the extra `temporal`.
 """
 
 from claude_agent_py._base.lazy_names import attach

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions import SessionStore
 
-INSTALL: Final = "a fleet on PostgreSQL needs DBOS: pip install dbos"
 INSTALL_TEMPORAL: Final = "a fleet on Temporal needs its SDK: pip install temporalio"
 SQLITE: Final = "sqlite:///"
 
@@ -52,11 +51,11 @@ class Fleet(FleetSettings):
     """Durable sessions, on one machine or on many.
 
     Processes that run sessions register agents and open a `worker`. Other processes start sessions, send prompts, read
-    events and answer questions. They only need the database, and work on asyncio and trio.
+    events and answer questions. They work on asyncio and trio.
 
     Args:
-        url: The database: `sqlite:///fleet.db` for one machine, `postgresql://user@host/database` for many. None means
-            a file in the user's folder for state, `~/.local/state/claude-agent-py/fleet/fleet.db` on Linux.
+        url: `sqlite:///fleet.db` for one machine, or `temporal://host:7233/namespace`, a Temporal server, for many.
+            None means a file in the user's folder for state, `~/.local/state/claude-agent-py/fleet/fleet.db` on Linux.
         store: The session store. All workers must be able to reach it. A store with leases (every store of this
             package has them) also rejects writes by a worker that was wrongly declared dead.
         lease: Seconds without a heartbeat after which a worker counts as dead.
@@ -363,8 +362,7 @@ class Fleet(FleetSettings):
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
         This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
-        `Fleet` has a store that can delete (if not, another one does later), and equally old workflows of DBOS if it is
-        on PostgreSQL.
+        `Fleet` has a store that can delete (if not, another one on SQLite does later).
         Workspaces stay on their machines. The id of a deleted session may be used again.
 
         Args:
@@ -413,8 +411,7 @@ class Fleet(FleetSettings):
     ) -> "Worker":
         """Return a worker. `async with` runs sessions in this process.
 
-        On PostgreSQL it runs on asyncio only, and a process can have one worker at a time and cannot use DBOS itself,
-        because DBOS allows one instance in a process.
+        On Temporal it runs on asyncio only.
 
         Args:
             sessions: How many sessions may run concurrently.
@@ -428,7 +425,7 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: An argument is invalid, or `Fleet` has no store.
             FleetError: On opening: other users can change the folder for workspaces, the address for `health` is in
-                use, or, on PostgreSQL, the event loop is trio or the process has a DBOS already.
+                use, or, on Temporal, the event loop is trio.
         """
         worker = self._engine.make_worker(
             self, sessions=sessions, memory=memory, machine=machine, folder=folder, health=health
@@ -494,11 +491,7 @@ def _open_engine(url: str | None, create: bool, settings: FleetSettings) -> Engi
         except ImportError as error:
             raise OptionsError(INSTALL_TEMPORAL, option="url") from error
         return TemporalEngine(url, settings)
-    if not url.startswith("postgres"):
-        # The URL may contain a password, so the error does not show it.
-        raise OptionsError("must begin with sqlite:///, postgresql:// or temporal://", option="url")
-    try:
-        from claude_agent_py.fleet._dbos.engine import DBOSEngine
-    except ImportError as error:
-        raise OptionsError(INSTALL, option="fleet") from error
-    return DBOSEngine(url, create=create)
+    # The URL may contain a password, so the error does not show it.
+    raise OptionsError(
+        "must be sqlite:///fleet.db for one machine, or temporal://host:7233/namespace for many", option="url"
+    )

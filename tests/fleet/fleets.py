@@ -11,15 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
-from uuid import uuid4
 
 import anyio
 import pytest
 from forks import FLEET, Program
 from leftovers import processes_with
 from questions import asking
-from stoppable_postgres import PostgresServer
 
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
@@ -117,8 +114,7 @@ class FleetSetUp:
     async def suspend(self, process: "subprocess.Popen[bytes]") -> None:
         """Stop the only worker between two transactions.
 
-        In a transaction of SQLite, it would lock out the other workers for as long as it is stopped, and in one of
-        PostgreSQL until the server rolls it back.
+        In a transaction, it would lock out the other workers for as long as it is stopped.
         """
         while True:
             os.kill(process.pid, signal.SIGSTOP)
@@ -131,16 +127,10 @@ class FleetSetUp:
             await anyio.sleep(0.01)
 
     def _has_transaction(self) -> bool:
-        if not self.url.startswith("sqlite"):
-            import psycopg
-
-            others = "datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()"
-            with psycopg.connect(self.url) as connection:
-                # A background job of DBOS holds an advisory lock in one as long as it runs, which holds up nobody else.
-                open_ones = "xact_start IS NOT NULL AND query NOT LIKE '%pg_try_advisory_xact_lock%'"
-                found = connection.execute(f"SELECT 1 FROM pg_stat_activity WHERE {others} AND {open_ones}")
-                return found.fetchone() is not None
-        for path in (self.url.removeprefix("sqlite:///"), self.store_at):
+        for path in (
+            self.url.removeprefix("sqlite:///"),
+            *([] if self.store_at.startswith("postgres") else [self.store_at]),
+        ):
             with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as connection:
                 try:
                     connection.execute("BEGIN IMMEDIATE")
@@ -176,11 +166,6 @@ def fleet_in(folder: Path, model: ScriptedModel, **more: Any) -> Iterator[FleetS
         made.end()
 
 
-def new_database(postgres: PostgresServer) -> str:
-    """Return the URL of a new database."""
-    return new_database_of(postgres.url)
-
-
 async def until(is_so: Callable[[], Any], what: str = "") -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + PATIENCE
@@ -210,23 +195,9 @@ async def events_of(session: FleetSession) -> list[Any]:
     return found
 
 
-def database_of(fleet: Fleet) -> Any:
-    """Return the database of a fleet on DBOS."""
-    return fleet._engine.database  # type: ignore[attr-defined]
-
-
 def execute(fleet: Fleet, statement: str, **values: object) -> list[Any]:
-    """Run a statement on the database of a fleet, and return the rows that it finds."""
+    """Run a statement on the file of a fleet, and return the rows that it finds."""
     engine: Any = fleet._engine
-    if engine.name == "PostgreSQL":
-        from sqlalchemy import text
-
-        def run(connection: Any) -> list[Any]:
-            found = connection.execute(text(statement), values)
-            return list(found) if found.returns_rows else []
-
-        rows: list[Any] = engine.database.run(run)
-        return rows
     with closing(sqlite3.connect(engine.file.path, timeout=PATIENCE)) as connection, connection:
         return connection.execute(statement, values).fetchall()
 
@@ -237,19 +208,7 @@ def clis(model: ScriptedModel) -> list[int]:
     return found
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def any_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Return the URL of a new database."""
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'fleet.db'}"
-    return new_database_of(request.getfixturevalue("postgres_server"))
-
-
-def new_database_of(server: str) -> str:
-    """Return the URL of a new database of a server."""
-    import psycopg
-
-    name = f"kept_{uuid4().hex[:8]}"
-    with psycopg.connect(server, autocommit=True) as connection:
-        connection.execute(f"CREATE DATABASE {name}".encode())
-    return urlunsplit(urlsplit(server)._replace(path=f"/{name}"))
+@pytest.fixture
+def fleet_url(tmp_path: Path) -> str:
+    """Return the URL of a new fleet."""
+    return f"sqlite:///{tmp_path / 'fleet.db'}"

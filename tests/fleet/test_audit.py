@@ -5,8 +5,7 @@ import json
 
 import pytest
 from anyio import to_thread
-from fleets import any_url as any_url, execute, new_database_of
-from test_fleet import lose_an_answer
+from fleets import execute, fleet_url as fleet_url
 
 from claude_agent_py.cli import main
 from claude_agent_py.errors import FleetError, OptionsError
@@ -19,8 +18,8 @@ async def log(fleet: Fleet, **only: object) -> list[FleetAuditEntry]:
     return [entry async for entry in fleet.audit(**only)]  # type: ignore[arg-type]
 
 
-async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_each_command_is_recorded_once_if_it_did_something(fleet_url: str) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "secret prompt", id="one", actor="Ada")
         await fleet.start("worker", "again", id="one", actor="Eve")  # exists
@@ -65,19 +64,8 @@ async def test_each_command_is_recorded_once_if_it_did_something(any_url: str) -
             await session.send("x", actor="x" * 201)
 
 
-async def test_a_command_whose_answer_was_lost_is_recorded_once(postgres_server: str) -> None:
-    async with Fleet(new_database_of(postgres_server)) as fleet:
-        fleet.agent("worker")
-        session = await fleet.start("worker", "hi", id="one")
-        lose_an_answer(fleet)
-        await session.send("more")
-        lose_an_answer(fleet)
-        await fleet.tenant("acme", limit=3)
-        assert [entry.action for entry in await log(fleet)] == ["start", "send", "tenant"]
-
-
-async def test_entries_go_with_their_session_and_numbers_are_not_used_again(any_url: str) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_entries_go_with_their_session_and_numbers_are_not_used_again(fleet_url: str) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("worker")
         kept = await fleet.start("worker", "hi", id="kept")
         session = await fleet.start("worker", "hi", id="gone")
@@ -92,13 +80,13 @@ async def test_entries_go_with_their_session_and_numbers_are_not_used_again(any_
         assert all(entry.number > found[-1].number for entry in (await log(fleet))[1:])
 
 
-async def test_on_the_command_line(any_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_on_the_command_line(fleet_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("worker")
         await fleet.list()
 
         async def run(*words: str) -> str:
-            assert await to_thread.run_sync(main, ["fleet", *words, "--url", any_url]) == 0
+            assert await to_thread.run_sync(main, ["fleet", *words, "--url", fleet_url]) == 0
             return capsys.readouterr().out
 
         await fleet.start("worker", "register the agent", id="zero")

@@ -2,27 +2,17 @@
 
 import json
 import sqlite3
-import subprocess
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, FleetSetUp, built, fleet_in, new_database_of, until_state
-from store_servers import program
+from fleets import PATIENCE, FleetSetUp, built, fleet_in, until_state
 
 from claude_agent_py.testing import ScriptedModel
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
-
-
-def copy_postgres(made: FleetSetUp, server: str) -> tuple[str, str]:
-    folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
-    file, new = str(made.folder / "fleet.dump"), new_database_of(server)
-    subprocess.run([program("pg_dump", *folders), "--format=custom", f"--file={file}", made.url], check=True)
-    subprocess.run([program("pg_restore", *folders), "--no-owner", f"--dbname={new}", file], check=True)
-    return new, new
 
 
 def copy_sqlite(made: FleetSetUp) -> tuple[str, str]:
@@ -34,17 +24,11 @@ def copy_sqlite(made: FleetSetUp) -> tuple[str, str]:
     return f"sqlite:///{paths[0]}", str(paths[1])
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-async def test_a_fleet_goes_on_from_a_backup(tmp_path: Path, request: pytest.FixtureRequest, kind: str) -> None:
+async def test_a_fleet_goes_on_from_a_backup(tmp_path: Path) -> None:
     def answer(asked: Any) -> Any:
         return built(asked) if "build" in asked.prompt else f"to {asked.last_user_text.splitlines()[0]}"
 
-    where: dict[str, str] = {}
-    server: str = ""
-    if kind == "postgres":
-        server = request.getfixturevalue("postgres_server")
-        where["url"] = where["store"] = new_database_of(server)
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, **where) as made:
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         settings: dict[str, Any] = {"options": {"permission_mode": "default"}, "agent": {"patience": 0.2}}
         worker = made.start_worker(**settings)
         fleet = made.fleet()
@@ -53,10 +37,7 @@ async def test_a_fleet_goes_on_from_a_backup(tmp_path: Path, request: pytest.Fix
         await one.result(timeout=PATIENCE)
         asks = await fleet.start("worker", "build", id="asks")
         await until_state(asks, "waiting")
-        if kind == "postgres":
-            made.url, made.store_at = await to_thread.run_sync(copy_postgres, made, server)
-        else:
-            made.url, made.store_at = await to_thread.run_sync(copy_sqlite, made)
+        made.url, made.store_at = await to_thread.run_sync(copy_sqlite, made)
         worker.kill()
         worker.wait()
         restored = made.fleet()

@@ -8,8 +8,9 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, new_database, task_of, until
+from fleets import LEASE, PATIENCE, FleetSetUp, clis, events_of, fleet_in, task_of, until
 from leftovers import is_alive, processes_with
+from stoppable_postgres import new_database
 
 from claude_agent_py.fleet import FleetSession
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
@@ -84,11 +85,11 @@ async def events_of_now(session: FleetSession) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("kind", ["SQLite", "PostgreSQL"])
+@pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
 async def test_a_worker_that_slept_past_its_lease_writes_nothing(
-    tmp_path: Path, kind: str, request: pytest.FixtureRequest
+    tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
-    url = None if kind == "SQLite" else new_database(request.getfixturevalue("postgres"))
+    where = None if store == "SQLite" else new_database(request.getfixturevalue("postgres"))
     gate = Gate()
     seen = 0
 
@@ -99,7 +100,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(
         seen += 1
         return Reply(f"answer {seen}", after=gate) if seen == 1 else f"answer {seen}"
 
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url, store=url) as made:
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, store=where) as made:
         fleet = made.fleet()
         sleeper = made.start_worker(machine="a")
         fleet.agent("worker")

@@ -15,10 +15,10 @@ from fleets import (
     LEASE,
     PATIENCE,
     FleetSetUp,
-    any_url as any_url,
     clis,
     events_of,
     fleet_in,
+    fleet_url as fleet_url,
     given_options,
     until,
     until_state,
@@ -43,7 +43,7 @@ PROCESSES_END: dict[str, Any] = {"options": ASKING, "agent": {"patience": 0.2}}
 
 @pytest.mark.parametrize("has_files", [True, False], ids=["same machine", "other machine"])
 async def test_an_approved_command_runs_once_when_its_worker_is_killed(
-    tmp_path: Path, any_url: str, has_files: bool
+    tmp_path: Path, fleet_url: str, has_files: bool
 ) -> None:
     ran = tmp_path / "ran"
     command = f"echo once >> {ran}; sleep 300"
@@ -53,8 +53,7 @@ async def test_an_approved_command_runs_once_when_its_worker_is_killed(
             return "it was cut off"
         return Reply(tool_use("Bash", {"command": command, "description": "build"}))
 
-    store = any_url if any_url.startswith("postgres") else None
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=any_url, store=store) as made:
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=fleet_url) as made:
         fleet = made.fleet()
         worker = made.start_worker(**PROCESSES_END)
         fleet.agent("worker")
@@ -114,9 +113,9 @@ async def until_it_runs(made: FleetSetUp, session: FleetSession, ran: Path) -> N
     await until(is_stored, "its call is stored")
 
 
-async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, any_url: str) -> None:
+async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, fleet_url: str) -> None:
     ran = tmp_path / "ran"
-    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=any_url) as made:
+    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=fleet_url) as made:
         fleet = made.fleet()
         made.start_worker()
         fleet.agent("worker")
@@ -130,10 +129,10 @@ async def test_a_command_runs_once_when_its_process_is_killed(tmp_path: Path, an
 
 
 async def test_a_command_runs_once_when_the_store_is_away_after_its_worker_was_killed(
-    tmp_path: Path, any_url: str
+    tmp_path: Path, fleet_url: str
 ) -> None:
     ran = tmp_path / "ran"
-    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=any_url) as made:
+    with ScriptedModel(build(ran)) as model, fleet_in(tmp_path, model, url=fleet_url) as made:
         worker = made.start_worker()
         async with made.fleet() as outside:
             outside.agent("worker")
@@ -142,7 +141,7 @@ async def test_a_command_runs_once_when_the_store_is_away_after_its_worker_was_k
         worker.kill()
         worker.wait()
         store = Unreachable(made.store_at)
-        async with Fleet(any_url, store=store, lease=LEASE, poll=0.1) as fleet:
+        async with Fleet(fleet_url, store=store, lease=LEASE, poll=0.1) as fleet:
             options = ClientOptions(inherit_env=False, **given_options(model))
             fleet.agent("worker", options, retry=RetryPolicy(attempts=1, wait=0.1))
             async with fleet.worker(folder=tmp_path / "workspaces"):
@@ -153,7 +152,7 @@ async def test_a_command_runs_once_when_the_store_is_away_after_its_worker_was_k
         assert ran.read_text() == "once\n"
 
 
-async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url: str) -> None:
+async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, fleet_url: str) -> None:
     """The worker waits for a background task when it dies: the answer is stored, and its result is an event."""
 
     def answer(request: Any) -> Any:
@@ -162,8 +161,7 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, any_url
         waiting = {"command": "sleep 300", "description": "wait", "run_in_background": True}
         return Reply(tool_use("Bash", waiting))
 
-    store = any_url if any_url.startswith("postgres") else None
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=any_url, store=store) as made:
+    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=fleet_url) as made:
         fleet = made.fleet()
         worker = made.start_worker(agent={"until": "idle"})
         fleet.agent("worker")

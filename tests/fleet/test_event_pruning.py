@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, execute, until
+from fleets import PATIENCE, execute, fleet_url as fleet_url, until
 from test_audit import log
 
 from claude_agent_py import ClientOptions
@@ -29,8 +29,8 @@ async def read(session: FleetSession, after: int, until_number: int) -> list[Fle
     return found
 
 
-async def test_old_events_are_replaced_by_one_that_says_so(any_url: str) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_old_events_are_replaced_by_one_that_says_so(fleet_url: str) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("worker")
         session = await fleet.start("worker", "first", id="one")
         await session.interrupt()
@@ -67,9 +67,9 @@ async def test_old_events_are_replaced_by_one_that_says_so(any_url: str) -> None
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_workers_delete_events_by_their_age(tmp_path: Path, any_url: str) -> None:
+async def test_workers_delete_events_by_their_age(tmp_path: Path, fleet_url: str) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(any_url, store=SQLiteStore(tmp_path / "s.db"), poll=0.1, event_retention=1800) as fleet:
+    async with Fleet(fleet_url, store=SQLiteStore(tmp_path / "s.db"), poll=0.1, event_retention=1800) as fleet:
         fleet.agent("works", ClientOptions(cli_path=program, cwd=tmp_path))
         async with fleet.worker():
             session = await fleet.start("works", "hi", id="one")

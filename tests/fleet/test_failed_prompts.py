@@ -5,12 +5,11 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, execute, until, until_state
+from fleets import PATIENCE, execute, fleet_url as fleet_url, until, until_state
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
 from claude_agent_py.fleet import Fleet, FleetSession, Workspace
-from claude_agent_py.fleet._dbos import _claims
 from claude_agent_py.fleet._local import _changes
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
@@ -29,9 +28,9 @@ class Picky:
 
 
 @pytest.mark.real_cli
-async def test_prompts_behind_a_failed_one_run(tmp_path: Path, any_url: str) -> None:
+async def test_prompts_behind_a_failed_one_run(tmp_path: Path, fleet_url: str) -> None:
     with ScriptedModel(Picky()) as model:
-        async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+        async with Fleet(fleet_url, store=MemoryStore(), poll=0.1) as fleet:
             fleet.agent("one", model.options(), retry=RetryPolicy(attempts=1))
             session = await fleet.start("one", "bad")
             assert await session.send("good") == 2
@@ -44,11 +43,11 @@ async def test_prompts_behind_a_failed_one_run(tmp_path: Path, any_url: str) -> 
 
 @pytest.mark.real_cli
 async def test_prompts_behind_a_failed_one_fail_with_it_and_are_tried_again_with_it(
-    tmp_path: Path, any_url: str
+    tmp_path: Path, fleet_url: str
 ) -> None:
     picky = Picky()
     with ScriptedModel(picky) as model:
-        async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+        async with Fleet(fleet_url, store=MemoryStore(), poll=0.1) as fleet:
             fleet.agent("one", model.options(), retry=RetryPolicy(attempts=1), after_failure="fail")
             session = await fleet.start("one", "good")
             assert [await session.send("bad"), await session.send("better")] == [2, 3]
@@ -78,8 +77,8 @@ def held(folder: Path, url: str, **more: Any) -> tuple[Fleet, Gate]:
     return fleet, gate
 
 
-async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Path, any_url: str) -> None:
-    fleet, gate = held(tmp_path, any_url, poll=0.1, lease=1.0)
+async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Path, fleet_url: str) -> None:
+    fleet, gate = held(tmp_path, fleet_url, poll=0.1, lease=1.0)
     async with fleet, fleet.worker():
         session = await fleet.start("one", "first")
         await until_state(session, "running")
@@ -92,9 +91,9 @@ async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Pat
         assert (await session.info()).state == "idle"
 
 
-async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, any_url: str) -> None:
-    fleet, _ = held(tmp_path, any_url, poll=PATIENCE)
-    async with fleet, Fleet(any_url) as outside, fleet.worker() as worker:
+async def test_interrupting_does_not_undo_cancelling(tmp_path: Path, fleet_url: str) -> None:
+    fleet, _ = held(tmp_path, fleet_url, poll=PATIENCE)
+    async with fleet, Fleet(fleet_url) as outside, fleet.worker() as worker:
         session = await fleet.start("one", "first")
         await until_state(session, "running")
         other = outside.session(session.id)  # the worker does not hear of its requests
@@ -118,10 +117,10 @@ class Unreachable(MemoryStore):
         return await super().load(key)
 
 
-async def test_an_outage_of_the_store_uses_up_no_attempts(tmp_path: Path, any_url: str) -> None:
+async def test_an_outage_of_the_store_uses_up_no_attempts(tmp_path: Path, fleet_url: str) -> None:
     store = Unreachable()
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=store, poll=0.1) as fleet:
         retry = RetryPolicy(attempts=2, wait=0.1, max_wait=0.1)
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=retry)
         async with fleet.worker():
@@ -151,24 +150,23 @@ async def begun_conversation(fleet: Fleet, store: MemoryStore) -> tuple[FleetSes
     return session, key
 
 
-async def test_the_claim_of_a_session_takes_its_lease(tmp_path: Path, any_url: str) -> None:
+async def test_the_claim_of_a_session_takes_its_lease(tmp_path: Path, fleet_url: str) -> None:
     """A worker that lost the store could not release the lease, which outlives all attempts."""
     store = MemoryStore()
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=store, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=RetryPolicy(attempts=2, wait=0.1))
         session, key = await begun_conversation(fleet, store)
-        holder = "fleet worker of before" if "postgres" in any_url else "durable turn of before"
-        await store.acquire_lease(key, holder, ttl=600)
+        await store.acquire_lease(key, "durable turn of before", ttl=600)
         async with fleet.worker():
             outcome = await session.result(timeout=PATIENCE)
         assert (outcome.text, outcome.attempts) == ("ok", 0)
 
 
-async def test_a_session_that_a_person_has_resumed_waits_for_its_lease(tmp_path: Path, any_url: str) -> None:
+async def test_a_session_that_a_person_has_resumed_waits_for_its_lease(tmp_path: Path, fleet_url: str) -> None:
     store = MemoryStore()
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=store, poll=0.1) as fleet:
         retry = RetryPolicy(attempts=1, wait=0.3, max_wait=0.3)
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=retry)
         session, key = await begun_conversation(fleet, store)
@@ -185,9 +183,9 @@ async def test_a_session_that_a_person_has_resumed_waits_for_its_lease(tmp_path:
             assert (outcome.text, outcome.attempts) == ("ok", 0)
 
 
-async def test_a_session_whose_store_never_answers_can_be_cancelled(tmp_path: Path, any_url: str) -> None:
+async def test_a_session_whose_store_never_answers_can_be_cancelled(tmp_path: Path, fleet_url: str) -> None:
     store = Unreachable()
-    async with Fleet(any_url, store=store, poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=store, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cwd=tmp_path), retry=RetryPolicy(attempts=1, wait=0.3, max_wait=0.3))
         session = await fleet.start("one", "first")
         assert await session.interrupt()  # the next prompt looks for the conversation
@@ -204,8 +202,8 @@ async def test_a_session_whose_store_never_answers_can_be_cancelled(tmp_path: Pa
                 await session.result(timeout=PATIENCE)
 
 
-async def test_overdue_prompts_fail_once(tmp_path: Path, any_url: str) -> None:
-    async with Fleet(any_url, store=MemoryStore(), poll=0.1, lease=0.5) as fleet:
+async def test_overdue_prompts_fail_once(tmp_path: Path, fleet_url: str) -> None:
+    async with Fleet(fleet_url, store=MemoryStore(), poll=0.1, lease=0.5) as fleet:
         fleet.agent("one", ClientOptions(cwd=tmp_path), after_failure="fail")
         session = await fleet.start("one", "first", timeout=0.1)
         await session.send("second", timeout=0.1)
@@ -232,8 +230,10 @@ class Refusing(Workspace):
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])
-async def test_an_error_whose_text_a_database_refuses_ends_its_prompt(tmp_path: Path, any_url: str, text: str) -> None:
-    async with Fleet(any_url, store=MemoryStore(), poll=0.1) as fleet:
+async def test_an_error_whose_text_a_database_refuses_ends_its_prompt(
+    tmp_path: Path, fleet_url: str, text: str
+) -> None:
+    async with Fleet(fleet_url, store=MemoryStore(), poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(), workspace=Refusing(text))
         session = await fleet.start("one", "hi")
         async with fleet.worker(folder=tmp_path / "ws"):
@@ -245,8 +245,8 @@ async def test_an_error_whose_text_a_database_refuses_ends_its_prompt(tmp_path: 
         assert str((await session.info()).reason).replace("\ufffd", "") == "ab"
 
 
-async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path, any_url: str) -> None:
-    fleet, gate = held(tmp_path, any_url, poll=0.1)
+async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path, fleet_url: str) -> None:
+    fleet, gate = held(tmp_path, fleet_url, poll=0.1)
     async with fleet, fleet.worker():
         session = await fleet.start("one", "first")
         await until_state(session, "running")
@@ -259,17 +259,11 @@ async def test_an_outcome_that_cannot_be_stored_fails_its_prompt(tmp_path: Path,
 
 def refuse_results(fleet: Fleet) -> None:
     """Let the database refuse successful runs."""
-    if fleet._engine.name == "SQLite":
-        when = "BEFORE UPDATE ON fleet_runs WHEN NEW.state = 'done'"
-        execute(fleet, f"CREATE TRIGGER refusing {when} BEGIN SELECT RAISE(ABORT, 'not done'); END")
-    else:
-        execute(fleet, "ALTER TABLE fleet_runs ADD CHECK (state <> 'done')")
+    when = "BEFORE UPDATE ON fleet_runs WHEN NEW.state = 'done'"
+    execute(fleet, f"CREATE TRIGGER refusing {when} BEGIN SELECT RAISE(ABORT, 'not done'); END")
 
 
 async def reap(fleet: Fleet) -> None:
     """Do what a worker does from time to time: fail overdue prompts."""
     engine: Any = fleet._engine
-    if engine.name == "SQLite":
-        await engine.file.write(_changes.fail_overdue)
-    else:
-        await engine.database.write(_claims.free_dead, 5)
+    await engine.file.write(_changes.fail_overdue)

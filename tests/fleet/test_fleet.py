@@ -5,11 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
-from anyio import to_thread
-from dbos import DBOS, DBOSConfig
-from fleets import PATIENCE, database_of, events_of, fleet_in, new_database_of, until
+from fleets import PATIENCE, events_of, fleet_in, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
@@ -72,34 +69,6 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
     assert (tmp_path / "fleet.db").is_file()
 
 
-def lose_an_answer(fleet: Fleet) -> None:
-    """Let the next transaction fail after it was committed, as when the connection breaks then."""
-    dialect: Any = database_of(fleet).engine.dialect
-    commit = dialect.do_commit
-
-    def commit_and_fail(connection: Any) -> None:
-        commit(connection)
-        dialect.do_commit = commit
-        raise psycopg.OperationalError("the answer is lost")
-
-    dialect.do_commit = commit_and_fail
-
-
-async def test_a_call_is_repeated_without_harm_when_its_answer_was_lost(tmp_path: Path, postgres_server: str) -> None:
-    async with Fleet(new_database_of(postgres_server), store=MemoryStore()) as fleet:
-        fleet.agent("one", ClientOptions(cli_path="no such program"))
-        session = await fleet.start("one", "first", id="a")
-        await session.cancel()
-        lose_an_answer(fleet)
-        other = await fleet.start("one", "first")
-        lose_an_answer(fleet)
-        assert await other.send("second") == 2
-        assert [(one.id, one.runs) for one in await fleet.list()] == [(other.id, 2), ("a", 1)]
-        lose_an_answer(fleet)
-        async with fleet.worker(folder=tmp_path / "ws") as worker:
-            assert [one.id for one in await fleet.workers()] == [worker.id]
-
-
 @pytest.mark.real_cli
 async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_letter(tmp_path: Path) -> None:
     is_mended = False
@@ -154,47 +123,18 @@ async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
     fleet.close()
 
 
-async def test_several_workers_run_in_a_process_beside_another_dbos(tmp_path: Path) -> None:
+async def test_several_workers_run_in_a_process(tmp_path: Path) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    own: DBOSConfig = {"name": "mine", "system_database_url": f"sqlite:///{tmp_path / 'own.db'}", "log_level": "ERROR"}
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
-        try:
-            DBOS(config=own)
-            DBOS.launch()
-            async with fleet.worker(sessions=1), fleet.worker(sessions=1):
-                assert len(await fleet.workers()) == 2
-                sessions = [await fleet.start("one", "hi") for _ in range(4)]
-                workers = {(await session.result(timeout=PATIENCE)).worker for session in sessions}
-                assert len(workers) == 2
-                assert await fleet.drain_workers() == 2
-                await fleet.drain_forever()
-            assert await DBOS.list_workflows_async() == []
-        finally:
-            await to_thread.run_sync(DBOS.destroy)
+        async with fleet.worker(sessions=1), fleet.worker(sessions=1):
+            assert len(await fleet.workers()) == 2
+            sessions = [await fleet.start("one", "hi") for _ in range(4)]
+            workers = {(await session.result(timeout=PATIENCE)).worker for session in sessions}
+            assert len(workers) == 2
+            assert await fleet.drain_workers() == 2
+            await fleet.drain_forever()
     assert os.name != "posix" or (tmp_path / "fleet.db").stat().st_mode & 0o777 == 0o600  # it has prompts
-
-
-async def test_one_worker_on_dbos_in_a_process(tmp_path: Path, postgres_server: str) -> None:
-    fleet = Fleet(new_database_of(postgres_server), store=MemoryStore())
-    fleet.agent("one", workspace=Directory(tmp_path))
-    async with fleet.worker():
-        with pytest.raises(FleetError, match="this process has a DBOS already"):
-            async with fleet.worker():
-                pass
-        assert len(await fleet.workers()) == 1
-    async with fleet.worker():  # one after another is fine
-        pass
-    own: DBOSConfig = {"name": "mine", "system_database_url": f"sqlite:///{tmp_path / 'own.db'}", "log_level": "ERROR"}
-    try:
-        DBOS(config=own)
-        with pytest.raises(FleetError, match="this process has a DBOS already"):
-            async with fleet.worker():
-                pass
-        assert await fleet.workers() == []
-    finally:
-        await to_thread.run_sync(DBOS.destroy)
-    fleet.close()
 
 
 @pytest.mark.real_cli

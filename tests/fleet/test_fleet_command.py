@@ -8,7 +8,6 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import pytest
@@ -237,28 +236,3 @@ COMMANDS = [
     ["prune", "--older-than", "1d"],
     ["drain"],
 ]
-
-
-@pytest.mark.parametrize(
-    ("user", "database"), [("tester", "no_such_database"), ("no_such_user", "postgres")], ids=["database", "user"]
-)
-def test_a_postgres_url_that_is_wrong_is_told_at_once(
-    postgres_server: str, capsys: pytest.CaptureFixture[str], user: str, database: str
-) -> None:
-    port = urlsplit(postgres_server).port
-    assert main(["fleet", "list", "--url", f"postgresql://{user}@127.0.0.1:{port}/{database}"]) == 1
-    assert "does not exist" in capsys.readouterr().err
-
-
-def test_no_tables_are_made_in_another_postgres_database(
-    postgres_server: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    import psycopg
-
-    with psycopg.connect(postgres_server, autocommit=True) as connection:
-        connection.execute("CREATE DATABASE not_a_fleet")
-    url = urlunsplit(urlsplit(postgres_server)._replace(path="/not_a_fleet"))
-    assert main(["fleet", "list", "--url", url]) == 1
-    assert "there is no fleet in the database not_a_fleet" in capsys.readouterr().err
-    with psycopg.connect(url) as connection:
-        assert connection.execute("SELECT 1 FROM pg_tables WHERE schemaname = 'public'").fetchall() == []

@@ -6,28 +6,20 @@ from typing import Any
 
 import anyio
 import pytest
-from dbos._sys_db import SystemDatabase
 from fleets import (
     PATIENCE,
     FleetSetUp,
-    any_url as any_url,
     clis,
-    database_of,
     events_of,
     fleet_in,
-    new_database_of,
+    fleet_url as fleet_url,
     until,
     until_state,
 )
-from questions import RecordingContext
-from sqlalchemy.exc import OperationalError
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.errors import StoreError
 from claude_agent_py.fleet import Fleet, FleetSession
-from claude_agent_py.fleet._dbos import _claims, _inbox
-from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
 
@@ -91,67 +83,13 @@ async def test_a_dead_worker_is_adopted_once(tmp_path: Path, caplog: pytest.LogC
         assert ends == ["queued", "running", "done"]
 
 
-async def test_what_the_engine_counts_as_taken_but_does_not_run_is_put_back(
-    tmp_path: Path, postgres_server: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The database took the sessions out of the queue, but its answer was lost."""
-    lost: list[Any] = []
-    statuses = SystemDatabase.get_workflow_statuses
-
-    def lose(system: SystemDatabase, found: list[str]) -> Any:
-        if found and not lost:
-            lost.extend(found)
-            raise OperationalError("the answer is lost", {}, Exception())
-        return statuses(system, found)
-
-    monkeypatch.setattr(SystemDatabase, "get_workflow_statuses", lose)
-    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(new_database_of(postgres_server), store=MemoryStore(), poll=0.1) as fleet:
-        fleet.agent("worker", ClientOptions(cli_path=program, cwd=tmp_path))
-        async with fleet.worker():
-            session = await fleet.start("worker", "task")
-            outcome = await session.result(timeout=PATIENCE)
-            assert (outcome.text, outcome.crashes) == ("ok", 0)
-    assert len(lost) == 1
-
-
-async def test_a_question_that_the_cli_withdraws_is_settled(postgres_server: str) -> None:
-    events: list[InteractionOpened | InteractionSettled] = []
-    context = RecordingContext(request_id="r", events=events)
-    wire = CanUseToolRequest(tool_name="Bash", input={"command": "ls"}, tool_use_id="t1")
-    async with Fleet(new_database_of(postgres_server)) as fleet:
-        fleet.agent("worker")
-        session = await fleet.start("worker", "task")
-        claim = await database_of(fleet).write(_claims.begin, session.id, 1, "worker", "here", fleet.agents)
-        assert claim is not None
-        inbox = _inbox.FleetInbox(
-            engine=fleet._engine,
-            database=database_of(fleet),
-            claim=claim,
-            patience=PATIENCE,
-            poll=0.1,
-            end_and_wait=lambda tool_use_id: anyio.sleep_forever(),
-            is_releasing=lambda: False,
-        )
-        async with anyio.create_task_group() as group:
-            group.start_soon(inbox.ask, "permission", wire, context)
-            await until(session.interactions, "it asks")
-            group.cancel_scope.cancel()
-        assert await session.interactions() == []
-    opened, settled = events
-    assert isinstance(opened, InteractionOpened)
-    assert isinstance(settled, InteractionSettled)
-    assert (settled.interaction, settled.was_answered) == (opened.interaction, False)
-
-
 DIES_AT_ITS_SCHEDULE = """
 import os, sys, anyio
 from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.fleet._dbos import _rows
 from claude_agent_py.fleet._local import _schedules
 from claude_agent_py.sessions import MemoryStore
-_rows.start = _schedules.start = lambda *given: os._exit(9)
+_schedules.start = lambda *given: os._exit(9)
 async def main():
     fleet = Fleet(sys.argv[1], store=MemoryStore(), lease=1.0)
     fleet.agent("one", ClientOptions(cli_path=sys.argv[2]))
@@ -163,16 +101,14 @@ anyio.run(main)
 
 
 async def test_a_schedule_whose_worker_dies_before_it_stores_the_session_is_not_lost(
-    tmp_path: Path, any_url: str
+    tmp_path: Path, fleet_url: str
 ) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    command = [sys.executable, "-c", DIES_AT_ITS_SCHEDULE, any_url, str(program), str(tmp_path / "ws")]
+    command = [sys.executable, "-c", DIES_AT_ITS_SCHEDULE, fleet_url, str(program), str(tmp_path / "ws")]
     died = await anyio.run_process(command, check=False)
     assert died.returncode == 9, died.stderr.decode()
-    async with Fleet(any_url, store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=MemoryStore(), lease=1.0, poll=0.1) as fleet:
         fleet.agent("one", ClientOptions(cli_path=program))
-        # DBOS has noted the time; a local fleet notes it together with the session.
-        assert fleet._engine.name == "SQLite" or await fleet.unschedule("tick")
         assert await fleet.list() == []
         async with fleet.worker(folder=tmp_path / "ws"):
             await until(fleet.list, "it is started")

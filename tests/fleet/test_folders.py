@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, any_url as any_url, database_of, new_database_of, until
-from sqlalchemy import text
+from fleets import PATIENCE, fleet_url as fleet_url, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError
 from claude_agent_py.fleet import Copy, Fleet
-from claude_agent_py.fleet._dbos import _tables
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -86,9 +84,9 @@ async def test_a_database_started_afresh_takes_no_files_up(tmp_path: Path, cli: 
 
 
 async def test_an_id_that_is_used_again_starts_at_once_in_a_new_workspace(
-    any_url: str, tmp_path: Path, cli: Path
+    fleet_url: str, tmp_path: Path, cli: Path
 ) -> None:
-    async with at_work(any_url, cli, tmp_path / "ws") as fleet:
+    async with at_work(fleet_url, cli, tmp_path / "ws") as fleet:
         work = await workspace_of(fleet, "pr-17")
         (work / "stale").touch()
         assert await fleet.prune(0) == 1
@@ -108,9 +106,9 @@ class Stuck(Copy):
 
 
 async def test_a_workspace_that_cannot_be_removed_stops_no_other_session(
-    any_url: str, tmp_path: Path, cli: Path, caplog: pytest.LogCaptureFixture
+    fleet_url: str, tmp_path: Path, cli: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with at_work(any_url, cli, tmp_path / "ws", Stuck()) as fleet:
+    async with at_work(fleet_url, cli, tmp_path / "ws", Stuck()) as fleet:
         await workspace_of(fleet, "first")
         await fleet.session("first").cancel()
         await until(lambda: "the workspace of session first could not be removed" in caplog.text)
@@ -160,33 +158,3 @@ async def test_a_file_of_an_earlier_release_is_left_alone(tmp_path: Path) -> Non
                 await fleet.list()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("fleet_meta",)]
-
-
-@pytest.mark.parametrize("version", [1, 2, 3, 4])
-async def test_a_database_of_an_older_version_is_brought_up_to_date(
-    postgres_server: str, tmp_path: Path, cli: Path, version: int
-) -> None:
-    url = new_database_of(postgres_server)
-    async with Fleet(url) as fleet:
-        fleet.agent("one", version="old")
-        for name in ("queued", "running"):
-            await fleet.start("one", "hi", id=name)
-        identity = database_of(fleet).identity
-        with database_of(fleet).engine.begin() as connection:
-            running = "UPDATE fleet_sessions SET state = 'running', worker = 'old' WHERE id = 'running'"
-            for statement in (f"UPDATE fleet_meta SET version = {version}", running):
-                connection.execute(text(statement))
-            for index in _tables.sessions.indexes:
-                connection.execute(text(f"DROP INDEX {index.name}"))
-            for added_in, table, column in _tables.ADDED:
-                if added_in > version:
-                    connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {column.split()[0]}"))
-    async with at_work(url, cli, tmp_path / "ws") as fleet:
-        assert (await workspace_of(fleet, "pr-17")).exists()
-        assert (database_of(fleet).identity == identity) is (version >= 2)
-    fleet = Fleet(url, store=MemoryStore(), poll=0.1)
-    async with fleet:
-        fleet.agent("one", ClientOptions(cli_path=cli, cwd=tmp_path), version="old")
-        async with fleet.worker():
-            for name in ("queued", "running"):
-                assert (await fleet.session(name).result(timeout=PATIENCE)).crashes == 0

@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, any_url as any_url, fleet_in, new_database, until, until_state
-from stoppable_postgres import PostgresServer
+from fleets import PATIENCE, fleet_in, fleet_url as fleet_url, until, until_state
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError
@@ -47,9 +46,9 @@ async def get(url: str, method: str = "GET") -> tuple[int, str]:
     return await to_thread.run_sync(request)
 
 
-async def test_a_worker_tells_how_it_is(tmp_path: Path, any_url: str) -> None:
+async def test_a_worker_tells_how_it_is(tmp_path: Path, fleet_url: str) -> None:
     gate = Gate()
-    async with working(tmp_path, any_url, gate) as (fleet, worker, at):
+    async with working(tmp_path, fleet_url, gate) as (fleet, worker, at):
         assert await get(f"{at}/healthz") == (200, "ok\n")
         assert await get(f"{at}/readyz") == (200, "ready\n")
         assert await get(f"{at}/healthz", "HEAD") == (200, "")
@@ -69,33 +68,12 @@ async def test_a_worker_tells_how_it_is(tmp_path: Path, any_url: str) -> None:
         assert (await session.result()).text == "ok"
 
 
-async def test_a_worker_is_not_ready_while_the_database_does_not_answer(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
-    async with working(tmp_path, new_database(postgres)) as (_, _, at):
-        assert (await get(f"{at}/readyz"))[0] == 200
-        postgres.freeze()
-        try:
-            for path in ("/readyz", "/metrics"):
-                status, told = await get(at + path)
-                assert status == 503
-                assert told in ("the database of the fleet does not answer\n", "the worker could send no heartbeat\n")
-            assert (await get(f"{at}/healthz"))[0] == 200
-        finally:
-            postgres.thaw()
-
-        async def is_ready() -> bool:
-            return (await get(f"{at}/readyz"))[0] == 200
-
-        await until(is_ready, "it is ready again")
-
-
 async def test_slow_and_wrong_clients_hold_up_nobody(
-    tmp_path: Path, any_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fleet_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_health, "REQUEST_SECONDS", 0.5)
     monkeypatch.setattr(_health, "MAX_CONNECTIONS", 4)
-    async with working(tmp_path, any_url) as (_, worker, at):
+    async with working(tmp_path, fleet_url) as (_, worker, at):
         assert worker.health is not None
         slow = [socket.create_connection(worker.health) for _ in range(20)]
         slow[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: ")

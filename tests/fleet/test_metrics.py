@@ -11,15 +11,13 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, any_url as any_url, database_of, execute, new_database_of
+from fleets import PATIENCE, execute, fleet_url as fleet_url
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
-from sqlalchemy import event, text
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli import main
 from claude_agent_py.fleet import Fleet, FleetMetrics
-from claude_agent_py.fleet._dbos import _tables
 from claude_agent_py.fleet._local import _file
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, steps
@@ -34,8 +32,8 @@ def change(fleet: Fleet, session: str, **values: Any) -> None:
     execute(fleet, f"UPDATE fleet_sessions SET {setting} WHERE id = :session", session=session, **values)
 
 
-async def test_queued_sessions_are_counted_by_what_they_wait_for(any_url: str) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_queued_sessions_are_counted_by_what_they_wait_for(fleet_url: str) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("known", limit=5)
         fleet.agent("unknown")
         empty = await fleet.metrics()
@@ -54,9 +52,16 @@ async def test_queued_sessions_are_counted_by_what_they_wait_for(any_url: str) -
         # As a worker sets it.
         execute(fleet, "UPDATE fleet_meta SET tenant_limit = 1")
         now = time.time()
-        lease = {} if "postgres" in any_url else {"lease": 1000.0}
         for name, slots, expires_at in (("w", 3, now + 1000), ("dead", 7, now - 1000)):
-            row = {"id": name, "machine": "m", "pid": 1, "slots": slots, "memory_used": 0, "is_draining": 0, **lease}
+            row = {
+                "id": name,
+                "machine": "m",
+                "pid": 1,
+                "slots": slots,
+                "memory_used": 0,
+                "is_draining": 0,
+                "lease": 1000.0,
+            }
             row |= {"started_at": now, "expires_at": expires_at}
             values = ", ".join(f":{name}" for name in row)
             execute(fleet, f"INSERT INTO fleet_workers ({', '.join(row)}) VALUES ({values})", **row)
@@ -82,10 +87,10 @@ async def test_queued_sessions_are_counted_by_what_they_wait_for(any_url: str) -
 
 
 @on_asyncio
-async def test_costs_are_added_up_and_outlive_their_sessions(tmp_path: Path, any_url: str) -> None:
+async def test_costs_are_added_up_and_outlive_their_sessions(tmp_path: Path, fleet_url: str) -> None:
     spent = {"some-model": {"inputTokens": 1, "outputTokens": 1, "costUSD": 0.25}}
     works = FakeCLI(steps.turn("ok", model_usage_since_last_result=spent)).install(tmp_path / "works")
-    async with Fleet(any_url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+    async with Fleet(fleet_url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
         fleet.agent("works", ClientOptions(cli_path=works, cwd=tmp_path))
         async with fleet.worker():
             for tenant in ("acme", "acme", "other"):
@@ -96,18 +101,18 @@ async def test_costs_are_added_up_and_outlive_their_sessions(tmp_path: Path, any
         assert found.runs == {"done": 3, "failed": 0, "interrupted": 0}
 
 
-async def test_a_command_prints_the_figures(any_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_a_command_prints_the_figures(fleet_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("known")
         await fleet.start("known", "hi", tenant="acme")
-    assert await run_command("metrics", "--url", any_url) == 0
+    assert await run_command("metrics", "--url", fleet_url) == 0
     printed = capsys.readouterr().out
     assert 'claude_agent_fleet_queued_sessions{reason="no_worker"} 1\n' in printed
     assert 'claude_agent_fleet_oldest_queued_seconds{reason="ready"} 0\n' in printed
     assert "# TYPE claude_agent_fleet_crashes_total counter\nclaude_agent_fleet_crashes_total 0\n" in printed
     for line in printed.splitlines():
         assert re.fullmatch(r'# (HELP|TYPE) [a-z_]+ .+|[a-z_]+(\{[a-z]+="(\\.|[^"\\])*"\})? [0-9.e+-]+', line), line
-    assert await run_command("metrics", "--json", "--url", any_url) == 0
+    assert await run_command("metrics", "--json", "--url", fleet_url) == 0
     assert json.loads(capsys.readouterr().out)["queued"]["no_worker"] == 1
 
 
@@ -115,10 +120,10 @@ async def run_command(*arguments: str) -> int:
     return await to_thread.run_sync(main, ["fleet", *arguments])
 
 
-async def test_opentelemetry_exports_the_figures(any_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_opentelemetry_exports_the_figures(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider([reader])
-    async with Fleet(any_url) as fleet:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("known")
         await fleet.start("known", "hi", tenant="acme")
         fleet.observe_metrics(provider)
@@ -134,40 +139,8 @@ async def test_opentelemetry_exports_the_figures(any_url: str, monkeypatch: pyte
     provider.shutdown()
 
 
-async def test_metrics_of_100_000_sessions_are_cheap(postgres_server: str) -> None:
-    """No query goes through the table of sessions, however many are idle."""
-    async with Fleet(new_database_of(postgres_server)) as fleet:
-        fleet.agent("known")
-        await fleet.start("known", "hi", id="first")
-        columns = ", ".join(c.name for c in _tables.sessions.columns if c.name not in ("id", "state"))
-        copy = f"INSERT INTO fleet_sessions (id, state, {columns}) SELECT 's' || n, CASE WHEN n % 20 = 0 THEN 'queued' "
-        copy += f"ELSE 'idle' END, {columns} FROM fleet_sessions, generate_series(1, 100000) AS n"
-        database_of(fleet).run(lambda connection: connection.execute(text(copy)))
-        vacuumed = database_of(fleet).engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-        with vacuumed as connection:
-            connection.execute(text("VACUUM ANALYZE fleet_sessions"))
-        seen: list[tuple[str, Any]] = []
-
-        @event.listens_for(database_of(fleet).engine, "before_cursor_execute")
-        def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
-            seen.append((statement, values))
-
-        began = time.perf_counter()
-        found = await fleet.metrics()
-        took = time.perf_counter() - began
-        assert found.queued["no_worker"] == 5001
-        assert took < 2
-        queries = [(statement, values) for statement, values in seen if "fleet_sessions" in statement]
-        assert len(queries) == 2
-        assert len(seen) <= 8
-        with database_of(fleet).engine.connect() as connection:
-            for statement, values in queries:
-                plan = "\n".join(connection.exec_driver_sql(f"EXPLAIN {statement}", values).scalars())
-                assert "Seq Scan" not in plan, plan
-
-
-async def test_lists_of_20_000_sessions_read_no_whole_table(any_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with Fleet(any_url) as fleet:
+async def test_lists_of_20_000_sessions_read_no_whole_table(fleet_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Fleet(fleet_url) as fleet:
         fleet.agent("known")
         await fleet.start("known", "hi", id="first")
         names = columns_of(fleet)
@@ -203,38 +176,23 @@ async def test_lists_of_20_000_sessions_read_no_whole_table(any_url: str, monkey
 
 def columns_of(fleet: Fleet) -> list[str]:
     """Return the columns of the sessions."""
-    if fleet._engine.name == "PostgreSQL":
-        found = "SELECT column_name FROM information_schema.columns WHERE table_name = 'fleet_sessions'"
-        return [name for (name,) in execute(fleet, found)]
     return [row[1] for row in execute(fleet, "PRAGMA table_info(fleet_sessions)")]
 
 
 def explaining(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[tuple[str, str]]]:
     """Note the queries of sessions and questions, and return what explains them."""
     seen: list[tuple[str, Any]] = []
-    if fleet._engine.name == "PostgreSQL":
-        engine = database_of(fleet).engine
+    select = _file.Transaction.all
 
-        @event.listens_for(engine, "before_cursor_execute")
-        def note(connection: Any, cursor: Any, statement: str, values: Any, context: Any, many: bool) -> None:
-            seen.append((statement, values))
+    def note_all(self: Any, statement: str, *values: object) -> Any:
+        seen.append((statement, values))
+        return select(self, statement, *values)
 
-        def explain(statement: str, values: Any) -> str:
-            with engine.connect() as connection:
-                return "\n".join(str(row[-1]) for row in connection.exec_driver_sql(f"EXPLAIN {statement}", values))
+    monkeypatch.setattr(_file.Transaction, "all", note_all)
 
-    else:
-        select = _file.Transaction.all
-
-        def note_all(self: Any, statement: str, *values: object) -> Any:
-            seen.append((statement, values))
-            return select(self, statement, *values)
-
-        monkeypatch.setattr(_file.Transaction, "all", note_all)
-
-        def explain(statement: str, values: Any) -> str:
-            with closing(sqlite3.connect(fleet._engine.file.path)) as connection:  # type: ignore[attr-defined]
-                return "\n".join(row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
+    def explain(statement: str, values: Any) -> str:
+        with closing(sqlite3.connect(fleet._engine.file.path)) as connection:  # type: ignore[attr-defined]
+            return "\n".join(row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
 
     def explain_all() -> list[tuple[str, str]]:
         mine = [each for each in seen if "fleet_sessions" in each[0] or "fleet_interactions" in each[0]]

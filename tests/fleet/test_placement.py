@@ -11,12 +11,11 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
-from fleets import PATIENCE, any_url as any_url, database_of, execute, new_database_of, until
+from fleets import PATIENCE, execute, fleet_url as fleet_url, until
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.fleet import Copy, Directory, Fleet
-from claude_agent_py.fleet._dbos import _claims
+from claude_agent_py.errors import FleetRunError, OptionsError
+from claude_agent_py.fleet import Copy, Fleet
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -87,8 +86,8 @@ async def test_priorities_and_the_limits_of_an_agent(hold: Hold) -> None:
 
 
 @on_asyncio
-async def test_the_limit_of_a_tenant(hold: Hold, any_url: str) -> None:
-    held = hold(agent=None, tenant_limit=4, url=any_url)
+async def test_the_limit_of_a_tenant(hold: Hold, fleet_url: str) -> None:
+    held = hold(agent=None, tenant_limit=4, url=fleet_url)
     for agent in ("heavy", "light"):
         held.fleet.agent(agent, held.options)
     for i in range(6):
@@ -121,8 +120,8 @@ async def test_a_tenant_with_few_sessions_does_not_wait_for_one_with_many(hold: 
 
 
 @on_asyncio
-async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hold, any_url: str) -> None:
-    held = hold(is_open=True, url=any_url)
+async def test_shares_of_tenants_hold_where_one_session_runs_at_a_time(hold: Hold, fleet_url: str) -> None:
+    held = hold(is_open=True, url=fleet_url)
     await held.fleet.tenant("many", weight=3)
     for tenant, count in (("many", 8), ("few", 3)):
         for _ in range(count):
@@ -165,48 +164,6 @@ async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
 
 
 @on_asyncio
-async def test_a_session_keeps_to_its_machine_unless_all_have_its_directory(
-    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_server: str
-) -> None:
-    monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 1000.0)
-    held = hold(is_open=True, agent=None, url=new_database_of(postgres_server))
-    held.fleet.agent("own", held.options, workspace=Copy())
-    held.fleet.agent("shared", held.options, workspace=Directory(tmp_path))
-    own, shared = [await held.fleet.start(name, "hi") for name in ("own", "shared")]
-    async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
-        await held.fleet.drain()
-        assert [(await session.info()).machine for session in (own, shared)] == ["b", None]
-    database, other = database_of(held.fleet), {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database.write(_claims.register, other, 1000.0, list(held.fleet.agents.values()), None)
-    for session in (own, shared):
-        await session.send("hi")
-    async with held.fleet.worker(machine="a", folder=tmp_path / "a"):
-        assert (await shared.result(timeout=PATIENCE)).text == "ok"
-        assert (await own.info()).state == "queued"
-        await database.write(_claims.unregister, "other")
-        assert (await own.result(timeout=PATIENCE)).text == "ok"
-        assert (await own.info()).machine == "a"
-
-
-@on_asyncio
-async def test_a_session_waits_only_for_some_time_for_its_machine(
-    hold: Hold, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, postgres_server: str
-) -> None:
-    monkeypatch.setattr(_claims, "AFFINITY_SECONDS", 0.5)
-    held = hold(is_open=True, agent={"workspace": Copy()}, url=new_database_of(postgres_server))
-    sessions = [await held.fleet.start("one", "hi") for _ in range(3)]
-    async with held.fleet.worker(machine="b", folder=tmp_path / "b"):
-        await held.fleet.drain()
-    busy = {"id": "other", "machine": "b", "pid": 1, "slots": 1, "memory": None}
-    await database_of(held.fleet).write(_claims.register, busy, 1000.0, list(held.fleet.agents.values()), None)
-    for session in sessions:
-        await session.send("hi")
-    async with held.fleet.worker(machine="a", folder=tmp_path / "a"):
-        for session in sessions:
-            assert (await session.result(timeout=PATIENCE)).text == "ok"
-
-
-@on_asyncio
 async def test_the_workspace_of_a_session_that_is_cancelled_while_idle_is_removed(hold: Hold, tmp_path: Path) -> None:
     held = hold(is_open=True, agent={"workspace": Copy()}, lease=0.6)
     kept, gone = [await held.fleet.start("one", "hi", id=name) for name in ("kept", "gone")]
@@ -242,14 +199,14 @@ anyio.run(main)
 
 
 @on_asyncio
-async def test_limits_hold_when_many_workers_take_sessions_at_once(hold: Hold, tmp_path: Path, any_url: str) -> None:
-    held = hold(agent=None, url=any_url)
+async def test_limits_hold_when_many_workers_take_sessions_at_once(hold: Hold, tmp_path: Path, fleet_url: str) -> None:
+    held = hold(agent=None, url=fleet_url)
     for agent in ("one", "two"):
         held.fleet.agent(agent)
     await held.fleet.tenant("c", limit=1)
     for i in range(45):
         await held.fleet.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
-    command = [sys.executable, "-c", LIMITED, any_url, str(held.options.cli_path), str(tmp_path)]
+    command = [sys.executable, "-c", LIMITED, fleet_url, str(held.options.cli_path), str(tmp_path)]
     most: Counter[str] = Counter()
 
     async def look() -> bool:
@@ -285,13 +242,13 @@ async def test_memory_bounds_what_a_worker_takes(hold: Hold) -> None:
 
 
 @on_asyncio
-async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tmp_path: Path, any_url: str) -> None:
+async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tmp_path: Path, fleet_url: str) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
     options = ClientOptions(cli_path=program, cwd=tmp_path)
-    fleets = {version: Fleet(any_url, store=MemoryStore(), poll=0.1) for version in ("1", "2")}
+    fleets = {version: Fleet(fleet_url, store=MemoryStore(), poll=0.1) for version in ("1", "2")}
     for version, fleet in fleets.items():
         fleet.agent("one", options, version=version)
-    async with Fleet(any_url) as outside:
+    async with Fleet(fleet_url) as outside:
         for version in ("1", "2"):
             async with fleets[version].worker():
                 await fleets[version].drain()
@@ -432,19 +389,14 @@ async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("anyio_backend", ["trio"])
-async def test_only_workers_on_dbos_need_asyncio(tmp_path: Path, any_url: str) -> None:
+async def test_workers_and_other_processes_run_on_any_event_loop(tmp_path: Path, fleet_url: str) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    fleet = Fleet(any_url, store=MemoryStore(), poll=0.1)
+    fleet = Fleet(fleet_url, store=MemoryStore(), poll=0.1)
     fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path))
     session = await fleet.start("one", "hi")
     assert (await session.info()).state == "queued"
-    if fleet._engine.name == "SQLite":
-        async with fleet.worker():
-            assert (await session.result(timeout=PATIENCE)).text == "ok"
-    else:
-        with pytest.raises(FleetError, match="asyncio only"):
-            async with fleet.worker():
-                pass
+    async with fleet.worker():
+        assert (await session.result(timeout=PATIENCE)).text == "ok"
     assert await session.cancel()
     assert [event.kind async for event in session.events()][:2] == ["run", "state"]
     async for _ in session.events(follow=True):

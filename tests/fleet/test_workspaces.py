@@ -2,21 +2,17 @@
 
 import contextlib
 import io
-import json
 import os
 import subprocess
 import sys
 import tarfile
 import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import pytest
-from fleets import PATIENCE, fleet_in, new_database_of
 
 from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet import Archive, Copy, Directory, GitWorktree
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 
 def test_a_copy_is_made_once_and_anew_if_making_it_was_cut_off(tmp_path: Path) -> None:
@@ -127,45 +123,9 @@ def test_unpacking_changes_no_file_outside_of_the_workspace(tmp_path: Path) -> N
         assert (tmp_path / "mine").read_text() == "mine", (kind, target)
 
 
-@pytest.mark.anyio
-@pytest.mark.real_cli
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_an_archive_follows_its_session_to_another_machine(tmp_path: Path, postgres_server: str) -> None:
-    def answer(request: Any) -> Any:
-        reads = any(text in json.dumps(request.messages) for text in ("READ-2", "READ-3"))
-        command = "cat made" if reads else "cat seed > made; echo more >> made"
-        if request.last_user_text:
-            return Reply(tool_use("Bash", {"command": command, "description": "d"}))
-        return f"read: {request.tool_results[-1]['content']}"
-
-    source = tmp_path / "source"
-    source.mkdir()
-    (source / "seed").write_text("seed\n")
-    url = new_database_of(postgres_server)
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url) as made:
-        fleet = made.fleet()
-        archive = {"archive": str(source)}
-        first = made.start_worker(machine="a", agent=archive, folder=str(tmp_path / "on-a"))
-        fleet.agent("worker")
-        session = await fleet.start("worker", "WRITE-1")
-        await session.result(timeout=PATIENCE)
-        made.start_worker(machine="b", agent=archive, folder=str(tmp_path / "on-b"))
-        await session.send("READ-2")
-        result = await session.result(timeout=PATIENCE)
-        assert (result.text, result.worker[:2]) == ("read: seed\nmore", "a-"), made.logs()  # it has the workspace
-        first.terminate()
-        first.wait()
-        await session.send("READ-3")
-        result = await session.result(timeout=PATIENCE)
-        assert (result.text, result.worker[:2]) == ("read: seed\nmore", "b-"), made.logs()
-        assert (await session.info()).machine == "b"
-
-
 def test_without_the_extra_a_fleet_says_what_to_install(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text(
-        "import sys\nsys.modules.update(dict.fromkeys(['dbos', 'sqlalchemy']))\n"
-    )
-    program = "from claude_agent_py.fleet import Fleet; Fleet('postgresql:///fleet')"
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules.update(dict.fromkeys(['temporalio']))\n")
+    program = "from claude_agent_py.fleet import Fleet; Fleet('temporal://host')"
     env = {**os.environ, "PYTHONPATH": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=False)
-    assert "pip install dbos" in done.stderr.splitlines()[-1]
+    assert "pip install temporalio" in done.stderr.splitlines()[-1]

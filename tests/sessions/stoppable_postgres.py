@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 STARTS_WITHIN = 60.0
 
@@ -91,3 +93,13 @@ def wait_until(is_ready: Callable[[], Any], process: "subprocess.Popen[bytes] | 
             time.sleep(0.05)
         else:
             return
+
+
+def new_database(server: PostgresServer) -> str:
+    """Return the URL of a new database of a server."""
+    import psycopg
+
+    name = f"kept_{uuid4().hex[:8]}"
+    with psycopg.connect(server.url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}".encode())
+    return urlunsplit(urlsplit(server.url)._replace(path=f"/{name}"))

@@ -1,23 +1,22 @@
-"""The network between a worker and its database forwards nothing more, and nobody hears of it: no reset, no end."""
+"""The network between a store and its database forwards nothing more, and nobody hears of it: no reset, no end."""
 
 import sys
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import anyio
 import pytest
-from fleets import PATIENCE, FleetSetUp, clis, events_of, fleet_in, new_database, until
 from poolers import Proxy, behind
-from stoppable_postgres import PostgresServer
+from stoppable_postgres import PostgresServer, new_database
 
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import PostgresStore, SessionKey
 from claude_agent_py.sessions.stores import postgres as postgres_store
-from claude_agent_py.testing import Gate, Reply, ScriptedModel
 
+PATIENCE = 100.0
+"""For how long a test waits, in seconds."""
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
@@ -29,48 +28,6 @@ def proxy(postgres: PostgresServer) -> Iterator[Proxy]:
     made = Proxy(port)
     yield made
     made.close()
-
-
-async def has_noticed(made: FleetSetUp) -> None:
-    await until(lambda: "could not send a heartbeat" in made.logs(), "the worker notices")
-
-
-@pytest.mark.xfail(
-    strict=False,
-    reason="some runs take longer than the test waits: lost connections of the fleet's engine hold its row locks",
-)
-@pytest.mark.real_cli
-async def test_a_worker_goes_on_when_its_connections_were_lost_without_a_sound(
-    tmp_path: Path, postgres: PostgresServer, proxy: Proxy
-) -> None:
-    """The connections that were open never get an answer, neither those of the fleet and of DBOS nor of the store."""
-    direct = new_database(postgres)
-    through = behind(direct, proxy.port)
-    gate = Gate()
-    answer = lambda request: Reply(f"to {request.prompt.splitlines()[0]}", after=gate)  # noqa: E731
-    with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=through, store=through) as made:
-        worker = made.start_worker(sessions=2)
-        made.url = made.store_at = direct
-        fleet = made.fleet()
-        fleet.agent("worker")
-        first = await fleet.start("worker", "first")
-        await until(lambda: gate.reached == 1, "it runs")
-        proxy.stall()
-        gate.open()  # the answer comes while nothing gets through
-        await has_noticed(made)
-        proxy.heal()
-        outcome = await first.result(timeout=PATIENCE)
-        assert (outcome.text, outcome.state) == ("to first", "done"), made.logs()
-        second = await fleet.start("worker", "second")
-        assert (await second.result(timeout=PATIENCE)).text == "to second", made.logs()
-        events = await events_of(first)
-        assert [e.data["state"] for e in events if e.kind == "run"] == ["queued", "running", "done"], made.logs()
-        assert len(model.requests) == 2
-        await fleet.drain_workers()
-        with anyio.fail_after(PATIENCE):
-            await until(lambda: worker.poll() is not None, "the worker ends")
-        assert worker.poll() == 0, made.logs()
-        assert clis(model) == []
 
 
 async def test_a_call_of_a_store_that_gets_no_answer_fails_in_time_and_the_next_one_connects_again(

@@ -1,1 +1,0 @@
-"""The engine on DBOS: sessions in PostgreSQL, each prompt a workflow in a queue of its agent."""
