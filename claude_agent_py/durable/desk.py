@@ -26,7 +26,8 @@ class Desk(Protocol):
     async def confirm(self) -> bool:
         """Return whether this call is still the one that the engine wants.
 
-        Asked once the call has the store's lease, before it reads the store. False makes the outcome `Lost`.
+        Asked before the call takes the store's lease, and again before it reads the store. False makes the outcome
+        `Lost`.
         """
         ...
 

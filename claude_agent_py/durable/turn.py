@@ -66,6 +66,7 @@ FACT_SECONDS: Final = 30.0
 LISTENER_SECONDS: Final = 10.0
 LOOKS: Final = 3
 """How often a call decides anew because the store has more of the prompt than it had before the process started."""
+UNWANTED: Final = "the engine has begun another call"
 RESUME_PROMPT: Final = (
     "You were interrupted while waiting for a person's answer, which has now arrived. Continue where you left off: "
     "repeat the pending calls to receive the answers."
@@ -199,7 +200,7 @@ class _Turn:
                     self._workers.start_soon(self._keep_lease)
                     outcome = await self._perform()
                     self._workers.cancel_scope.cancel()
-            if self._ending is not None and (outcome is None or self._is_fenced):
+            if self._ending is not None and (outcome is None or self._is_fenced or isinstance(outcome, Later)):
                 outcome = self._ending
             if isinstance(outcome, Waiting):
                 outcome = await self._list_open(outcome)
@@ -289,10 +290,12 @@ class _Turn:
 
     async def _perform(self) -> TurnOutcome:
         try:
+            # A call that was suspended must not take the lease from a later one. The second answer counts.
+            if not await self._is_wanted():
+                return Lost(reason=UNWANTED)
             await self.store.take()
-            async with self._asking_desk():
-                if self.desk is not None and not await self.desk.confirm():
-                    return Lost(reason="the engine has begun another call")
+            if not await self._is_wanted():
+                return Lost(reason=UNWANTED)
             for _ in range(LOOKS):
                 outcome = await self._decide()
                 if outcome is not None:
@@ -484,6 +487,14 @@ class _Turn:
     async def _asking_desk(self) -> AsyncIterator[None]:
         try:
             yield
+        except Exception as error:
+            raise _DeskError(f"{type(error).__name__}: {error}") from error
+
+    async def _is_wanted(self) -> bool:
+        if self.desk is None:
+            return True
+        try:
+            return await self.desk.confirm()
         except Exception as error:
             raise _DeskError(f"{type(error).__name__}: {error}") from error
 

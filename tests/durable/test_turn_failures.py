@@ -221,6 +221,16 @@ async def test_what_says_nothing_about_the_prompt_uses_up_no_attempt(tmp_path: P
             async def confirm(self) -> bool:
                 raise OSError("the engine is away")
 
+        class OtherCall(NoDesk):
+            async def confirm(self) -> bool:
+                return False
+
+        lease = await store.acquire_lease(session.key, "durable turn of the other call")
+        lost = await session.turn("hello", prompt, desk=OtherCall())
+        assert isinstance(lost, Lost)
+        await store.renew_lease(lease)  # it was not taken away
+        await store.release_lease(lease)
+
         no_desk = await session.turn("hello", prompt, desk=NoDesk())
         assert isinstance(no_desk, Later)
         assert not no_desk.is_attempt
