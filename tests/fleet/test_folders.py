@@ -148,6 +148,16 @@ async def test_a_folder_that_others_can_change_is_refused(tmp_path: Path, cli: P
         assert (await workspace_of(fleet, "pr-19")).is_relative_to(tmp_path / "given")
 
 
+async def test_a_fleet_without_an_address_is_in_the_folder_for_state(state: Path, cli: Path) -> None:
+    async with Fleet() as fleet:
+        fleet.agent("one", ClientOptions(cli_path=cli))
+        await fleet.start("one", "hi", id="pr-17")
+    [path] = state.rglob("fleet.db")
+    assert os.name != "posix" or (path.parent.stat().st_mode & 0o777, path.stat().st_mode & 0o777) == (0o700, 0o600)
+    async with Fleet(f"sqlite:///{path}", create=False) as same:
+        assert [info.id for info in await same.list()] == ["pr-17"]
+
+
 async def test_a_file_of_an_earlier_release_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "fleet.db"
     with closing(sqlite3.connect(path)) as connection:
