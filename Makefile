@@ -33,7 +33,7 @@ lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versi
 soak: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
-fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_DB=postgresql://... for PostgreSQL
+fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_URL=temporal://... for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing
 	$(BIN)/python scripts/fleet_demo.py $(ARGS)
 

@@ -2,10 +2,9 @@
 
     python scripts/fleet_demo.py [--rounds N] [--sessions N] [--workers N] [--seed N] [--stop]
 
-With FLEET_DB=postgresql://... the fleet and its conversations are there, else in SQLite files. In every round one
-worker is killed with SIGKILL at a random moment, and in every fifth round, or with --stop in each, another is stopped
-past its lease and woken.
-The real CLI runs, against a scripted model.
+With FLEET_URL=temporal://... the fleet is there, in a namespace that no fleet has used, else in an SQLite file. In
+every round one worker is killed with SIGKILL at a random moment, and in every fifth round, or with --stop in each,
+another is stopped past its lease and woken. The real CLI runs, against a scripted model.
 """
 
 import argparse
@@ -26,7 +25,7 @@ import anyio
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet import Fleet, FleetSession
-from claude_agent_py.sessions import PostgresStore, SQLiteStore
+from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel
 
 LEASE = 3.0
@@ -34,9 +33,7 @@ PATIENCE = 180.0
 
 
 def make_fleet(given: dict[str, Any]) -> Fleet:
-    url = given["url"]
-    store: Any = SQLiteStore(given["store"]) if url.startswith("sqlite") else PostgresStore(url)
-    fleet = Fleet(url, store=store, lease=LEASE, poll=0.2)
+    fleet = Fleet(given["url"], store=SQLiteStore(given["store"]), lease=LEASE, poll=0.2)
     fleet.agent("demo", ClientOptions(inherit_env=False, env=given["env"], permission_mode="bypassPermissions"))
     return fleet
 
@@ -69,7 +66,7 @@ async def check(fleet: Fleet, session: FleetSession, text: str) -> tuple[str | N
         wrong = f"{session.id}: {result.text!r}, {len(answers)} answers stored, {len(ends)} ends"
     elif [event.number for event in events] != list(range(1, len(events) + 1)):
         wrong = f"{session.id}: its events have gaps"
-    begun = [event.at for event in events if event.kind == "state" and event.data["state"] == "running"]
+    begun = [event.at for event in events if event.kind in ("state", "run") and event.data["state"] == "running"]
     return wrong, begun[-1] if result.crashes else None
 
 
@@ -114,7 +111,7 @@ async def one_round(
 async def main(arguments: argparse.Namespace) -> int:
     chance = random.Random(arguments.seed)
     with tempfile.TemporaryDirectory() as name, ScriptedModel(answer) as model:
-        url = os.environ.get("FLEET_DB") or f"sqlite:///{name}/fleet.db"
+        url = os.environ.get("FLEET_URL") or f"sqlite:///{name}/fleet.db"
         given = {"url": url, "store": f"{name}/store.db", "folder": name, "env": dict(model.environment())}
         wrong: list[str] = []
         for number in range(arguments.rounds):

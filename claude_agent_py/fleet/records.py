@@ -102,15 +102,13 @@ class FleetEvent(_Record):
     run: int
     """The number of the current prompt; 0 before the first."""
     kind: str
-    """`fact`: a fact of the session's journal, on SQLite; `message`: a message of the CLI, and `task`: an event of a
-    background task, both on PostgreSQL; `interaction`: a question to a person, or
-    its answer; `state`: the session's new state; `run`: a prompt was sent, started or ended; `pruned`: this event
-    and those before it were deleted, and `data` has the numbers of the `first` and the `last`."""
+    """`fact`: a fact of the session's journal; `run`: a prompt was sent, started or ended; and only on SQLite
+    `interaction`: a question to a person, or its answer; `state`: the session's new state; `pruned`: this event and
+    those before it were deleted, and `data` has the numbers of the `first` and the `last`."""
     at: float
     """In seconds since the epoch."""
     data: Mapping[str, Any]
-    """`journal.decode_fact(json.dumps(data))` decodes a `fact`. A `message` is as the CLI sent it;
-    `wire.decode(json.dumps(data))` decodes it."""
+    """`journal.decode_fact(json.dumps(data))` decodes a `fact`."""
 
 
 @dataclass(frozen=True, kw_only=True)
