@@ -82,6 +82,7 @@ async def measure_runs(fleet: Fleet, count: int, idle: float) -> None:
     """Measure runs one after another. What an idle worker does in that time is taken off."""
     starts, begins, ends = [], [], []
     before, at = cpu(), time.perf_counter()
+    session = None
     for _ in range(count):
         begin = time.time()
         session = await fleet.start("one", "hi")
@@ -96,6 +97,7 @@ async def measure_runs(fleet: Fleet, count: int, idle: float) -> None:
     print(f"  {(used - idle * seconds) / count * 1000:.0f} ms CPU time each in the worker")
     print(f"  start {median(starts) * 1000:.0f} ms, until it runs {median(begins):.2f} s (max {max(begins):.2f})")
     print(f"  from its end until result() returns {median(ends):.2f} s (max {max(ends):.2f})")
+    assert session is not None
     print(f"  {await weigh(fleet, session)}")
 
 
