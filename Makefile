@@ -37,9 +37,10 @@ fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; 
 	@$(BIN)/claude-agent-py install-cli --if-missing
 	$(BIN)/python scripts/fleet_demo.py $(ARGS)
 
-soak-fleet: $(VENV)/.dev  ## The same 50 times, a worker killed at a random moment in each
+soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults, on SQLite and on Temporal (hours; ARGS="--kills 20 ...")
 	@$(BIN)/claude-agent-py install-cli --if-missing
-	$(BIN)/python scripts/fleet_demo.py --rounds 50 $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py --temporal $(ARGS)
 
 servers:  ## Install the servers and the browser that some tests start (Debian, as root)
 	apt-get install --yes --no-install-recommends postgresql pgbouncer redis-server chromium

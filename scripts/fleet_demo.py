@@ -1,4 +1,4 @@
-"""Three workers, twelve sessions, a worker killed: all twelve finish. See `make fleet-demo` and `make soak-fleet`.
+"""Three workers, twelve sessions, a worker killed: all twelve finish. See `make fleet-demo`.
 
     python scripts/fleet_demo.py [--rounds N] [--sessions N] [--workers N] [--seed N] [--stop]
 

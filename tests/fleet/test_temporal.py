@@ -9,10 +9,14 @@ import anyio
 import pytest
 from fleets import PATIENCE, built, clis, events_of, fleet_in, until, until_state
 from temporal_server import TemporalServer, temporal_server as temporal_server
+from temporalio.client import WorkflowHistory
+from temporalio.worker import Replayer
+from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Copy, Fleet, Workspace
+from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -358,3 +362,13 @@ async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> N
         with pytest.raises(FleetError, match="does not answer") as caught:
             await fleet.list()
         assert caught.value.is_retryable
+
+
+@pytest.mark.parametrize(
+    "path", sorted((Path(__file__).parent / "histories").glob("*.json")), ids=lambda path: path.stem
+)
+async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
+    """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json`."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
+    replayer = Replayer(workflows=[SessionWorkflow], workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions))
+    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))

@@ -155,7 +155,7 @@ class TemporalEngine:
     async def _count_prompts(self, session: str) -> tuple[int, dict[str, int]]:
         """Return the number of prompts in the history, also of those that no worker has seen, and their keys."""
         number, known = 0, dict[str, int]()
-        async for name, args in self._read_history(session):
+        for name, args in await self._read_history(session):
             if name == "start":
                 number, known = args[0]["runs"], dict(args[0]["keys"])
             elif name == "send" and args[0] not in known:
@@ -403,7 +403,7 @@ class TemporalEngine:
         await self._describe(session)
         found: list[FleetAuditEntry] = []
         number, keys = 0, set[str]()
-        async for name, args in self._read_history(session):
+        for name, args in await self._read_histories(session):
             if name == "send" and args[0] in keys:
                 continue  # it was sent again
             keys.update(args[:1] if name == "send" else ())
@@ -425,13 +425,33 @@ class TemporalEngine:
             )
         return found
 
-    async def _read_history(self, session: str) -> AsyncIterator[tuple[str, list[Any]]]:
-        """Yield the commands in the history of a session, each with its arguments."""
+    async def _read_history(self, session: str) -> list[tuple[str, list[Any]]]:
+        """Return the commands in the history of the last workflow run of a session, each with its arguments."""
+        return (await self._read_run(session, None))[0]
+
+    async def _read_histories(self, session: str) -> list[tuple[str, list[Any]]]:
+        """Return the commands of all workflow runs of a session that the server has kept."""
+        found, before = await self._read_run(session, None)
+        while before:
+            try:
+                earlier, before = await self._read_run(session, before)
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+                break
+            found = [*earlier, *found[1:]]  # without the start of the later run
+        return found
+
+    async def _read_run(self, session: str, run: str | None) -> tuple[list[tuple[str, list[Any]]], str]:
+        """Return the commands in the history of a workflow run, and the run that it continues."""
         client = await self._server.connect()
-        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(session)
+        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(session, run_id=run)
+        found: list[tuple[str, list[Any]]] = []
+        before = ""
         async for event in handle.fetch_history_events():
             if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
                 name, payloads = "start", event.workflow_execution_started_event_attributes.input
+                before = event.workflow_execution_started_event_attributes.continued_execution_run_id
             elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
                 signal = event.workflow_execution_signaled_event_attributes
                 name, payloads = signal.signal_name, signal.input
@@ -439,7 +459,8 @@ class TemporalEngine:
                 continue
             args = await client.data_converter.decode(payloads.payloads)
             args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
-            yield name, args
+            found.append((name, args))
+        return found, before
 
     @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
