@@ -96,11 +96,12 @@ def test_what_cannot_be_read_is_reported_and_nothing_is_created(
     assert "[red]topic[/]" in told.out
     assert "fleet: the database of the fleet" in told.err
     assert "inbox: " in told.err
-    monkeypatch.setenv("CLAUDE_AGENT_FLEET", "postgresql://ann:secret@localhost:1/nothing?password=secret")
-    assert main(common) == 1
-    told = capsys.readouterr()
-    assert "[red]topic[/]" in told.out
-    assert "secret" not in told.out + told.err
+    for url in ("postgresql://ann:secret@localhost:1/nothing?password=secret", "temporal://ann:secret@localhost:1/x"):
+        monkeypatch.setenv("CLAUDE_AGENT_FLEET", url)
+        assert main(common) != 0
+        told = capsys.readouterr()
+        assert "url: must be" in told.err
+        assert "secret" not in told.out + told.err
 
 
 def test_a_fleet_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-SPARE = 12
+SPARE = 30
 """How many namespaces a server has."""
 SECONDS = 60.0
 """How long it may take to start."""

@@ -18,7 +18,7 @@ from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError,
 from claude_agent_py.fleet import Copy, Fleet, Workspace
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [
     pytest.mark.anyio,
@@ -163,13 +163,32 @@ async def test_interrupts_and_deadlines_end_a_prompt_and_the_next_follows(tmp_pa
         late = await session.send("slow again", timeout=3)
         with pytest.raises(FleetRunError, match="RunTimeoutError"):
             await session.result(late, timeout=PATIENCE)
-        info = await session.info()
-        assert info.state == "failed"
-        gate.open()
-        assert await session.retry() == late
-        assert (await session.result(late, timeout=PATIENCE)).text == "late"
-        await until_state(session, "idle")
+        assert (await session.info()).state == "failed"
         assert not await session.interrupt()
+        number = await session.send("quick again")
+        assert (await session.result(number, timeout=PATIENCE)).text == "quick", made.logs()
+        await until_state(session, "idle")
+        gate.open()
+
+
+async def test_a_prompt_that_failed_is_sent_again(tmp_path: Path, temporal: str) -> None:
+    fails = True
+    with (
+        ScriptedModel(lambda request: Failure(400) if fails else "better") as model,
+        fleet_in(tmp_path, model, url=temporal) as made,
+    ):
+        fleet = made.fleet()
+        made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "hi")
+        with pytest.raises(FleetRunError, match="InvalidRequestError"):
+            await session.result(timeout=PATIENCE)
+        assert (await session.info()).state == "failed"
+        fails = False
+        assert await session.retry() == 1
+        assert (await session.result(timeout=PATIENCE)).text == "better", made.logs()
+        with pytest.raises(FleetError, match="not failed"):
+            await session.retry()
 
 
 async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal: str) -> None:

@@ -15,7 +15,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py.errors import FleetError, OptionsError
@@ -24,6 +24,7 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 DEFAULT_PORT: Final = 7233
+MEMO_BYTES: Final = 1_000_000
 ATTRIBUTE_SECONDS: Final = 60.0
 """How long a server may take to know a new search attribute."""
 EXIT_SECONDS: Final = 0.2
@@ -119,7 +120,9 @@ class Server:
         """
         if self._client is None:
             config: Any = {**ClientConfig.load_client_connect_config()}
-            config |= {"target_host": self._address, "namespace": self.namespace}
+            # The memo of a session has its last results: some kilobytes, of which a warning at 2 would say nothing.
+            limits = PayloadLimitsConfig(memo_warn_size=MEMO_BYTES)
+            config |= {"target_host": self._address, "namespace": self.namespace, "payload_limits": limits}
             try:
                 client = await Client.connect(**config)
             except RuntimeError as error:

@@ -157,16 +157,18 @@ class Room:
             while self._is_exclusive or not (is_alone or self._has_room(self.taken)):
                 await self._changed.wait()
             self._is_exclusive = is_alone
-            while is_alone and self.taken:
-                await self._changed.wait()
         if limit.cancelled_caught:
             yield False
             return
-        self.taken += 1
         try:
-            yield True
+            while is_alone and self.taken:
+                await self._changed.wait()
+            self.taken += 1
+            try:
+                yield True
+            finally:
+                self.taken -= 1
         finally:
-            self.taken -= 1
             self._is_exclusive = self._is_exclusive and not is_alone
             self.note_change()
 
@@ -201,11 +203,12 @@ class TemporalWorker(Worker):
             if any(map(needs_folder, known)):
                 self._folder = await run_file_work(open_folder, self._given_folder, self._server.identity)
             self._group = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self._leave)
             for agent in known:
                 for queue, has_workflows in self._queues(agent):
-                    poller = self._make_poller(agent, queue, has_workflows=has_workflows)
-                    await stack.enter_async_context(_run(poller))
-                    self._pollers.append(poller)
+                    self._pollers.append(self._make_poller(agent, queue, has_workflows=has_workflows))
+            for poller in self._pollers:
+                self._group.start_soon(poller.run)  # its failure ends the block
             for agent in known:
                 await self._make_current(agent)
             await self._apply_schedules()
@@ -236,6 +239,10 @@ class TemporalWorker(Worker):
 
     async def __aexit__(self, *exc: object) -> None:
         self.is_open = False
+        await self._exit_stack.aclose()
+
+    async def _leave(self) -> None:
+        """Release what runs, and end the background tasks."""
         self._is_draining = True
         with anyio.CancelScope(shield=True):
             for execution in list(self._executions.values()):
@@ -243,7 +250,6 @@ class TemporalWorker(Worker):
             await self._stop_polling()
         self._drained.set()
         self._group.cancel_scope.cancel()
-        await self._exit_stack.aclose()
 
     async def drain(self, grace: float | None = None) -> None:
         """Take no more sessions, and wait until the running ones have ended, or `grace` seconds have passed."""
@@ -262,7 +268,8 @@ class TemporalWorker(Worker):
         """Take nothing more, and wait for what runs."""
         async with anyio.create_task_group() as group:
             for poller in self._pollers:
-                group.start_soon(poller.shutdown)
+                if poller.is_running:
+                    group.start_soon(poller.shutdown)
 
     async def _check_ready(self) -> str:
         """Return why it takes no sessions, or an empty text if it does."""
@@ -539,14 +546,3 @@ async def _beat(pause: float) -> None:
     while True:
         activity.heartbeat()
         await asyncio.sleep(pause)
-
-
-@contextlib.asynccontextmanager
-async def _run(poller: Poller) -> AsyncIterator[None]:
-    """Run a poller as long as the block, in a task of its own."""
-    task = asyncio.create_task(poller.run())
-    try:
-        yield
-    finally:
-        await poller.shutdown()
-        await task
