@@ -15,7 +15,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Copy, Fleet, Workspace
+from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
@@ -201,6 +201,7 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
         fleet = made.fleet()
         fleet.agent("worker")
         poison = await fleet.start("worker", "poison")
+        others: list[FleetSession] = []
         while True:
             worker = made.start_worker(lease=1.0)
 
@@ -213,18 +214,19 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
                 break
             crashes = (await poison.outcome()).crashes
             # From the third on, nothing else runs in the worker, so that others are not dragged along.
-            other = await fleet.start("worker", "innocent")
+            others.append(await fleet.start("worker", "innocent"))
             if crashes < 2:
-                assert (await other.result(timeout=PATIENCE)).text == "fine"
+                assert (await others[-1].result(timeout=PATIENCE)).text == "fine"
             else:
                 with pytest.raises(FleetTimeoutError):
-                    await other.result(timeout=0.5)
+                    await others[-1].result(timeout=0.5)
             worker.kill()
             worker.wait()
         with pytest.raises(FleetRunError, match="WorkerDied") as caught:
             await poison.result(timeout=PATIENCE)
         assert caught.value.outcome.crashes == 5
-        assert (await other.result(timeout=PATIENCE)).text == "fine", made.logs()
+        for other in others:
+            assert (await other.result(timeout=PATIENCE)).text == "fine", made.logs()
         gate.open()
 
 

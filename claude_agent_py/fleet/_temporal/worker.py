@@ -103,9 +103,13 @@ class TemporalDesk:
         self._handle = handle
         self._epoch = turn.epoch
         self._begin = begin
+        self._was_asked = False
 
     async def confirm(self) -> bool:
-        """Return whether this call is the current one, and note its worker."""
+        """Return whether this call is the current one, and the second time note its worker."""
+        if not self._was_asked:  # a query leaves nothing in the history
+            self._was_asked = True
+            return bool(await self._handle.query("wanted", self._epoch) != "abandon")
         is_current: bool = await self._handle.execute_update("begin", args=self._begin)
         return is_current
 
