@@ -89,10 +89,10 @@ def make_answer(effects: Path) -> Any:
         results = [text for text in told[at:] if "tool_result" in text]
         if any(f"ran {task}" in text for text in results):
             return Reply(f"done {task}", delay=0.1)
-        if "ask" in task and not any("yes" in text for text in results):
+        if task.startswith("task-ask") and not any("yes" in text for text in results):
             return Reply(tool_use("AskUserQuestion", QUESTION))
         command = f"echo {task} >> {effects}; sleep 0.3; echo ran {task}"
-        if any("outcome is unknown" in text for text in told[at:]):
+        if any("outcome is unknown" in text or '"is_error": true' in text for text in told[at:]):
             command = f"grep -qx {task} {effects} || echo {task} >> {effects}; echo ran {task}"
         return Reply(tool_use("Bash", {"command": command, "description": "run"}))
 
@@ -197,7 +197,10 @@ async def use(fleet: Fleet, name: str, prompts: int, chance: random.Random, wron
         try:
             outcome = await again(session.result, number + 1, timeout=PATIENCE)
         except FleetError as error:
-            wrong.append(f"{task}: {type(error).__name__}: {error}; {await again(session.info)}")
+            info = await again(session.info)
+            stored = await again(fleet.store.load, {"project_key": "fleet", "session_id": info.cli_session_id})
+            said = [json.dumps(entry.get("message", entry))[:300] for entry in (stored or [])[-8:]]
+            wrong.append("\n    ".join([f"{task}: {type(error).__name__}: {error}; {info}", *said]))
             return
         if outcome.text != f"done {task}":
             wrong.append(f"{task}: the answer is {outcome.text!r}")

@@ -329,3 +329,23 @@ async def test_all_that_a_machine_has_of_a_session_is_delivered(
     await deliver_session(store, SESSION, config_dir=tmp_path / "no home", project_key="p")
     assert "from a killed process" in json.dumps(store.entries(place.key))
     assert not left.exists()
+
+
+@pytest.mark.parametrize("then", ["an interruption", "nothing", "an answer"])
+async def test_a_call_that_a_dying_cli_rejected_has_no_result_unless_the_turn_went_on(
+    tmp_path: Path, then: str
+) -> None:
+    store, home = MemoryStore(), tmp_path / "home"
+    local = Stored(home, SESSION)
+    local.user("prompt")
+    last = local.assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}})
+    rejected = (
+        "The user doesn't want to proceed with this tool use. The tool use was rejected. STOP what you are doing."
+    )
+    local.user([{"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": rejected}])
+    if then == "an interruption":
+        local.user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+    elif then == "an answer":
+        last = local.assistant({"type": "text", "text": "Then not."})
+    await deliver_session(store, SESSION, config_dir=home, project_key="p")
+    assert [entry["uuid"] for entry in store.entries(Place("p", SESSION).key)][-1] == last

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -261,20 +261,37 @@ NOT_ASKED: Final = (
 """Parts of the results of calls whose permission prompt had no answer when the program died (CLI 2.1.332)."""
 
 
-async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
-    """Leave out what a CLI wrote after its program had died with an open permission prompt, until the next prompt.
+REJECTED: Final = "The user doesn't want to proceed with this tool use"
+"""How the result of a call begins that ended with its turn, or that a person refused (CLI 2.1.332)."""
+INTERRUPTED: Final = "[Request interrupted by user"
+"""How the CLI's message about an interrupted turn begins."""
 
-    The CLI reports to the model that the call failed, and may get an answer before it ends.
+
+async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
+    """Leave out what a CLI wrote because its program had died, until the next prompt.
+
+    The CLI reports to the model that an open call failed, and may get an answer before it ends; or it reports that the
+    user interrupted the turn.
     """
     has_died = False
+    held: list[Any] = []
+    """A rejected call, and what follows it up to the next message, which says whether the turn ended."""
     async for batch in batches:
-        kept = []
+        kept: list[Any] = []
         for entry in cast("list[Any]", batch):
+            is_rejected = _has_error(entry, (REJECTED,))
+            if held and entry["type"] in ("user", "assistant") and not is_rejected:
+                kept += [each for each in held if not _is_interruption(entry) or "uuid" not in each]
+                held = []
             if entry["type"] == "user":
-                has_died = _is_without_permission(entry) or (has_died and not is_prompt(entry))
-            if not has_died or "uuid" not in entry:
+                has_ended = _has_error(entry, NOT_ASKED) or _is_interruption(entry)
+                has_died = has_ended or (has_died and not is_prompt(entry))
+            if held or (is_rejected and not has_died):
+                held.append(entry)
+            elif not has_died or "uuid" not in entry:
                 kept.append(entry)
         yield kept
+    yield [each for each in held if "uuid" not in each]
 
 
 def is_prompt(entry: Mapping[str, Any]) -> bool:
@@ -282,11 +299,19 @@ def is_prompt(entry: Mapping[str, Any]) -> bool:
     return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
 
 
-def _is_without_permission(entry: Mapping[str, Any]) -> bool:
-    content = (entry.get("message") or {}).get("content")
-    results = (block for block in content if isinstance(block, Mapping)) if isinstance(content, list) else ()
-    texts = [str(block.get("content")) for block in results if block.get("is_error")]
-    return any(known in text for text in texts for known in NOT_ASKED)
+def _has_error(entry: Mapping[str, Any], known: Sequence[str]) -> bool:
+    """Return whether an entry has the result of a failed call with one of these texts."""
+    texts = [str(block.get("content")) for block in _get_blocks(entry) if block.get("is_error")]
+    return any(part in text for text in texts for part in known)
+
+
+def _is_interruption(entry: Mapping[str, Any]) -> bool:
+    return any(str(block.get("text", "")).startswith(INTERRUPTED) for block in _get_blocks(entry))
+
+
+def _get_blocks(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = (entry.get("message") or {}).get("content") if entry["type"] == "user" else None
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
 def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
