@@ -187,12 +187,10 @@ async def again(call: Any, *arguments: Any, **named: Any) -> Any:
 
 async def use(fleet: Fleet, name: str, prompts: int, chance: random.Random, wrong: list[str]) -> None:
     """Send prompts to a session, one after the other has been answered."""
-    session: FleetSession | None = None
+    session: FleetSession = await again(fleet.start, "soak", f"task-{name}-0", id=name)
     for number in range(prompts):
         task = f"task-{name}-{number}"
-        if session is None:
-            session = await again(fleet.start, "soak", task, id=name)
-        else:
+        if number > 0:
             await again(session.send, task, key=task)
         try:
             outcome = await again(session.result, number + 1, timeout=PATIENCE)
