@@ -59,7 +59,7 @@ from claude_agent_py._journal.tasks import events, signals
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.spending import Counts, Prices
-from claude_agent_py.wire.base import SYNTHETIC_MODEL
+from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
@@ -90,12 +90,8 @@ from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
 
-INTERRUPTED: Final = "[Request interrupted by user"
-"""The start of the note that the CLI adds to a conversation when its turn is stopped."""
 _CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 """Values of `non_execution_kind` for a call that was not refused."""
-_STOPPED: Final = "The user doesn't want to proceed with this tool use"
-"""The start of the result of a call that ended with its turn. A call that was refused has a decision as well."""
 _CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
 """The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
@@ -716,7 +712,8 @@ def get_call_status(
     text = result.text if result is not None and result.is_error else ""
     if non_execution_kind in _CANCELLED_KINDS or decision == "cancelled" or text.startswith(_CANCELLED):
         return ToolCallStatus.CANCELLED
-    if permission is None and (non_execution_kind == "user-rejected" or text.startswith(_STOPPED)):
+    # A call that was refused has a decision as well.
+    if permission is None and (non_execution_kind == "user-rejected" or text.startswith(REJECTED)):
         return ToolCallStatus.CANCELLED
     if non_execution_kind is not None or decision == "reject":
         return ToolCallStatus.DENIED

@@ -8,13 +8,12 @@ from uuid import UUID, uuid5
 
 from claude_agent_py.sessions import SessionStoreEntry
 from claude_agent_py.sessions.stores.access import is_prompt
+from claude_agent_py.wire.base import INTERRUPTED
 
 Entry = Mapping[str, Any]
 
 ENDINGS: Final = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of the last message of a turn."""
-INTERRUPTED: Final = "[Request interrupted by user"
-"""How the message of the CLI (2.1.332) about an interrupted turn begins. It writes none when its process is killed."""
 
 
 def next_uuid(uuid: str) -> str:

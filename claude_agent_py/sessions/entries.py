@@ -14,10 +14,11 @@ from typing import Final
 
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.log import logger
-from claude_agent_py._journal.fold import INTERRUPTED, TimedFrame
+from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py.sessions.notifications import find_notifications, read_notifications
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
+from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage

@@ -112,6 +112,10 @@ class CamelModel(WireModel, rename="camel"):
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 """The model of messages that the CLI writes itself."""
+INTERRUPTED: Final = "[Request interrupted by user"
+"""The start of the note that the CLI adds to a conversation when its turn is stopped."""
+REJECTED: Final = "The user doesn't want to proceed with this tool use"
+"""The start of the result of a call that ended with its turn, or that a person refused (CLI 2.1.332)."""
 
 UNKNOWN: Final = "(unknown)"
 """The tag of `UnknownModel`, which replaces a tag that no model of a union has."""

@@ -132,15 +132,6 @@ class TemporalDesk:
         await self._handle.execute_update("withdraw", args=[self._epoch, question.key])
 
 
-class Execution:
-    """A prompt that runs here."""
-
-    def __init__(self) -> None:
-        self.stop: TurnStop = TurnStop()
-        self.pid: int | None = None
-        """The process id of its CLI, if it is known."""
-
-
 class Room:
     """The slots of a worker.
 
@@ -249,8 +240,8 @@ class TemporalWorker(Worker):
         """Release what runs, and end the background tasks."""
         self._is_draining = True
         with anyio.CancelScope(shield=True):
-            for execution in list(self._executions.values()):
-                execution.stop.release()
+            for stop in list(self._executions.values()):
+                stop.release()
             await self._stop_polling()
         self._drained.set()
         self._group.cancel_scope.cancel()
@@ -265,8 +256,8 @@ class TemporalWorker(Worker):
 
     async def _release_after(self, seconds: float) -> None:
         await anyio.sleep(seconds)
-        for execution in list(self._executions.values()):
-            execution.stop.release()
+        for stop in list(self._executions.values()):
+            stop.release()
 
     async def _stop_polling(self) -> None:
         """Take nothing more, and wait for what runs."""
@@ -408,8 +399,8 @@ class TemporalWorker(Worker):
     async def _run_turn(self, agent: FleetAgent, turn: Turn) -> TurnResult:
         """The activity. Heartbeats until it returns."""
         beating = asyncio.create_task(_beat(self._fleet.lease / 4))
-        execution = Execution()
-        work = asyncio.create_task(self._perform(agent, turn, execution))
+        stop = TurnStop()
+        work = asyncio.create_task(self._perform(agent, turn, stop))
         try:
             while True:
                 try:
@@ -417,41 +408,41 @@ class TemporalWorker(Worker):
                 except asyncio.CancelledError:
                     if work.done():
                         raise
-                    await self._obey(turn, execution)
+                    await self._obey(turn, stop)
         finally:
             beating.cancel()
 
-    async def _obey(self, turn: Turn, execution: Execution) -> None:
+    async def _obey(self, turn: Turn, stop: TurnStop) -> None:
         """Do what the workflow wants, now that the server cancelled the activity."""
         details = activity.cancellation_details()
         if details is not None and (details.not_found or details.timed_out):
-            execution.stop.abandon()
+            stop.abandon()
             return
         handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
         wanted = "cancel"
         with contextlib.suppress(RPCError):
             wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
         if wanted == "interrupt":
-            execution.stop.interrupt()
+            stop.interrupt()
         elif wanted == "abandon":
-            execution.stop.abandon()
+            stop.abandon()
         else:
-            execution.stop.release()
+            stop.release()
 
-    async def _perform(self, agent: FleetAgent, turn: Turn, execution: Execution) -> TurnResult:
+    async def _perform(self, agent: FleetAgent, turn: Turn, stop: TurnStop) -> TurnResult:
         async with self._room.take(is_alone=turn.is_alone) as has_room:
             if not has_room:
                 return TurnResult("busy")
-            self._executions[turn.session] = execution
+            self._executions[turn.session] = stop
             try:
                 if self._is_draining:
                     return TurnResult("later")
-                return await self._execute(agent, turn, execution)
+                return await self._execute(agent, turn, stop)
             finally:
-                if self._executions.get(turn.session) is execution:
+                if self._executions.get(turn.session) is stop:
                     del self._executions[turn.session]
 
-    async def _execute(self, agent: FleetAgent, turn: Turn, execution: Execution) -> TurnResult:
+    async def _execute(self, agent: FleetAgent, turn: Turn, stop: TurnStop) -> TurnResult:
         options, workspace = agent.options, agent.workspace
         log = EventLog(self._store, turn.conversation, turn.run, turn.epoch)
         path: str | None = None
@@ -490,7 +481,7 @@ class TemporalWorker(Worker):
                 patience=agent.patience,
                 attempt=turn.attempt,
                 retry=agent.retry,
-                stop=execution.stop,
+                stop=stop,
                 on_fact=add_fact,
                 until=agent.until,
                 project=PROJECT,

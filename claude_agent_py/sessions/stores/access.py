@@ -24,6 +24,7 @@ from claude_agent_py.sessions.stores.protocol import (
     format_key,
     implements,
 )
+from claude_agent_py.wire.base import INTERRUPTED, REJECTED
 
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
@@ -259,12 +260,6 @@ NOT_ASKED: Final = (
     "The user doesn't want to take this action right now. STOP what you are doing",
 )
 """Parts of the results of calls whose permission prompt had no answer when the program died (CLI 2.1.332)."""
-
-
-REJECTED: Final = "The user doesn't want to proceed with this tool use"
-"""How the result of a call begins that ended with its turn, or that a person refused (CLI 2.1.332)."""
-INTERRUPTED: Final = "[Request interrupted by user"
-"""How the CLI's message about an interrupted turn begins."""
 
 
 async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:

@@ -20,6 +20,7 @@ from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.task_file import TaskFile
+from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import UnknownBlock
 from claude_agent_py.wire.messages.conversation import AssistantContent, AssistantMessage, UserContent, UserMessage
@@ -30,7 +31,6 @@ from claude_agent_py.wire.timestamps import seconds
 MOST_NOTES_BYTES: Final = 1024 * 1024
 _TAIL_BYTES: Final = 256 * 1024
 _FINAL_STOP_REASONS: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
-_INTERRUPTED: Final = "[Request interrupted by user"
 
 TranscriptMessage: TypeAlias = UserMessage | AssistantMessage
 
@@ -258,7 +258,7 @@ def _find_status(notes: Notes | None, messages: list[TranscriptMessage]) -> Task
 def read_status(last: TranscriptMessage) -> TaskStatus | None:
     """Return how the agent ended according to its last message, or None if this is not a final message."""
     if isinstance(last, UserMessage):
-        return TaskStatus.STOPPED if last.text.startswith(_INTERRUPTED) else None
+        return TaskStatus.STOPPED if last.text.startswith(INTERRUPTED) else None
     if last.is_api_error_message:
         return TaskStatus.FAILED
     is_final = last.message.stop_reason in _FINAL_STOP_REASONS and not last.tool_uses
