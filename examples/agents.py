@@ -4,7 +4,7 @@ import anyio
 from offline import offline
 
 from claude_agent_py import AgentDefinition, AssistantMessage, Client, ClientOptions
-from claude_agent_py.agents import DelegationGuide, Shell
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.testing import Reply, ToolCall, text, tool_use
 
 REVIEWER = AgentDefinition(
@@ -12,6 +12,13 @@ REVIEWER = AgentDefinition(
     prompt="You review changes. Report mistakes with file and line, the gravest first.",
     tools=["Read", "Grep", "Glob"],
     max_turns=20,
+)
+
+TESTER = AgentDefinition(
+    description="Runs tests and builds. Use it if the output is long and only the outcome matters.",
+    prompt="You run commands. Report each exit status, and the lines that show the reason of a failure.",
+    tools=["Bash", "Read"],
+    model="haiku",
 )
 
 WRITER = """\
@@ -31,13 +38,13 @@ async def main() -> None:
     await folder.joinpath("writer.md").write_text(WRITER)
 
     options = ClientOptions(
-        agents={"reviewer": REVIEWER, "Shell": Shell},
+        agents={"reviewer": REVIEWER, "tester": TESTER},
         delegation_guide=DelegationGuide(max_report_chars=2000),
         max_subagent_depth=1,  # agents start no agents
         allowed_tools=["Bash"],
     )
     async with Client(options) as client:
-        mine = {"reviewer", "Shell", "writer"}
+        mine = {"reviewer", "tester", "writer"}
         print("offered:", sorted(agent.name for agent in client.info.agents or () if agent.name in mine))
 
         run = client.query("Have the change reviewed and the tests run, then the notes written.", until="idle")
@@ -62,7 +69,7 @@ def agent(name: str, prompt: str) -> ToolCall:
 if __name__ == "__main__":
     with offline(
         [
-            Reply([agent("reviewer", "Review the change"), agent("Shell", "Run the tests"), agent("poet", "Write")]),
+            Reply([agent("reviewer", "Review the change"), agent("tester", "Run the tests"), agent("poet", "Write")]),
             "They are at work.",
             "All is well.",
             "All is well.",

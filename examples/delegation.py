@@ -4,7 +4,7 @@ import anyio
 from offline import offline
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions
-from claude_agent_py.agents import DelegationGuide, Explore
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.testing import RecordedRequest, Reply, ToolCall, text, tool_use
 
 REVIEWER = AgentDefinition(
@@ -22,7 +22,7 @@ GUIDE = DelegationGuide(
 
 async def main() -> None:
     options = ClientOptions(
-        agents={"Explore": Explore, "reviewer": REVIEWER},
+        agents={"reviewer": REVIEWER},
         delegation_guide=GUIDE,
         allowed_tools=["Bash"],
     )

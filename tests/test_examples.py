@@ -17,9 +17,9 @@ NICENESS = 0 if sys.platform == "win32" else os.nice(0)
 
 PRINTED: dict[str, list[str]] = {
     "agents": [
-        "offered: ['Shell', 'reviewer', 'writer']\n",
+        "offered: ['reviewer', 'tester', 'writer']\n",
         "reviewer: Nothing is wrong with it.\n",
-        "Shell (in code): completed, 4 messages, '12 passed.'\n",
+        "tester (in code): completed, 4 messages, '12 passed.'\n",
         "refused: poet: Agent type 'poet' not found.",
         "All is well.\n",
     ],

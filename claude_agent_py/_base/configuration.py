@@ -5,12 +5,11 @@ Validation errors become an `OptionsError` that names the field and never shows 
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.lazy_names import LazyModule
 
 MAX_REPR_CHARS: Final = 60
 """How many characters of a string a repr shows."""
@@ -49,50 +48,7 @@ def plain_copy(values: Mapping[str, object]) -> dict[str, Any]:
     return dict(values._values if isinstance(values, Unshown) else values)
 
 
-if TYPE_CHECKING:
-    from pydantic import BaseModel as _Model  # type checkers know pydantic's metaclass, and no other
-
-    from claude_agent_py._base import field_help
-else:
-    field_help = LazyModule("claude_agent_py._base.field_help")
-
-    class _Described(type(BaseModel)):
-        """Shows fields in `help()` as they are written; see `field_help`, which reads the source on use."""
-
-        @property
-        def __signature__(cls):
-            if cls.__init__ is not ConfigModel.__init__:
-                raise AttributeError("__signature__")  # its `__init__` has its own signature
-            return field_help.read_signature(cls)
-
-        @__signature__.setter
-        def __signature__(cls, signature):
-            """Ignore pydantic's own signature."""
-
-        @property
-        def __doc__(cls):
-            return field_help.read_documentation(cls)
-
-        def __dir__(cls):
-            """Return the names without those that pydantic adds to every model."""
-            hidden = {"__annotations__", "__class_vars__", "__private_attributes__", "__signature__"}
-            defined = {name for model in cls.__mro__ if issubclass(model, ConfigModel) for name in vars(model)}
-            of_pydantic = {name for model in BaseModel.__mro__[:-1] for name in vars(model)}
-            hidden |= of_pydantic - defined
-            return [name for name in super().__dir__() if name not in hidden and not name.startswith("__pydantic_")]
-
-    class _Model(BaseModel, metaclass=_Described, defer_build=True):
-        pass
-
-
-def _trim_description(schema: dict[str, Any], model: type[BaseModel]) -> None:
-    """Keep only the model's own docstring as the description of its JSON schema."""
-    schema.pop("description", None)
-    if own := field_help.own_docstring(model):
-        schema["description"] = own
-
-
-class ConfigModel(_Model):
+class ConfigModel(BaseModel):
     """Base class of frozen configuration objects. Unknown names and wrong types raise `OptionsError`.
 
     Fields are passed by name; those with `kw_only=False` may be passed by position.
@@ -106,7 +62,6 @@ class ConfigModel(_Model):
         protected_namespaces=(),
         arbitrary_types_allowed=True,
         hide_input_in_errors=True,
-        json_schema_extra=_trim_description,
     )
 
     QUALIFIED: ClassVar[bool] = True

@@ -1,4 +1,4 @@
-"""Subagents: definitions, agent files, presets, and the guide for delegation."""
+"""Subagents: definitions, agent files, and the guide for delegation."""
 
 from typing import TYPE_CHECKING
 
@@ -21,12 +21,10 @@ if TYPE_CHECKING:
         agent_table as agent_table,
         shorten_report as shorten_report,
     )
-    from claude_agent_py.agents.presets import *
 else:
     _NAMES = {
         "claude_agent_py.agents.definition": "AgentDefinition AgentLike AgentMCPServerSpec AgentModel",
         "claude_agent_py.agents.files": "AgentFile load_agents read_agent",
         "claude_agent_py.agents.guide": "DelegationGuide agent_table shorten_report",
-        "claude_agent_py.agents.presets": "Explore Plan Shell GeneralPurpose PRESETS",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--output",
         metavar="FILE",
         default="timeline.html",
-        help="the file to write: .html, .json (Perfetto), .otlp.json or .mmd (Mermaid); default: timeline.html",
+        help="the file to write: .html or .json (Perfetto); default: timeline.html",
     )
     parser.add_argument("--config-dir", metavar="FOLDER", help="the CLI's configuration folder")
 

@@ -1,19 +1,15 @@
-"""Spans in the formats of other tools: Chrome traces (Perfetto), OTLP JSON, Gantt charts of Mermaid.
+"""Spans as other tools read them: Chrome traces (Perfetto), and names and attributes for OpenTelemetry.
 
-Names and attributes follow OpenTelemetry's semantic conventions for generative AI (version 1.38).
+The latter follow OpenTelemetry's semantic conventions for generative AI (version 1.38).
 """
 
-import hashlib
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
 
 from claude_agent_py._journal.facts import MAIN, Tokens
-from claude_agent_py._version import __version__
 from claude_agent_py.observe.spans import TASK_KINDS, Span, SpanKind
 from claude_agent_py.wire.base import JSONObject
 
@@ -145,17 +141,6 @@ def _encode_message(role: str, text: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)
 
 
-_FRAME: Final = frozenset({"run", "turn"})
-_OTLP_STATUS: Final = {"ok": 1, "error": 2, "denied": 2}
-_OTLP_INTERNAL: Final = 1
-_OTLP_CLIENT: Final = 3
-_NOT_MERMAID: Final = re.compile(r"[^\w .,+/()-]+")
-_MERMAID_STATEMENT: Final = re.compile(
-    r"(?:gantt|dateformat|inclusiveenddates|topaxis|axisformat|tickinterval|includes|excludes|todaymarker|weekday|weekend"
-    r"|title|acctitle|accdescr|accdescription|section|click|call|href|\d{4}-\d\d-\d\d)\b",
-    re.IGNORECASE,
-)
-"""Matches the keywords of a chart. A bar label must not start with one."""
 _THREADS: Final = ((1, "turns"), (2, "model"), (1000, "tools"), (2000, "hooks and waiting"))
 """The first thread of each kind in a Chrome trace. Overlapping spans use the threads after it."""
 
@@ -239,112 +224,3 @@ def _flow_events(
 
 def _to_microseconds(seconds: float) -> int:
     return round(seconds * 1_000_000)
-
-
-# OTLP ------------------------------------------------------------------------------------------------------------
-
-
-def otlp(spans: Sequence[Span], names: Mapping[str, str]) -> JSONObject:
-    """Return an export request for traces. Ids are hashes of span ids, so the same session always has the same ids."""
-    by_id = {span.id: span for span in spans}
-    first = next((span.id for span in spans if span.kind == "run"), spans[0].id if spans else "")
-    traces = {span.id: _derive_trace_id(span, by_id, first) for span in spans}
-    resource = {"attributes": _encode_attributes({"service.name": "claude-agent-py"})}
-    scope = {"name": "claude_agent_py", "version": __version__}
-    listed = [_otlp_span(span, by_id, traces, names) for span in spans]
-    return {"resourceSpans": [{"resource": resource, "scopeSpans": [{"scope": scope, "spans": listed}]}]}
-
-
-def _derive_trace_id(span: Span, by_id: Mapping[str, Span], first: str) -> str:
-    """Derive the trace id of a span from its root: a run or a background task."""
-    seen = set()
-    while span.parent is not None and span.parent in by_id and span.id not in seen:
-        seen.add(span.id)
-        span = by_id[span.parent]
-    return _hash_id(f"{first} {span.id}", 32)
-
-
-def _otlp_span(
-    span: Span, by_id: Mapping[str, Span], traces: Mapping[str, str], names: Mapping[str, str]
-) -> JSONObject:
-    made: JSONObject = {
-        "traceId": traces[span.id],
-        "spanId": _hash_id(span.id, 16),
-        "name": build_name(span),
-        "kind": _OTLP_CLIENT if span.kind == "model" else _OTLP_INTERNAL,
-        "startTimeUnixNano": str(round(span.start * 1e9)),
-        "endTimeUnixNano": str(round((span.start if span.end is None else span.end) * 1e9)),
-        "attributes": _encode_attributes(build_attributes(span, names.get(span.agent, ""), content=True)),
-        "status": {"code": _OTLP_STATUS.get(span.status, 0)},
-        "links": [{"traceId": traces[link], "spanId": _hash_id(link, 16)} for link in span.links if link in by_id],
-    }
-    if span.parent is not None and span.parent in by_id:
-        made["parentSpanId"] = _hash_id(span.parent, 16)
-    return made
-
-
-def _encode_attributes(attributes: Mapping[str, object]) -> list[JSONObject]:
-    return [{"key": key, "value": _encode_value(value)} for key, value in attributes.items()]
-
-
-def _encode_value(value: object) -> JSONObject:
-    match value:
-        case bool():
-            return {"boolValue": value}
-        case int():
-            return {"intValue": str(value)}
-        case float():
-            return {"doubleValue": value}
-        case list() | tuple():
-            return {"arrayValue": {"values": [_encode_value(item) for item in value]}}
-    return {"stringValue": str(value)}
-
-
-def _hash_id(text: str, length: int) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:length]
-
-
-# Mermaid ---------------------------------------------------------------------------------------------------------
-
-
-def mermaid(spans: Sequence[Span], names: Mapping[str, str], title: str, *, most: int) -> str:
-    """Return a Gantt chart with a section for each agent and the longest spans."""
-    bars = [span for span in spans if span.kind not in _FRAME]
-    bars.sort(key=lambda span: (span.kind not in TASK_KINDS, -(span.duration or 0.0)))
-    chosen = {span.id for span in bars[: max(1, most)]}
-    began = min((span.start for span in spans), default=0.0)
-    lines = [
-        "gantt",
-        f"    %% began {datetime.fromtimestamp(began, UTC).isoformat(timespec='seconds')}",
-        f"    title {_sanitize(title)}",
-        "    dateFormat x",
-        "    axisFormat %H:%M:%S",
-    ]
-    for agent in dict.fromkeys([MAIN, *(span.agent for span in spans)]):
-        rows = [span for span in spans if span.agent == agent and span.id in chosen]
-        if rows:
-            lines.append(f"    section {_sanitize(names.get(agent) or agent or 'main')}")
-        lines += map(_bar, rows)
-    return "\n".join(lines) + "\n"
-
-
-def _bar(span: Span) -> str:
-    start = round(span.start * 1000)
-    end = round((span.end or span.start) * 1000)
-    mark = ""
-    if span.status in ("error", "denied"):
-        mark = "crit, "
-    elif span.kind == "model":
-        mark = "active, "
-    return f"    {_bar_label(span.name)} :{mark}{start}, {max(end, start + 1)}"
-
-
-def _sanitize(text: str) -> str:
-    """Return a text without characters that have a meaning in a chart."""
-    return (_NOT_MERMAID.sub(" ", text).strip() or "span")[:60]
-
-
-def _bar_label(name: str) -> str:
-    """Return the label of a bar, quoted if it starts like a statement of a chart."""
-    word = _sanitize(name)
-    return f"'{word}'" if _MERMAID_STATEMENT.match(word) else word

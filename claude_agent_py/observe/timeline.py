@@ -11,7 +11,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py._journal.facts import Fact, Spent, TaskEnded, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
-from claude_agent_py.observe.exports import chrome_trace, mermaid, otlp
+from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording
@@ -52,8 +52,7 @@ class Timeline:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the timeline to a file that only this user can read, because it contains the conversation. Blocks.
 
-        The extension decides the format: `.html` is a page, `.otlp.json` is OTLP, `.json` is a trace for Perfetto or
-        `chrome://tracing`, and `.mmd` is a Gantt chart for Mermaid.
+        The extension decides the format: `.html` is a page, and `.json` is a trace for Perfetto or `chrome://tracing`.
 
         Raises:
             OptionsError: The extension is unknown, or the file cannot be written.
@@ -69,13 +68,9 @@ class Timeline:
     def _render(self, name: str) -> str:
         if name.endswith((".html", ".htm")):
             return self.to_html()
-        if name.endswith(".otlp.json"):
-            return json.dumps(self.to_otlp())
         if name.endswith(".json"):
             return json.dumps(self.to_chrome_trace())
-        if name.endswith((".mmd", ".mermaid")):
-            return self.to_mermaid()
-        raise OptionsError(f"a timeline's file name must end with .html, .json, .otlp.json or .mmd, not {name!r}")
+        raise OptionsError(f"a timeline's file name must end with .html or .json, not {name!r}")
 
     def _repr_html_(self) -> str:
         return build_iframe(self.to_html())
@@ -83,18 +78,6 @@ class Timeline:
     def to_chrome_trace(self) -> dict[str, Any]:
         """Return the timeline as a Chrome trace, which Perfetto and `chrome://tracing` open."""
         return chrome_trace(self.spans, self.summary.names, self.title)
-
-    def to_otlp(self) -> dict[str, Any]:
-        """Return the timeline as OTLP JSON, which a collector accepts at `/v1/traces`."""
-        return otlp(self.spans, self.summary.names)
-
-    def to_mermaid(self, *, most: int = 60) -> str:
-        """Return the timeline as a Gantt chart for Mermaid, for example for a README.
-
-        Args:
-            most: The maximum number of bars; the longest are kept.
-        """
-        return mermaid(self.spans, self.summary.names, self.title, most=most)
 
     # Constructors ------------------------------------------------------------------------------------------------
 

@@ -22,13 +22,6 @@ if TYPE_CHECKING:
         CassetteMismatch as CassetteMismatch,
         CassetteMode as CassetteMode,
     )
-    from claude_agent_py.testing.evaluation import (
-        Case as Case,
-        CaseSummary as CaseSummary,
-        Evaluation as Evaluation,
-        Trial as Trial,
-        evaluate as evaluate,
-    )
     from claude_agent_py.testing.fake_cli import FakeCLI as FakeCLI, FakeTransport as FakeTransport
     from claude_agent_py.testing.requests import RecordedRequest as RecordedRequest
     from claude_agent_py.testing.run_text import run_as_text as run_as_text
@@ -70,7 +63,6 @@ else:
         "claude_agent_py.testing": "frames steps",
         "claude_agent_py.testing.assertions": "AgentAssertions assert_agent call task",
         "claude_agent_py.testing.cassettes": "Cassette CassetteMismatch CassetteMode",
-        "claude_agent_py.testing.evaluation": "Case CaseSummary Evaluation Trial evaluate",
         "claude_agent_py.testing.fake_cli": "FakeCLI FakeTransport",
         "claude_agent_py.testing.requests": "RecordedRequest",
         "claude_agent_py.testing.run_text": "run_as_text",

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
-from claude_agent_py.agents import PRESETS, AgentModel, Explore
+from claude_agent_py.agents import AgentModel
 from claude_agent_py.errors import OptionsError
 
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p"}
@@ -141,11 +141,12 @@ def test_what_is_no_agent_is_refused(agents: Any, says: str) -> None:
 
 
 def test_dicts_with_either_names_become_definitions() -> None:
-    given: Any = {"a": LEAST | {"maxTurns": 3}, "b": LEAST | {"max_turns": 3}, "c": Explore}
+    definition = AgentDefinition(**LEAST)
+    given: Any = {"a": LEAST | {"maxTurns": 3}, "b": LEAST | {"max_turns": 3}, "c": definition}
     agents = ClientOptions(agents=given).agents
     assert agents is not None
     assert agents["a"] == agents["b"]
-    assert agents["c"] is Explore
+    assert agents["c"] is definition
 
 
 def test_a_repr_is_short_and_shows_no_secrets() -> None:
@@ -154,13 +155,3 @@ def test_a_repr_is_short_and_shows_no_secrets() -> None:
     )
     assert len(repr(agent)) < 300
     assert "SECRET" not in repr(agent)
-
-
-def test_presets_can_be_changed() -> None:
-    assert Explore.replace(model=AgentModel.HAIKU).to_wire()["model"] == "haiku"
-    assert ClientOptions(agents=PRESETS).agents == dict(PRESETS)
-
-
-@pytest.mark.parametrize("name", ["Explore", "Plan"])
-def test_presets_that_only_look_cannot_write(name: str) -> None:
-    assert {"Edit", "Write", "NotebookEdit", "Agent"} <= set(PRESETS[name].disallowed_tools or ())

@@ -219,11 +219,11 @@ def test_the_package_works_without_its_sources(tmp_path: Path) -> None:
     for source in copy.rglob("*.py"):
         source.unlink()
     program = """if True:
-        import pydoc, sys
+        import sys
         from claude_agent_py import ClientOptions, hooks, testing
         from claude_agent_py.hooks import *
         PreToolUseInput, hooks.PreToolUseInput
-        print(pydoc.render_doc(ClientOptions, renderer=pydoc.plaintext))
+        ClientOptions(model="opus")
         testing.FakeCLI().install(sys.argv[1])
     """
     done = subprocess.run(
@@ -236,8 +236,6 @@ def test_the_package_works_without_its_sources(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert "model: str | None = None" in done.stdout.replace("Optional[str]", "str | None")
-    assert "Annotated" not in done.stdout.partition("Args:")[0]
     version = subprocess.run(
         [tmp_path / "claude", "--version"], capture_output=True, text=True, timeout=60, check=False
     )

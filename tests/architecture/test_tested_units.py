@@ -28,7 +28,7 @@ PURE = {
         _connection.control_bodies _connection.runs.prompts _connection.runs.result
     """,
     "options to the command line and the environment of a program": """
-        _launch.environment _launch.planner _launch.table options.delegation options.fields options.output_shape
+        _launch.environment _launch.planner _launch.table options.delegation options.output_shape
         children.assignment children.process_options
     """,
     "values to texts, and texts to values": """

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
 from claude_agent_py._launch.planner import LONG_LIST_CHARS
 from claude_agent_py._launch.table import TABLE
-from claude_agent_py.agents import PRESETS, DelegationGuide
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.options import (
     PluginConfig,
     SystemPromptFile,
@@ -270,7 +270,7 @@ def test_every_definition_of_an_agent_that_is_accepted_here_is_accepted_there() 
         max_turns=7,
         color="red",
     )
-    given = {**PRESETS, "full": full, "least": least, "big": big, "reviewer": REVIEWER}
+    given = {"Explore": REVIEWER, "full": full, "least": least, "big": big, "reviewer": REVIEWER}
     with ScriptedModel() as model:
         folder = model.sandbox.cwd / ".claude" / "agents"
         folder.mkdir(parents=True)

@@ -8,7 +8,7 @@ import pytest
 from one_session import OneSession
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions, HookContext, HookMatcher, OptionsError
-from claude_agent_py.agents import PRESETS, DelegationGuide
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.hooks import HookRun, PostToolUseOutput
 from claude_agent_py.options import OptionsWarning
@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 Scripts: TypeAlias = dict[Any, Any]
 
+PLANNER = AgentDefinition(description="Plans", prompt="You plan.", disallowed_tools=["Edit"], model="inherit")
 READER = AgentDefinition(description="Reads", prompt="You read.", tools=["Read", "Bash"], model="haiku")
 GUIDE = DelegationGuide(max_report_chars=500)
 LONG = "".join(f"Sentence number {n} of the report. " for n in range(600)).strip()
@@ -45,7 +46,7 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
     server = ToolServer("team", tools=[child_tool(ChildAgent(auditor, id="auditor"))])
     with ScriptedModel([text("ok"), text("ok")]) as model:
         options = model.options(
-            agents={"reader": READER, "Plan": PRESETS["Plan"], "secret": READER},
+            agents={"reader": READER, "Plan": PLANNER, "secret": READER},
             custom_tools=[child_tool(ChildAgent(porter, id="porter"))],
             mcp_servers={"team": server},
             disallowed_tools=["Agent(secret)", "Agent(claude)"],
