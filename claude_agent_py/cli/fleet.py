@@ -6,6 +6,7 @@ import argparse
 import importlib
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
@@ -24,7 +25,9 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet, FleetSession, Worker
 
 VARIABLE: Final = "CLAUDE_AGENT_FLEET"
-"""The environment variable that names the database if `--url` does not."""
+"""The environment variable that names the fleet if `--url` does not."""
+TARGET: Final = re.compile(r"[\w.]+:\w+")
+"""`MODULE:NAME`, which is no URL."""
 SHOWN_CHARS: Final = 100
 
 Arguments = argparse.Namespace
@@ -40,7 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     ) -> argparse.ArgumentParser:
         action = commands.add_parser(name, help=help_text, description=help_text)
         if name != "worker":
-            action.add_argument("--url", default=os.environ.get(VARIABLE), help=f"the database (default: {VARIABLE})")
+            action.add_argument(
+                "--url",
+                default=os.environ.get(VARIABLE),
+                help=f"the address, or MODULE:NAME for a Fleet with its store and codec (default: {VARIABLE})",
+            )
         action.add_argument("--json", action="store_true", help="print JSON")
         if has_actor:
             action.add_argument(
@@ -180,13 +187,15 @@ def _import_fleet(target: str) -> Fleet:
 
 
 def open_fleet(url: str | None) -> Fleet:
-    """Return the fleet of an existing database.
+    """Return the fleet of an existing database, or the one of a module.
 
     Raises:
         OptionsError: There is no URL, it is invalid, or the extra `fleet` is not installed.
     """
     if url is None:
         raise OptionsError(f"pass --url or set {VARIABLE}")
+    if TARGET.fullmatch(url):
+        return _import_fleet(url)
     # A mistyped URL must fail, not create an empty database.
     return fleet_room.Fleet(url, create=False)
 

@@ -71,7 +71,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     fleet = os.environ.get(FLEET_VARIABLE)
     inbox = os.environ.get(INBOX_VARIABLE)
-    parser.add_argument("--fleet", metavar="URL", default=fleet, help=f"a fleet's database (default: {FLEET_VARIABLE})")
+    parser.add_argument(
+        "--fleet", metavar="URL", default=fleet, help=f"a fleet's address, or MODULE:NAME (default: {FLEET_VARIABLE})"
+    )
     parser.add_argument("--all", action="store_true", help="include idle, failed and cancelled sessions of the fleet")
     parser.add_argument("--inbox", metavar="FILE", default=inbox, help=f"an SQLiteInbox (default: {INBOX_VARIABLE})")
 

@@ -39,6 +39,8 @@ from claude_agent_py.retrying import RetryPolicy
 if TYPE_CHECKING:
     import os
 
+    from temporalio.converter import PayloadCodec
+
     from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.fleet.worker import Worker
     from claude_agent_py.sessions import SessionStore
@@ -65,6 +67,8 @@ class Fleet(FleetSettings):
         retention: Seconds after the last change at which workers delete a session that is idle, failed or cancelled,
             as `prune` does, together with its workspace. None keeps all sessions.
         event_retention: Seconds after which workers delete events of sessions that are kept, as `prune_events` does.
+        codec: Encodes all that the Temporal server keeps of prompts, answers and results, to encrypt it for example: a
+            `temporalio.converter.PayloadCodec`. All processes of the fleet need it. Not for SQLite.
         create: Whether the first call creates missing tables. If not, it raises FleetError.
 
     Raises:
@@ -82,6 +86,7 @@ class Fleet(FleetSettings):
         max_crashes: int = 5,
         retention: float | timedelta | None = None,
         event_retention: float | timedelta | None = None,
+        codec: "PayloadCodec | None" = None,
         create: bool = True,
     ) -> None:
         super().__init__(
@@ -93,7 +98,7 @@ class Fleet(FleetSettings):
             retention=retention,
             event_retention=event_retention,
         )
-        self._engine = _open_engine(url, create, self)
+        self._engine = _open_engine(url, create, codec, self)
 
     def __repr__(self) -> str:
         return f"<Fleet on {self._engine.name}, {len(self.agents)} agents>"
@@ -476,9 +481,11 @@ class Fleet(FleetSettings):
             worker.wake()
 
 
-def _open_engine(url: str | None, create: bool, settings: FleetSettings) -> Engine:
+def _open_engine(url: str | None, create: bool, codec: "PayloadCodec | None", settings: FleetSettings) -> Engine:
     """Return the engine for an address. Raises OptionsError."""
     if url is None or url.startswith(SQLITE):
+        if codec is not None:
+            raise OptionsError("encodes what a Temporal server keeps: a fleet on SQLite has none", option="codec")
         from claude_agent_py.fleet._local.engine import LocalEngine
 
         path = find_own_file() if url is None else Path(url.removeprefix(SQLITE))
@@ -490,7 +497,7 @@ def _open_engine(url: str | None, create: bool, settings: FleetSettings) -> Engi
             from claude_agent_py.fleet._temporal.engine import TemporalEngine
         except ImportError as error:
             raise OptionsError(INSTALL_TEMPORAL, option="url") from error
-        return TemporalEngine(url, settings)
+        return TemporalEngine(url, codec, settings)
     # The URL may contain a password, so the error does not show it.
     raise OptionsError(
         "must be sqlite:///fleet.db for one machine, or temporal://host:7233/namespace for many", option="url"

@@ -305,14 +305,24 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
             fleet = made.fleet()
             fleet.agent("worker")
             session = await fleet.start("worker", "prompt 1", id="long")
-            for number in range(2, 8):
+            for number in range(2, 6):
                 assert await session.send(f"prompt {number}", key=str(number)) == number
-            for number in range(1, 8):
-                assert (await session.result(number, timeout=PATIENCE)).text == f"re prompt {number}", made.logs()
+            assert (await session.result(5, timeout=PATIENCE)).text == "re prompt 5", made.logs()
             client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
             runs = [run async for run in client.list_workflows("WorkflowId = 'long'")]
             assert len(runs) > 1
             assert await session.send("prompt 3", key="3") == 3
+            for number in range(6, 11):
+                assert await session.send(f"prompt {number}") == number
+            for number in range(11, 14):  # together, they are too long to begin a run with
+                assert await session.send("x" * 900_000) == number
+            assert (await session.result(10, timeout=PATIENCE)).text == "re prompt 10", made.logs()
+            with pytest.raises(OptionsError, match="longer than"):
+                await session.send("x" * 1_000_000)
+            assert await session.cancel()
+            assert [(await session.outcome(number)).text for number in range(1, 6)] == [
+                f"re prompt {number}" for number in range(1, 6)
+            ]
             await events_of(session)
 
 

@@ -21,13 +21,14 @@ from temporalio.api.workflowservice.v1 import (
     DescribeTaskQueueRequest,
     ListWorkerDeploymentsRequest,
 )
-from temporalio.client import WorkflowExecutionDescription, WorkflowHandle
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
     WorkflowIDConflictPolicy,
     WorkflowIDReusePolicy,
 )
+from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -76,13 +77,14 @@ class TemporalEngine:
 
     Args:
         url: The URL, `temporal://host:7233/namespace`.
+        codec: Encodes what the server keeps.
         settings: The settings of the fleet.
     """
 
     name = "Temporal"
 
-    def __init__(self, url: str, settings: FleetSettings) -> None:
-        self._server = Server(url)
+    def __init__(self, url: str, codec: PayloadCodec | None, settings: FleetSettings) -> None:
+        self._server = Server(url, codec)
         self._settings = settings
         self._sent: dict[str, int] = {}
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
@@ -223,7 +225,7 @@ class TemporalEngine:
         return found
 
     async def _load(self, session: str) -> Mapping[str, Any]:
-        return read_memo(await (await self._describe(session)).memo())
+        return await read_memo(await self._describe(session))
 
     @on_asyncio
     async def info(self, session: str) -> FleetSessionInfo:
@@ -232,7 +234,7 @@ class TemporalEngine:
     @on_asyncio
     async def outcome(self, session: str, run: int | None) -> FleetOutcome:
         description = await self._describe(session)
-        memo = read_memo(await description.memo())
+        memo = await read_memo(description)
         info = memo["info"]
         number = max(info["runs"], self._sent.get(session, 0)) if run is None else run
         found = next((each for each in memo["runs"] if each["number"] == number), None)
@@ -282,7 +284,7 @@ class TemporalEngine:
     async def _list(self, query: str, limit: int | None = None) -> AsyncIterator[Mapping[str, Any]]:
         client = await self._server.connect()
         async for found in client.list_workflows(" AND ".join(filter(None, (OURS, query))), limit=limit):
-            yield read_memo(await found.memo())
+            yield await read_memo(found)
 
     @on_asyncio
     async def list_sessions(
@@ -400,7 +402,7 @@ class TemporalEngine:
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:
         if session is None:
             raise FleetError("on Temporal, the audit log is the history of each session: name one with session_id")
-        await self._describe(session)
+        await self._load(session)  # fails if it cannot be decoded
         found: list[FleetAuditEntry] = []
         number, keys = 0, set[str]()
         for name, args in await self._read_histories(session):
@@ -501,8 +503,16 @@ def quote(value: str) -> str:
     return f"'{value}'"
 
 
-def read_memo(memo: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a memo with the fields that are empty, which the server leaves out."""
+async def read_memo(found: WorkflowExecution) -> Mapping[str, Any]:
+    """Return the memo of a session with the fields that are empty, which the server leaves out. Raises FleetError."""
+    try:
+        memo = await found.memo()
+    except Exception as error:  # of a codec
+        raise FleetError(
+            f"what the server keeps of session {found.id!r} cannot be decoded: {type(error).__name__}; "
+            "this Fleet needs the codec of its workers",
+            session_id=found.id,
+        ) from error
     return {"runs": [], "questions": [], "asked": [], "keys": {}, **memo}
 
 

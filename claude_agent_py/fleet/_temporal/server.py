@@ -14,6 +14,7 @@ from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
 from temporalio.client import Client
+from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.envconfig import ClientConfig
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
@@ -24,7 +25,7 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 DEFAULT_PORT: Final = 7233
-MEMO_BYTES: Final = 1_000_000
+WARN_BYTES: Final = 1_000_000
 ATTRIBUTE_SECONDS: Final = 60.0
 """How long a server may take to know a new search attribute."""
 EXIT_SECONDS: Final = 0.2
@@ -97,10 +98,16 @@ class Server:
 
     Args:
         url: The URL, `temporal://host:7233/namespace`.
+        codec: Encodes the payloads, also those of failures. Search attributes stay readable.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, codec: PayloadCodec | None) -> None:
         self._address, self.namespace = parse_url(url)
+        self._converter = DataConverter.default
+        if codec is not None:
+            self._converter = DataConverter(
+                payload_codec=codec, failure_converter_class=DefaultFailureConverterWithEncodedAttributes
+            )
         self._client: Client | None = None
 
     def close(self) -> None:
@@ -120,9 +127,10 @@ class Server:
         """
         if self._client is None:
             config: Any = {**ClientConfig.load_client_connect_config()}
-            # The memo of a session has its last results: some kilobytes, of which a warning at 2 would say nothing.
-            limits = PayloadLimitsConfig(memo_warn_size=MEMO_BYTES)
+            # Prompts and the memo of a session, which has its last results, may be long.
+            limits = PayloadLimitsConfig(payloads_warn_size=WARN_BYTES, memo_warn_size=WARN_BYTES)
             config |= {"target_host": self._address, "namespace": self.namespace, "payload_limits": limits}
+            config["data_converter"] = self._converter
             try:
                 client = await Client.connect(**config)
             except RuntimeError as error:

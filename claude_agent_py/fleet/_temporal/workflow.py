@@ -10,7 +10,8 @@ The code must stay deterministic for sessions that live for weeks: a change of t
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -52,6 +53,8 @@ KEPT_RUNS: Final = 20
 """How many ended prompts the memo has."""
 KEPT_KEYS: Final = 200
 """How many keys of prompts and ids of questions are remembered."""
+MAX_STATE: Final = 1_400_000
+"""The longest state that a new workflow run begins with, in bytes of JSON. A codec may make it longer."""
 OVERDUE: Final = "it was not answered in time"
 
 
@@ -206,8 +209,9 @@ class SessionWorkflow:
                 await self._rest("failed" if s.state == "failed" else "idle")
             else:
                 await self._advance(current)
-            info = workflow.info()
-            if info.is_continue_as_new_suggested() and s.state != "cancelled" and self._wanted is None:
+            is_suggested = workflow.info().is_continue_as_new_suggested()
+            # The server refuses a longer state; that of a session with many long prompts gets shorter as they end.
+            if is_suggested and s.state != "cancelled" and self._wanted is None and _measure(s) < MAX_STATE:
                 await workflow.wait_condition(workflow.all_handlers_finished)
                 workflow.continue_as_new(args=[s, command], memo=show(s), search_attributes=attributes(s))
         showing.cancel()
@@ -552,6 +556,10 @@ class SessionWorkflow:
             self._shown = shown
             workflow.upsert_search_attributes([STATE.value_set(shown[0]), QUESTIONS.value_set(shown[1])])
         workflow.upsert_memo(show(s))
+
+
+def _measure(session: Session) -> int:
+    return len(json.dumps(asdict(session)))
 
 
 def attributes(session: Session) -> TypedSearchAttributes:
