@@ -22,7 +22,8 @@ from claude_agent_py._base.event_loop import AsyncioLoop, AsyncioReader, Waiters
 from claude_agent_py.transport.base import DRAIN_GRACE, READ_BYTES
 
 PIPE_BYTES: Final = 64 * 1024
-"""How much a pipe holds."""
+"""How much a pipe holds. A session that reads alone takes all of it at once: a turn of the event loop costs as much as
+several messages."""
 
 UNKNOWN_STATUS: Final = 255
 """The exit status of a process that other code has reaped, as in asyncio."""
@@ -49,6 +50,8 @@ class _Watch:
         self._loop = loop  # so that no other loop gets its id
         self._epoll = select.epoll()
         self._callbacks: dict[int, Callable[[], object]] = {}
+        self.is_crowded = False
+        """Whether several files can be read at the same time."""
         contextvars.Context().run(loop.add_reader, self._epoll.fileno(), self._call)  # belongs to no session
 
     def add(self, file: IO[bytes], callback: Callable[[], object]) -> None:
@@ -67,7 +70,9 @@ class _Watch:
                 self._epoll.close()
 
     def _call(self) -> None:
-        for file, _ in self._epoll.poll(0):
+        ready = self._epoll.poll(0)
+        self.is_crowded = len(ready) > 1
+        for file, _ in ready:
             if callback := self._callbacks.get(file):
                 callback()
 
@@ -200,7 +205,7 @@ class PidfdProcess:
             self._is_paused = True
             self._watch.remove(self._stdout)
             return
-        data = _read(self._stdout)
+        data = _read(self._stdout, READ_BYTES if self._watch.is_crowded else PIPE_BYTES)
         if data and not self._is_over:
             self._received = data
         elif data == b"":
