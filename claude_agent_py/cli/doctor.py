@@ -36,6 +36,7 @@ EXTRAS: Final = {
     "pyyaml": "agents, tools",
     "mcp": "mcp",
     "rich": "cli",
+    "shtab": "cli",
     "trio": "trio",
     "opentelemetry-api": "otel",
     "croniter": "fleet",

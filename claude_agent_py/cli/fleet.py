@@ -19,7 +19,7 @@ from anyio.abc import TaskStatus
 from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
-from claude_agent_py.permissions.typed_answers import HELP, read_typed
+from claude_agent_py.permissions import OpenQuestion, read_typed
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet, FleetSession, Worker
@@ -312,7 +312,7 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
     for run in runs:
         _print_fact(arguments, {}, f"  {run.run}. {run.state}: {run.reason or run.text}".removesuffix(": "))
     for question in questions:
-        _print_fact(arguments, {}, f"  {question.id} asks: {question.summary} ({HELP[question.kind]})")
+        _print_fact(arguments, {}, f"  {question.id} asks: {question.summary} ({OpenQuestion(question).syntax})")
     return 0
 
 

@@ -8,10 +8,10 @@ import importlib
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from claude_agent_py._base.display import displayable
-from claude_agent_py._base.errors import ClaudeAgentError
+from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
 from claude_agent_py._version import __version__
 
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
@@ -20,16 +20,12 @@ COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "chat": ("_chat", "Chat in plain lines, with streaming answers, tasks and approvals."),
     "sessions": ("sessions", "List, show, search, fork, rename, delete and export conversations."),
     "watch": ("watch", "Print the sessions of this machine after each change."),
-    "record": ("record", "Run a prompt and record the exchange with the CLI."),
-    "replay": ("replay", "Replay a recording."),
-    "completion": ("completion", "Print a shell completion script."),
+    "replay": ("replay", "Replay a recording of `run --record`."),
     "install-cli": ("install", "Download the Claude Code CLI to the cache folder."),
     "doctor": ("doctor", "Check the installation and print a fix for each problem."),
     "demo": ("demo", "Run two subagents and a shell command in the background, offline."),
     "offline": ("offline", "Run a program against a scripted model, without a key or network."),
-    "interactions": ("interactions", "List the pending interactions in an inbox file."),
-    "answer": ("answer", "Answer a pending interaction in an inbox file."),
-    "tasks": ("tasks", "Draw the task tree of a history or of one session."),
+    "inbox": ("inbox", "List and answer the open questions in an inbox file."),
     "fleet": ("fleet", "Run and manage durable sessions on many machines."),
     "timeline": ("timeline", "Write the timeline of a session as an HTML page, or in a format for a viewer."),
 }
@@ -45,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` excludes the program's name and defaults to `sys.argv[1:]`.
     """
     argv = sys.argv[1:] if argv is None else argv
-    arguments = make_parser(argv).parse_args(argv)
     try:
+        arguments = make_parser(argv).parse_args(argv)
         code: int = arguments.run(arguments)
         sys.stdout.flush()
     except ClaudeAgentError as error:
@@ -68,10 +64,27 @@ def _discard_output() -> None:
     os.close(descriptor)
 
 
+class _PrintCompletion(argparse.Action):
+    """Prints the completion script for a shell and exits. Needs `shtab`, of the extra `cli`."""
+
+    def __call__(self, parser: argparse.ArgumentParser, _space: object, shell: Any, _option: object = None) -> None:
+        try:
+            import shtab
+        except ImportError:
+            raise OptionsError("needs shtab: pip install shtab", option="--print-completion") from None
+        if shell not in shtab.SUPPORTED_SHELLS:
+            parser.error(f"--print-completion takes {', '.join(shtab.SUPPORTED_SHELLS)}, not {shell!r}")
+        print(shtab.complete(make_parser(list(COMMANDS)), shell))
+        parser.exit()
+
+
 def make_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Return the parser of all commands. Only modules of commands in `argv` are imported, to start faster."""
     parser = argparse.ArgumentParser(prog="claude-agent-py", description="Command line of the claude_agent_py library.")
     parser.add_argument("--version", action="version", version=f"claude_agent_py {__version__}")
+    parser.add_argument(
+        "--print-completion", action=_PrintCompletion, metavar="SHELL", help="print a completion script: bash, zsh, ..."
+    )
     subparsers = parser.add_subparsers(required=True, metavar="command")
     for name, (module, text) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=text, description=text)

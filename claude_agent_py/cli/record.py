@@ -1,46 +1,44 @@
-"""The `record` command: run a prompt and record all frames exchanged with the CLI.
+"""Record all frames that are exchanged with the CLI, for `run --record`.
 
 A recording consists of JSON lines: `t` is the time in seconds since the start, `dir` is `in` for frames to the CLI and
 `out` for frames from the CLI, and `m` is the frame. Secrets are redacted as in the wire log.
 """
 
-import argparse
 import json
 import logging
-import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final, TextIO
 
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._connection import wire_log
-from claude_agent_py.cli import run_command
 
 DIRECTIONS: Final = {"<-": "out", "->": "in"}
+BODIES: Final = 5
+"""The level at which the wire log has the bodies of frames."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of `record`."""
-    parser.add_argument("file", help="the file to write, which must not exist")
-    run_command.add_arguments(parser)
+@contextmanager
+def record_frames(path: str) -> Iterator[None]:
+    """Write the frames of all sessions to a new file that only this user can read.
 
-
-def execute(arguments: argparse.Namespace) -> int:
-    """Run a prompt like `run`, record its frames, and return the exit code."""
+    Raises:
+        OptionsError: The file exists or cannot be written.
+    """
     try:
-        file = open_private(arguments.file, must_be_new=True)
+        file = open_private(path, must_be_new=True)
     except OSError as error:
-        print(f"claude-agent-py: cannot write {arguments.file}: {error.strerror}", file=sys.stderr)
-        return run_command.WRONG_ARGUMENTS
-    logger = wire_log.logger
-    level = logger.level
-    propagate = logger.propagate
+        raise OptionsError(f"cannot write {path}: {error.strerror}", option="--record") from None
+    logger = logging.getLogger("claude_agent_py.wire")
+    level, propagate = logger.level, logger.propagate
     with file:
         writer = _Writer(file)
         logger.addHandler(writer)
-        logger.setLevel(wire_log.BODIES)
+        logger.setLevel(BODIES)
         logger.propagate = False
         try:
-            return run_command.execute(arguments)
+            yield
         finally:
             logger.propagate = propagate
             logger.setLevel(level)
@@ -51,7 +49,7 @@ class _Writer(logging.Handler):
     """Writes the frames of the wire log."""
 
     def __init__(self, file: TextIO) -> None:
-        super().__init__(wire_log.BODIES)
+        super().__init__(BODIES)
         self._file = file
         self._began = time.monotonic()
 

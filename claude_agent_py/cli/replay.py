@@ -1,4 +1,4 @@
-"""The `replay` command: show a recording of `record`, or the output of `claude -p`."""
+"""The `replay` command: show a recording of `run --record`, or the output of `claude -p`."""
 
 import argparse
 import sys

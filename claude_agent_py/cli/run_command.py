@@ -9,7 +9,7 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final, get_args
 
 import anyio
@@ -22,6 +22,7 @@ from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._connection.startup import MISSING_LOGIN
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.cli.record import record_frames
 from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
@@ -169,6 +170,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as one JSON object")
     form.add_argument("--jsonl", action="store_true", help="print every message as a JSON line")
+    parser.add_argument("--record", metavar="FILE", help="write all frames to a new file, for `replay` and `timeline`")
     parser.add_argument("--quiet", action="store_true", help="show no progress on stderr")
     parser.epilog = CODES_HELP
 
@@ -181,7 +183,8 @@ def execute(arguments: argparse.Namespace) -> int:
         prompt = read_prompt(arguments)
         options = build_options(arguments)
         view = Screen(None) if arguments.quiet else create_screen(sys.stderr)
-        with _only_the_error_of_a_missing_login():
+        recording = record_frames(arguments.record) if arguments.record else nullcontext()
+        with recording, _only_the_error_of_a_missing_login():
             result = anyio.run(_run, prompt, options, arguments, view)
     except ClaudeAgentError as caught:
         error = caught

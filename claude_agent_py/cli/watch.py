@@ -16,7 +16,7 @@ import anyio
 
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
-from claude_agent_py.cli.interactions import VARIABLE as INBOX_VARIABLE, open_inbox
+from claude_agent_py.cli.inbox import VARIABLE as INBOX_VARIABLE, open_inbox
 from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.errors import ClaudeAgentError, FleetError, SessionError
 from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
         displayable as displayable,
     )
     from claude_agent_py.permissions.signatures import *
+    from claude_agent_py.permissions.typed_answers import read_form as read_form, read_typed as read_typed
     from claude_agent_py.wire.control.asks import ElicitationRequest as ElicitationRequest
     from claude_agent_py.wire.control.forms import Form as Form, FormError as FormError, FormField as FormField
     from claude_agent_py.wire.control.permissions import (
@@ -70,6 +71,7 @@ else:
         "claude_agent_py.permissions.question_records": "QuestionRecord",
         "claude_agent_py.permissions.questions": "Answers Option Question",
         "claude_agent_py.permissions.requests": "PermissionContext PermissionRequest displayable",
+        "claude_agent_py.permissions.typed_answers": "read_form read_typed",
         "claude_agent_py.wire.control.asks": "ElicitationRequest",
         "claude_agent_py.wire.control.forms": "Form FormError FormField",
         "claude_agent_py.wire.control.permissions": """

@@ -17,8 +17,6 @@ from claude_agent_py.wire.tools.questions import Question
 
 VALUE_CHARS: Final = 100_000
 TITLE_CHARS: Final = 1000
-SHOWN_CHARS: Final = 2000
-"""Longer values are cut by `list_details`, unless it lists them in full."""
 NO_PLAN: Final = "(the plan was not written down)"
 DECISIONS: Final = frozenset({"permission", "plan"})
 """The kinds of questions whose answer is to allow or deny."""
@@ -62,12 +60,14 @@ class OpenQuestion:
         markdown: The text of a plan, all of it.
         always: The permission changes of "allow always"; empty if it is not offered.
         steps: The answers to type, in order. Empty for a decision, which is to allow or deny.
+        syntax: The answers that `read_typed` reads.
     """
 
     def __init__(self, interaction: Interaction, *, limit: int | None = VALUE_CHARS, is_compared: bool = True) -> None:
         self.interaction = interaction
         self.diff: list[str] = []
         self.steps: Sequence[Step] = ()
+        self.syntax: str = HELP[interaction.kind]
         self._updates: Sequence[PermissionUpdate] = ()
         self._texts: list[str] = []
         """The answers so far."""
@@ -98,7 +98,7 @@ class OpenQuestion:
         values = [value.replace("\n", _CONTINUED) for value in values]
         self.lines: list[str] = [displayable(value, limit or len(value)) for value in values]
         if not self.steps and interaction.kind not in DECISIONS:
-            self.steps = [Step(HELP[interaction.kind])]
+            self.steps = [Step(self.syntax)]
         agent = interaction.task_description or interaction.agent_id
         self.title: str = one_line(f"{title} (asked by {agent})" if agent else title, TITLE_CHARS)
         self.always: str = one_line("; ".join(map(_describe_update, self._updates)), TITLE_CHARS)
@@ -195,16 +195,3 @@ def _list_form(request: ElicitationRequest) -> Iterator[str]:
     for field in request.form.fields.values():
         choices = f" ({', '.join(field.choices)})" if field.choices else ""
         yield f"{field.name}: {field.type}{choices}{', required' if field.required else ''}"
-
-
-def list_details(interaction: Interaction, *, full: bool = False) -> list[str]:
-    """Return a question as plain lines. `full` disables cutting long values."""
-    limit = None if full else SHOWN_CHARS
-    question = OpenQuestion(interaction, limit=limit, is_compared=False)
-    plan = displayable(question.markdown, limit or len(question.markdown)).replace("\n", _CONTINUED)
-    asked = [step for step in question.steps if step.text]
-    texts = [] if asked else [question.title, *(f"  {text}" for text in (*question.lines, plan) if text)]
-    for step in asked:
-        texts.append(f"{step.text} ({step.help})".replace("\n", _CONTINUED))
-        texts += [f"  {line}" for line in step.lines]
-    return [line for text in texts for line in text.splitlines()]

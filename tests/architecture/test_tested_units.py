@@ -71,7 +71,7 @@ OTHERS = {
         tasks.intake tasks.listeners tools.definition tools.host
     """,
     "applications in a terminal, whose only public name is a command": """
-        cli._chat.conversation cli.demo cli.live_tree permissions.open_questions
+        cli._chat.conversation cli.demo cli.live_tree
     """,
 }
 """Units that are not pure, but cannot be brought into the tested state by what users import. Shorten this list."""

@@ -1,6 +1,7 @@
 """The command line, run as a process."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -118,8 +119,40 @@ def test_main_gives_the_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
     assert "is not a version" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_a_shell_completes_commands_and_options(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--print-completion", "bash"])
+    assert ended.value.code == 0
+    script = capsys.readouterr().out
+
+    def complete(*words: str) -> list[str]:
+        typed = " ".join(words)
+        state = f"COMP_WORDS=(claude-agent-py {typed}); COMP_CWORD={len(words)}"
+        program = (
+            f'{script}\n{state}; $(complete -p claude-agent-py | sed "s/.*-F //; s/ .*//"); echo ${{COMPREPLY[@]}}'
+        )
+        done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=True)
+        return done.stdout.split()
+
+    assert complete("ses") == ["sessions"]
+    assert complete("sessions", "re") == ["rename"]
+    assert complete("run", "--json") == ["--json", "--jsonl"]
+    with pytest.raises(SystemExit):
+        main(["--print-completion", "cmd"])
+    assert "takes bash, zsh" in capsys.readouterr().err
+
+
+def test_completion_without_its_extra_is_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "shtab", None)
+    assert main(["--print-completion", "bash"]) == 1
+    assert "pip install shtab" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(os.name != "posix", reason="pipes break differently elsewhere")
-@pytest.mark.parametrize("arguments", [["--version"], ["interactions", "--inbox", "i.db"], ["doctor"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["inbox", "--inbox", "i.db", "list"], ["doctor"]])
 def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: list[str]) -> None:
     SQLiteInbox(tmp_path / "i.db")
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""The commands `run`, `record` and `replay`, with the real CLI and a scripted model."""
+"""The commands `run` and `replay`, with the real CLI and a scripted model."""
 
 import io
 import json
@@ -199,7 +199,7 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
     start([first, "Started."], agents={"Review auth": "auth is \x1b[31msound"}, on_exhausted="All is well.")
     file = tmp_path / "run.jsonl"
     more = ["--allowed-tools", "Bash", "--max-turns", "9", "--timeout", "120"]
-    assert main(["record", str(file), "Review sk-ant-abcdefghijklmnop", *more]) == 0
+    assert main(["run", "--record", str(file), "Review sk-ant-abcdefghijklmnop", *more]) == 0
     shown = capsys.readouterr()
     assert shown.out == "All is well.\n"
     told = shown.err.splitlines()
@@ -219,7 +219,7 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
     assert re.search(r"✓ auth \[general-purpose\] completed \d+\.\ds", replayed)
     assert "→ Agent auth\n" in replayed
     assert main(["replay", str(file), "--speed", "1000"]) == 0
-    assert main(["record", str(file), "again"]) == 2  # nothing is overwritten
+    assert main(["run", "--record", str(file), "again"]) == 2  # nothing is overwritten
     file.write_text("nothing\n")
     assert main(["replay", str(file)]) == 1
     assert f"{file} is not a recording" in capsys.readouterr().err
@@ -232,7 +232,7 @@ def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
     start([tool_use("Bash", {"command": command, "description": "d"}), "Done."])
     monkeypatch.setenv("SIGNING_PASSPHRASE", "hidden by name")
     file = tmp_path / "run.jsonl"
-    assert main(["record", str(file), "go", "--allowed-tools", "Bash"]) == 0
+    assert main(["run", "--record", str(file), "go", "--allowed-tools", "Bash"]) == 0
     recorded = file.read_text()
     assert "<SIGNING_PASSPHRASE>" in recorded
     assert [secret for secret in ("hidden by name", "ghp_aB3d", "GH_PAT=of-a") if secret in recorded] == []

@@ -49,7 +49,7 @@ def test_a_timeline_is_written_from_every_source(
         page = written([target, session.id], tmp_path / f"c{number}.html", capsys)
         assert page == by_id.replace('"source":"transcript"', '"source":"store"')
     recording = recordings.FOLDER / "turns" / "two_shells.jsonl"
-    assert "gantt" in written([recording], tmp_path / "d.mmd", capsys)
+    assert "traceEvents" in written([recording], tmp_path / "d.json", capsys)
 
 
 def test_what_is_no_source_is_refused_and_left_as_it_was(

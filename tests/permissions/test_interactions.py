@@ -22,7 +22,6 @@ from forks import run_program
 from questions import RecordingContext
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest, read_only
-from claude_agent_py.cli import read_typed
 from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
@@ -36,6 +35,7 @@ from claude_agent_py.permissions import (
     PendingInteractions,
     SQLiteInbox,
     first_of,
+    read_typed,
 )
 from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 
@@ -278,7 +278,7 @@ async def test_a_watcher_sees_what_waits_already_and_what_comes() -> None:
 ANSWER = """
 import sys
 from claude_agent_py.permissions import SQLiteInbox
-from claude_agent_py.cli import read_typed
+from claude_agent_py.permissions import read_typed
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, interaction.agent_id, interaction.task_description)
 print(interaction.resolve(read_typed(interaction, sys.argv[2:])))

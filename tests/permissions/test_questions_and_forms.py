@@ -6,7 +6,6 @@ from typing import Any, cast
 import pytest
 
 from claude_agent_py import Allow, Deny
-from claude_agent_py.cli import read_form
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.permissions import (
     Accept,
@@ -19,6 +18,7 @@ from claude_agent_py.permissions import (
     Form,
     FormError,
     Plan,
+    read_form,
 )
 from claude_agent_py.permissions.elicitation import read_elicitation
 from claude_agent_py.permissions.prompts import read_dialog, read_plan

@@ -445,7 +445,7 @@ async def test_a_prompt_waits_for_a_person_until_an_interrupt_withdraws_it() -> 
 
 OTHER_PROCESS = """
 import sys
-from claude_agent_py.cli import read_typed
+from claude_agent_py.permissions import read_typed
 from claude_agent_py.permissions import SQLiteInbox
 [interaction] = SQLiteInbox(sys.argv[1])
 print(interaction.summary, "|", interaction.task_description)

@@ -1,4 +1,4 @@
-"""The commands `interactions` and `answer`."""
+"""The command `inbox`: questions are listed and answered."""
 
 import json
 from pathlib import Path
@@ -42,9 +42,9 @@ async def answered(inbox: SQLiteInbox, kind: Any, wire: Any, words: list[str], *
         replies.append(await inbox.ask(kind, wire, PermissionContext(request_id="r", session_id="s1", agent_id="a1")))
 
     def person() -> None:
-        codes.append(main(["interactions", "--inbox", str(inbox.path), *more]))
+        codes.append(main(["inbox", "--inbox", str(inbox.path), "list", *more]))
         (interaction,) = inbox
-        codes.append(main(["answer", "--inbox", str(inbox.path), interaction.id, *words]))
+        codes.append(main(["inbox", "--inbox", str(inbox.path), "answer", interaction.id, *words]))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
@@ -104,7 +104,7 @@ async def test_open_questions_are_printed_as_json(tmp_path: Path, capsys: pytest
     [fact] = json.loads(capsys.readouterr().out.splitlines()[0])
     assert (fact["kind"], fact["session_id"], fact["agent_id"]) == ("permission", "s1", "a1")
     assert fact["request"]["input"] == BASH.input
-    assert main(["interactions", "--inbox", str(inbox.path), "--json"]) == 0
+    assert main(["inbox", "--inbox", str(inbox.path), "list", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == []
 
 
@@ -118,17 +118,17 @@ async def test_words_that_mean_nothing_are_told(tmp_path: Path, capsys: pytest.C
 def test_an_empty_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     SQLiteInbox(tmp_path / "i.db")
     monkeypatch.setenv("CLAUDE_AGENT_INBOX", str(tmp_path / "i.db"))
-    assert main(["interactions"]) == 0
+    assert main(["inbox", "list"]) == 0
     assert capsys.readouterr().out == "nothing is waiting\n"
-    assert main(["answer", "12ab", "allow"]) == 1
+    assert main(["inbox", "answer", "12ab", "allow"]) == 1
     assert "'12ab'" in capsys.readouterr().err
 
 
 def test_no_inbox(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDE_AGENT_INBOX", raising=False)
-    assert main(["interactions"]) == 1
+    assert main(["inbox", "list"]) == 1
     assert "--inbox" in capsys.readouterr().err
-    assert main(["interactions", "--inbox", str(tmp_path / "none.db")]) == 1
+    assert main(["inbox", "--inbox", str(tmp_path / "none.db"), "list"]) == 1
     assert "inbox not found" in capsys.readouterr().err
     assert not (tmp_path / "none.db").exists()
 
@@ -145,7 +145,7 @@ async def test_long_values_and_further_lines(
         async with anyio.create_task_group() as group:
             group.start_soon(inbox.ask, "permission", wire, PermissionContext(request_id="r"))
             interaction = await anext(inbox.arrivals())
-            assert await to_thread.run_sync(main, ["interactions", "--inbox", str(inbox.path), *more]) == 0
+            assert await to_thread.run_sync(main, ["inbox", "--inbox", str(inbox.path), "list", *more]) == 0
             await interaction.deny()
     shown = capsys.readouterr().out
     assert ("bbbrm" in shown) == bool(more)
@@ -179,7 +179,7 @@ async def test_the_id_of_the_task_that_asks_is_enough(tmp_path: Path, capsys: py
         await inbox.ask("permission", BASH, context)
 
     def answer(*words: str) -> int:
-        return main(["answer", "--inbox", str(inbox.path), *words])
+        return main(["inbox", "--inbox", str(inbox.path), "answer", *words])
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as group:
