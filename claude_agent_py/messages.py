@@ -32,7 +32,6 @@ if TYPE_CHECKING:
         BackgroundTask as BackgroundTask,
         BackgroundTasksChangedMessage as BackgroundTasksChangedMessage,
         HandbackReport as HandbackReport,
-        MCPTaskTimes as MCPTaskTimes,
         ResourceLink as ResourceLink,
         TaskMessage as TaskMessage,
         TaskNotificationMessage as TaskNotificationMessage,
@@ -75,7 +74,7 @@ else:
         "claude_agent_py.wire.messages.stream": "*",
         "claude_agent_py.wire.messages.system": "*",
         "claude_agent_py.wire.messages.tasks": """
-            BackgroundTask BackgroundTasksChangedMessage HandbackReport MCPTaskTimes ResourceLink TaskMessage
+            BackgroundTask BackgroundTasksChangedMessage HandbackReport ResourceLink TaskMessage
             TaskNotificationMessage TaskPatch TaskProgressMessage TaskStartedMessage TaskType TaskUpdatedMessage
             TaskUsage
         """,

@@ -4,16 +4,13 @@ Item ids ("1", "2", ...) are unrelated to the ids of background tasks. The CLI o
 if `TASK_LIST_ENVIRONMENT` is set.
 """
 
-import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field
 from msgspec.structs import fields
 
-from claude_agent_py._base.bounded_reading import read_bytes, read_json
-from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.views import View
@@ -46,11 +43,6 @@ TASK_LIST_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOL
 TODO_ENVIRONMENT: Final[Mapping[str, str]] = {"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1", "CLAUDE_CODE_ENABLE_TASKS": "0"}
 """Switches the older TodoWrite on instead."""
 
-_NOT_IN_NAME: Final = r"[^A-Za-z0-9_-]"
-_ITEM_FILE: Final = r"(?P<id>[A-Za-z0-9_-]+)\.json"
-_MAX_ITEM_BYTES: Final = 16 * 1024 * 1024
-_MAX_LIST_BYTES: Final = 64 * 1024 * 1024
-_MAX_ITEMS: Final = 10_000
 _CREATED: Final = r"Task #(\d+) created"
 _UPDATED: Final = "Updated task #"
 
@@ -85,19 +77,14 @@ class TaskListChange(Struct, frozen=True):
 class TaskList(View):
     """The to-do list of a session. Iterating yields the known items, ordered by number."""
 
-    def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, list_id: str | None = None) -> None:
+    def __init__(self, *, is_shared: bool = False) -> None:
         """Create a list.
 
         Args:
-            config_dir: The CLI's configuration directory, where it keeps the list; None reads no files.
-            list_id: The list's id (`CLAUDE_CODE_TASK_LIST_ID`); None means the session's own.
+            is_shared: Whether sessions share the list (`CLAUDE_CODE_TASK_LIST_ID`), so that a new session keeps it.
         """
-        self.config_dir: str | os.PathLike[str] | None = config_dir
-        """The CLI's configuration directory, if known."""
-        self.uid: int | None = None
-        """The user who has to own the files; None means any. Internal to this package."""
-        self._list_id = list_id
-        self._is_of_session = list_id is None
+        self._is_shared = is_shared
+        self._session_id: str | None = None
         self._items: dict[str, TaskListItem] = {}
         self._todos: tuple[TodoItem, ...] = ()
         self._streams: list[Stream[TaskListChange]] = []
@@ -139,27 +126,6 @@ class TaskList(View):
         """The pending items that wait for nothing."""
         return [item for item in self if item.status == "pending" and not self.blockers(item)]
 
-    # Files
-
-    @property
-    def directory(self) -> str | None:
-        """The directory of the list; None while unknown."""
-        return get_directory(os.fspath(self.config_dir), self._list_id) if self.config_dir and self._list_id else None
-
-    async def read(self) -> list[TaskListItem]:
-        """Read the list from the CLI's files and return its items. Changes are reported like those from messages.
-
-        Returns the known items if the directory is unknown. If a file cannot be read, its item stays unchanged.
-        """
-        directory = self.directory
-        if directory is not None:
-            found, unreadable = await run_file_work(
-                read_items, directory, TaskListItem, self.uid, abandon_on_cancel=True
-            )
-            gone = [item_id for item_id in self._items if item_id not in found and item_id not in unreadable]
-            self._publish([*map(self._remove, gone), *map(self._put, found.values())])
-        return self.items
-
     # The wire
 
     def track(self, message: object, /) -> list[TaskListChange]:
@@ -167,7 +133,7 @@ class TaskList(View):
 
         A fact of its journal does the same as the messages that it is from. Pass one or the other.
         """
-        if isinstance(message, InitMessage) and self._is_of_session:
+        if isinstance(message, InitMessage) and not self._is_shared:
             return self._switch_session(message.session_id)
         if getattr(message, "fact", None):
             facts = [cast("Fact", message)]
@@ -196,8 +162,8 @@ class TaskList(View):
 
     def _switch_session(self, session_id: str) -> list[TaskListChange]:
         """Switch to the list of this session. After `/clear` the session has a new id and an empty list."""
-        gone = list(self._items) if self._list_id not in (None, session_id) else []
-        self._list_id = session_id or self._list_id
+        gone = list(self._items) if self._session_id not in (None, session_id) else []
+        self._session_id = session_id or self._session_id
         return self._publish(map(self._remove, gone))
 
     def _read_fact(self, fact: "Fact") -> list[TaskListChange | None]:
@@ -214,7 +180,7 @@ class TaskList(View):
         try:
             return self._APPLY[name](self, given, structured) if structured else []
         except Misfit:
-            # Another version of the CLI sent the result. The files are authoritative.
+            # Another version of the CLI sent the result.
             return []
 
     def _apply_create(self, given: JSONObject, result: JSONObject) -> list[TaskListChange | None]:
@@ -333,46 +299,3 @@ def _sort_key(item: TaskListItem) -> tuple[int, str]:
     if item.id.isdecimal() and len(item.id) < 10:
         return int(item.id), ""
     return 10**9, item.id
-
-
-# Files ---------------------------------------------------------------------------------------------------------------
-#
-# One JSON object for each item, `<config dir>/tasks/<list id>/<id>.json`. They are never written, because the CLI locks
-# the list. Measured with CLI 2.1.328: the list's id is the session's unless `CLAUDE_CODE_TASK_LIST_ID` is set, other
-# characters than `[A-Za-z0-9_-]` become hyphens, and deleting an item deletes its file. All calls block.
-
-
-ItemT = TypeVar("ItemT", bound=TaskDetails)
-
-
-def get_directory(config_dir: str, list_id: str) -> str:
-    """Return the directory of a list."""
-    return os.path.join(config_dir, "tasks", re.sub(_NOT_IN_NAME, "-", list_id))
-
-
-def read_items(directory: str, model: type[ItemT], uid: int | None = None) -> tuple[dict[str, ItemT], set[str]]:
-    """Return the items of a list by id, and the ids of the items whose files cannot be read."""
-    items: dict[str, ItemT] = {}
-    unreadable: set[str] = set()
-    room = _MAX_LIST_BYTES
-    for item_id in _list_item_ids(directory):
-        try:
-            path, most = os.path.join(directory, f"{item_id}.json"), min(room, _MAX_ITEM_BYTES)
-            data, size = read_bytes(path, most_bytes=most, uid=uid)
-            room -= size
-            item, _ = fit(model, read_json(data))
-        except (OSError, ValueError):
-            # The CLI is writing the file, another version wrote it, or it exceeds the limit.
-            unreadable.add(item_id)
-        else:
-            items[item.id] = item
-    return items, unreadable
-
-
-def _list_item_ids(directory: str) -> list[str]:
-    try:
-        names = os.listdir(directory)
-    except (OSError, ValueError):
-        # The CLI has not created the directory yet.
-        return []
-    return [found["id"] for name in sorted(names) if (found := re.fullmatch(_ITEM_FILE, name))][:_MAX_ITEMS]

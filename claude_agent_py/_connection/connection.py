@@ -117,8 +117,8 @@ class Connection:
         """
         session = self.session
         session.begin(launched)
-        session.intake.paths.config_dir = session.facts.task_list.config_dir = launched.plan.config_dir
-        session.intake.paths.uid = session.facts.task_list.uid = find_other(session.options.user)
+        session.intake.paths.config_dir = launched.plan.config_dir
+        session.intake.paths.uid = find_other(session.options.user)
         for run in self.resumption.begin():
             self.runs.open(run)
         self.act(session.router.settle(session.now()))

@@ -45,7 +45,7 @@ class SessionFacts:
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
         self._has_info = LazyEvent()
-        self.task_list: TaskList = TaskList(list_id=variable(options, "CLAUDE_CODE_TASK_LIST_ID"))
+        self.task_list: TaskList = TaskList(is_shared=bool(variable(options, "CLAUDE_CODE_TASK_LIST_ID")))
 
     def take_info(self, info: "InitializeReply") -> None:
         """Take in the CLI's reply to `initialize`."""

@@ -14,7 +14,7 @@ from folding import HASTY, intake_of, level, shell_started, tracking
 from claude_agent_py import Client, ClientOptions, OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.history import FinishedTask
-from claude_agent_py.tasks import TaskHistory, TaskList
+from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.anyio
@@ -165,22 +165,6 @@ async def test_an_exit_code_of_thousands_of_digits_is_none() -> None:
     assert (manager["b1"].status, manager["b1"].exit_code) == (TaskStatus.FAILED, None)
 
 
-async def test_odd_files_of_the_to_do_list_leave_the_others(tmp_path: Path) -> None:
-    folder = tmp_path / "tasks" / "list"
-    folder.mkdir(parents=True)
-    for number, content in enumerate([DEEP, b"\xff", b"NaN", b"[]", b'{"id":7}', b'{"id":"5","metadata":%s}' % DEEP]):
-        (folder / f"{number}.json").write_bytes(content)
-    os.mkfifo(folder / "6.json")
-    (folder / "7.json").symlink_to("/dev/zero")
-    sparse(folder / "8.json", GIBIBYTE, b"")
-    digits = "9" * 5000
-    (folder / "9.json").write_bytes(b'{"id":"%s","subject":"many digits"}' % digits.encode())
-    (folder / "10.json").write_bytes(b'{"id":"10","subject":"good \\ud800"}')
-    with anyio.fail_after(30):
-        items = await TaskList(tmp_path, list_id="list").read()
-    assert [(item.id, item.subject) for item in items] == [("10", "good \ufffd"), (digits, "many digits")]
-
-
 BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))])
 
 
@@ -243,8 +227,6 @@ async def test_a_cli_that_runs_as_another_user_shows_only_files_of_that_user(tmp
     secret.write_bytes(said("precious"))
     for name in ("b1", "a1"):
         (tmp_path / f"{name}.output").symlink_to(secret)
-    (tmp_path / "tasks" / "list").mkdir(parents=True)
-    (tmp_path / "tasks" / "list" / "1.json").write_text('{"id": "1", "subject": "precious"}')
     fake = FakeCLI(
         steps.turn(
             [
@@ -256,9 +238,8 @@ async def test_a_cli_that_runs_as_another_user_shows_only_files_of_that_user(tmp
             ]
         )
     )
-    options = ClientOptions(user=his, env={"CLAUDE_CONFIG_DIR": str(tmp_path), "CLAUDE_CODE_TASK_LIST_ID": "list"})
+    options = ClientOptions(user=his, env={"CLAUDE_CONFIG_DIR": str(tmp_path)})
     async with Client(options, transport=fake.transport()) as client:
-        client.task_list.config_dir = tmp_path
         await client.query("go")
         shell, agent = client.tasks["b1"], client.tasks["a1"]
         with anyio.fail_after(60):
@@ -268,9 +249,6 @@ async def test_a_cli_that_runs_as_another_user_shows_only_files_of_that_user(tmp
                 await agent.transcript()
             with pytest.raises(TaskOutputError, match=f"not of the user {his}"):
                 await anext(shell.follow())
-            assert await client.task_list.read() == []
-            for path in (secret, tmp_path / "tasks" / "list" / "1.json"):
-                os.chown(path, his, his)
+            os.chown(secret, his, his)
             assert "precious" in await shell.read_output()
             assert [message.text for message in await agent.transcript()] == ["precious"]
-            assert [item.subject for item in await client.task_list.read()] == ["precious"]

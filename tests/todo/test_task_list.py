@@ -1,8 +1,5 @@
-"""The CLI's to-do list: from messages, from files, and separate from tasks."""
+"""The CLI's to-do list: from messages, and separate from tasks."""
 
-import json
-import os
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,7 +7,7 @@ import pytest
 from folding import Frame, message
 from recordings_loader import lines
 
-from claude_agent_py.tasks import TaskList, TaskListItem, TaskManager
+from claude_agent_py.tasks import TaskList, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -21,7 +18,7 @@ class Model:
     """Calls tools of the list, with the results of the CLI."""
 
     def __init__(self, tasks: TaskList | None = None) -> None:
-        self.list = tasks or TaskList()
+        self.list = TaskList() if tasks is None else tasks
         self.changes: list[Any] = []
         self._count = 0
 
@@ -171,67 +168,17 @@ def test_a_recorded_list() -> None:
     assert len(manager) == 0  # the two kinds of ids never meet
 
 
-# Files
-
-
-def write_item(directory: Path, item_id: str, **fields: Any) -> None:
-    directory.mkdir(parents=True, exist_ok=True)
-    item = {
-        "id": item_id,
-        "subject": f"S{item_id}",
-        "description": "",
-        "status": "pending",
-        "blocks": [],
-        "blockedBy": [],
-    }
-    (directory / f"{item_id}.json").write_text(json.dumps(item | fields, indent=2))
-
-
-async def test_reading_the_files_of_the_session(tmp_path: Path) -> None:
-    tasks = TaskList(tmp_path)
-    assert await tasks.read() == []
-    tasks.track(message(frames.init() | {"session_id": "session-1"}))
-    directory = tmp_path / "tasks" / "session-1"
-    assert tasks.directory == str(directory)
-    assert await tasks.read() == []
-    write_item(directory, "10", owner="me", activeForm="Doing", metadata={"k": 1}, blockedBy=["2"])
-    write_item(directory, "2", status="in_progress")
-    (directory / ".lock").write_text("")
-    (directory / ".highwatermark").write_text("10")
-    changes = tasks.changes()
-    items = await tasks.read()
-    assert [item.id for item in items] == ["2", "10"]
-    assert isinstance(items[1], TaskListItem)
-    assert (items[1].owner, items[1].active_form, items[1].metadata, items[1].blocked_by) == (
-        "me",
-        "Doing",
-        {"k": 1},
-        ["2"],
-    )
-    (directory / "2.json").unlink()
-    assert [item.id for item in await tasks.read()] == ["10"]
-    assert [changes.take().kind for _ in range(changes.waiting)] == ["created", "created", "deleted"]
-
-
-async def test_a_file_that_is_being_written_leaves_its_item_as_it_was(tmp_path: Path) -> None:
-    tasks = TaskList(tmp_path, list_id="mine")
-    directory = tmp_path / "tasks" / "mine"
-    write_item(directory, "1")
-    await tasks.read()
-    (directory / "1.json").write_text('{"id": "1", "sub')
-    os.mkfifo(directory / "2.json")
-    with anyio.fail_after(60):
-        assert [item.subject for item in await tasks.read()] == ["S1"]
-
-
-async def test_a_list_id_cannot_lead_out_of_the_directory(tmp_path: Path) -> None:
-    write_item(tmp_path / "tasks" / "my-list----x", "1")  # the name that the CLI gives it
-    assert [item.subject for item in await TaskList(tmp_path, list_id="my list/../x").read()] == ["S1"]
-
-
 def test_another_session_has_another_list(model: Model) -> None:
     tasks = model.list
     assert tasks.track(message(frames.init() | {"session_id": "one"})) == []
     gone = tasks.track(message(frames.init() | {"session_id": "two"}))
     assert [change.kind for change in gone] == ["deleted", "deleted"]
     assert len(tasks) == 0
+
+
+def test_a_shared_list_stays_in_another_session() -> None:
+    model = Model(TaskList(is_shared=True))
+    model.create("1", "First")
+    for session in ("one", "two"):
+        assert model.list.track(message(frames.init() | {"session_id": session})) == []
+    assert [item.subject for item in model.list] == ["First"]

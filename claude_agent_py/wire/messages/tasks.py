@@ -179,13 +179,6 @@ class TaskUpdatedMessage(_TaskRunMessage):
     patch: TaskPatch
 
 
-class MCPTaskTimes(WireModel):
-    """When the task of an MCP server started and ended, in milliseconds since 1970."""
-
-    start_time: Number = 0
-    end_time: Number | None = None
-
-
 class TaskNotificationMessage(_TaskRunMessage):
     """A run of a task has ended."""
 
@@ -211,7 +204,7 @@ class TaskNotificationMessage(_TaskRunMessage):
     skip_transcript: bool | None = None
     ambient: bool | None = None
     owned_by_subagent: bool | None = None
-    mcp_task: MCPTaskTimes | None = None
+    mcp_task: JSONObject | None = None
     """Set if the task is of the type `mcp_task`."""
 
     @property

@@ -1,4 +1,4 @@
-"""Tools that start agents (Agent, formerly Task; Workflow; Skill), talk to them, and report findings.
+"""Tools that start agents (Agent, formerly Task; Workflow), talk to them, and report findings.
 
 From the tool schemas of CLI 2.1.328. Fields that only other versions have are optional.
 """
@@ -202,13 +202,6 @@ class ListAgentsOutput(FrameModel):
     listing: str
     sections: list[JSONObject] = field(default_factory=list)
     notes: list[Any] = field(default_factory=list)
-
-
-class SkillInput(FrameModel):
-    """Load a skill."""
-
-    skill: str
-    args: str | None = None
 
 
 class Finding(WireModel):

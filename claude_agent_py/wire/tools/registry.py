@@ -12,21 +12,21 @@ from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.fitting import read
 
 _TOOLS: Mapping[str, str] = {
-    "agent": "Agent ListAgents ReportFindings SendMessage Skill Workflow",
+    "agent": "Agent ListAgents ReportFindings SendMessage Workflow",
     "bash": "Bash Monitor PowerShell TaskOutput TaskStop",
     "files": "Edit NotebookEdit Read Write",
     "planning": "CronCreate CronDelete CronList EnterPlanMode EnterWorktree ExitPlanMode ExitWorktree ScheduleWakeup",
     "questions": "AskUserQuestion",
-    "search": "Glob Grep ListMcpResourcesTool LSP ReadMcpResourceTool ToolSearch WebFetch WebSearch",
+    "search": "Glob Grep ListMcpResourcesTool ReadMcpResourceTool ToolSearch WebFetch WebSearch",
     "task_list": "TaskCreate TaskGet TaskList TaskUpdate TodoWrite",
     "": """
-        Artifact ClaudeDesign EndConversation OfferChromeSetup Projects propose_skills PushNotification
+        Artifact ClaudeDesign EndConversation LSP OfferChromeSetup Projects propose_skills PushNotification
         ReadMcpResourceDirTool ReadNotifications RemoteTrigger SendFeedback SendUserFile SendUserMessage SetGoal
-        ShareOnboardingGuide ShowOnboardingRolePicker SubagentHandback WaitForMcpServers
+        ShareOnboardingGuide ShowOnboardingRolePicker Skill SubagentHandback WaitForMcpServers
     """,
 }
-"""The tools, by the module of their models. Tools that only other programs offer (claude.ai, the desktop app, cloud
-sessions) have no models: their inputs stay dicts."""
+"""The tools, by the module of their models. Tools that the official SDKs do not type either, and tools that only other
+programs offer (claude.ai, the desktop app, cloud sessions), have no models: their inputs stay dicts."""
 
 _MODULE_OF: Mapping[str, str] = {tool: module for module, tools in _TOOLS.items() for tool in tools.split()}
 

@@ -63,30 +63,6 @@ class GrepOutput(FrameModel, rename="camel"):
     timed_out: bool | None = None
 
 
-class LSPInput(FrameModel, rename="camel"):
-    """Query a language server."""
-
-    operation: Open[
-        Literal[
-            "goToDefinition",
-            "findReferences",
-            "hover",
-            "documentSymbol",
-            "workspaceSymbol",
-            "goToImplementation",
-            "prepareCallHierarchy",
-            "incomingCalls",
-            "outgoingCalls",
-        ]
-    ]
-    file_path: str
-    line: int
-    """The line number, starting at 1."""
-    character: int
-    """The position in the line, starting at 1."""
-    query: str | None = None
-
-
 class ToolSearchInput(FrameModel):
     """Find and load tools whose definitions are not in the prompt."""
 
