@@ -35,7 +35,7 @@ from claude_agent_py.sessions import PostgresStore, SQLiteStore
 if source := given["agent"].pop("archive", None):
     given["agent"]["workspace"] = Archive(source)
 store = SQLiteStore(given["store"]) if not given["store"].startswith("postgres") else PostgresStore(given["store"])
-fleet = Fleet(given["url"], store=store, lease=given["lease"], poll=0.2, max_crashes=given["max_crashes"])
+fleet = Fleet(given["url"], store=store, poll=0.2, **given["fleet"])
 fleet.agent("worker", ClientOptions(inherit_env=False, **given["options"]), **given["agent"])
 async def main():
     async with fleet.worker(**given["worker"]):
@@ -92,14 +92,14 @@ class FleetSetUp:
         agent: Mapping[str, Any] | None = None,
         lease: float = LEASE,
         max_crashes: int = 5,
+        fleet: Mapping[str, Any] | None = None,
         **worker: Any,
     ) -> "subprocess.Popen[bytes]":
         """Start a worker in a process of its own."""
         given = {
             "url": self.url,
             "store": self.store_at,
-            "lease": lease,
-            "max_crashes": max_crashes,
+            "fleet": {"lease": lease, "max_crashes": max_crashes, **(fleet or {})},
             "options": given_options(self.model, **(options or {})),
             "agent": dict(agent or {}),
             "worker": {"folder": str(self.folder / "workspaces"), **worker},

@@ -15,7 +15,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
+from claude_agent_py.fleet import Archive, Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
@@ -230,6 +230,55 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
         gate.open()
 
 
+async def test_limits_hold_whatever_becomes_of_workers_and_sessions(tmp_path: Path, temporal: str) -> None:
+    gate = Gate()
+    with (
+        ScriptedModel(lambda request: Reply("done", after=gate)) as model,
+        fleet_in(tmp_path, model, url=temporal) as made,
+    ):
+        given: Any = {"fleet": {"tenant_limit": 9}, "agent": {"limit": 4}}
+        first = made.start_worker(**given)
+        fleet = made.fleet(tenant_limit=9)
+        fleet.agent("worker")
+        await fleet.tenant("acme", limit=2)
+        sessions = [await fleet.start("worker", "hi", id=f"acme-{number}", tenant="acme") for number in range(6)]
+        await until(lambda: gate.reached == 2, "two of the tenant run")
+        sessions += [await fleet.start("worker", "hi", id=f"other-{number}") for number in range(4)]
+        await until(lambda: gate.reached == 4, "the agent runs four")
+        _, acme = await fleet.tenants()
+        assert (acme.name, acme.limit) == ("acme", 2)
+        first.kill()
+        first.wait()
+        made.start_worker(**given)
+        await until(lambda: gate.reached == 8, "the same four run again")
+        infos = [await session.info() for session in sessions]
+        assert sorted(info.reason or "" for info in infos) == [
+            *[""] * 4,
+            *["the limit of agent/worker is reached"] * 2,
+            *["the limit of tenant/acme is reached"] * 4,
+        ]
+        lost = next(info.id for info in infos if info.state == "running" and info.tenant == "acme")
+        client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
+        await client.get_workflow_handle(lost).terminate()  # by an operator, with its permits
+        await until(lambda: gate.reached == 9, "another one runs instead")
+        waiting = next(info.id for info in infos if info.state == "queued" and info.tenant == "acme")
+        assert await fleet.session(waiting).cancel()  # waits for a permit, or runs
+        gate.open()
+        spans: dict[str, list[tuple[float, float]]] = {"acme": [], "": []}
+        for session in sessions:
+            if session.id in (lost, waiting):
+                continue
+            outcome = await session.result(timeout=PATIENCE)
+            spans["acme" if "acme" in session.id else ""].append((outcome.started_at or 0, outcome.ended_at or 0))
+        assert count_most(spans["acme"]) <= 2, made.logs()
+        assert count_most([*spans["acme"], *spans[""]]) <= 4
+
+
+def count_most(spans: list[tuple[float, float]]) -> int:
+    """Return how many spans overlap at most."""
+    return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
+
+
 async def test_a_worker_that_ends_gives_its_sessions_back(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
     with (
@@ -381,11 +430,13 @@ async def test_a_wrong_address_is_refused(url: str) -> None:
 
 
 async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> None:
-    async with Fleet(temporal, store=MemoryStore(), tenant_limit=3) as fleet:
-        fleet.agent("worker")
-        with pytest.raises(OptionsError, match="slots"):
+    async with Fleet(temporal, store=MemoryStore()) as fleet:
+        fleet.agent("worker", workspace=Archive())
+        with pytest.raises(OptionsError, match="Archive"):
             await fleet.worker(folder=tmp_path).__aenter__()
-        with pytest.raises(FleetError, match="tenants take turns"):
+        with pytest.raises(OptionsError, match="tenants take turns"):
+            await fleet.tenant("acme", weight=3)
+        with pytest.raises(OptionsError, match="tenant_limit"):
             await fleet.tenant("acme", limit=3)
         with pytest.raises(FleetError, match="SIGTERM"):
             await fleet.drain_workers()

@@ -36,6 +36,7 @@ from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import log_key, read_events, read_log
+from claude_agent_py.fleet._temporal.limits import LIMIT, Limit, limit_id
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
@@ -354,10 +355,30 @@ class TemporalEngine:
         tenants: dict[str, Counter[str]] = {}
         async for memo in self._list(""):
             tenants.setdefault(memo["info"]["tenant"], Counter())[memo["info"]["state"]] += 1
-        return [FleetTenantInfo(name=name, sessions=dict(counts)) for name, counts in sorted(tenants.items())]
+        limits = await self._load_limits()
+        return [
+            FleetTenantInfo(name=name, limit=limits.get(name), sessions=dict(tenants.get(name, {})))
+            for name in sorted({*tenants, *limits})
+        ]
 
+    async def _load_limits(self) -> Mapping[str, int]:
+        """Return the limits that tenants have been given."""
+        client, start = await self._server.connect(), limit_id("tenant/")
+        found: dict[str, int] = {}
+        async for each in client.list_workflows(f"WorkflowType = '{LIMIT}' AND ExecutionStatus = 'Running'"):
+            own = (await each.memo()).get("own")
+            if own is not None and each.id.startswith(start):
+                found[each.id.removeprefix(start)] = own
+        return found
+
+    @on_asyncio
     async def set_tenant(self, name: str, limit: int | None, weight: float, by: AnswerSource) -> None:
-        raise FleetError("a fleet on Temporal has no limit or weight of a tenant: tenants take turns")
+        if weight != 1:
+            raise OptionsError("is not possible on Temporal: tenants take turns", option="weight")
+        if self._settings.tenant_limit is None:
+            raise OptionsError("is possible on Temporal if the fleet has a tenant_limit", option="limit")
+        made = Limit(f"tenant/{name}", self._settings.lease, self._settings.tenant_limit)
+        await self._server.signal_limit(made, "set", limit)
 
     @on_asyncio
     async def unschedule(self, name: str, by: AnswerSource) -> bool:

@@ -13,13 +13,15 @@ from anyio import to_thread
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
 from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
-from temporalio.client import Client
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.envconfig import ClientConfig
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet._temporal.limits import LIMIT, LIMITS, Limit, limit_id
 from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TENANT
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -172,3 +174,27 @@ class Server:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
             raise
+
+    async def is_running(self, workflow: str) -> bool:
+        """Return whether a workflow exists and has not ended."""
+        client = await self.connect()
+        try:
+            found = await client.get_workflow_handle(workflow).describe()
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return found.status is WorkflowExecutionStatus.RUNNING
+
+    async def signal_limit(self, limit: Limit, signal: str, *args: Any) -> None:
+        """Send a signal to a limit, which starts if it does not run."""
+        client = await self.connect()
+        await client.start_workflow(
+            LIMIT,
+            limit,
+            id=limit_id(limit.name),
+            task_queue=LIMITS,
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            start_signal=signal,
+            start_signal_args=args,
+        )

@@ -52,9 +52,21 @@ from claude_agent_py.fleet._folders import needs_folder, open_folder
 from claude_agent_py.fleet._health import HealthServer
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
+from claude_agent_py.fleet._temporal.limits import (
+    FIND_GONE,
+    GRANT,
+    LIMITS,
+    Limit,
+    LimitWorkflow,
+    Request,
+    limit_id,
+)
 from claude_agent_py.fleet._temporal.server import PROJECT, RETRYABLE, Server, convert_error
 from claude_agent_py.fleet._temporal.workflow import (
+    ASK,
     FREE,
+    GIVE_BACK,
+    KINDS,
     TURN,
     WORKFLOW,
     AgentSettings,
@@ -202,6 +214,8 @@ class TemporalWorker(Worker):
             for agent in known:
                 for queue, has_workflows in self._queues(agent):
                     self._pollers.append(self._make_poller(agent, queue, has_workflows=has_workflows))
+            if any(self._list_limited(agent) for agent in known):
+                self._pollers.append(self._make_limit_poller())
             for poller in self._pollers:
                 self._group.start_soon(poller.run)  # its failure ends the block
             for agent in known:
@@ -223,8 +237,6 @@ class TemporalWorker(Worker):
         known = list(self._fleet.agents.values())
         if not known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        if any(agent.limit is not None for agent in known) or self._fleet.tenant_limit is not None:
-            raise OptionsError("is not possible on Temporal: limit the slots of the workers instead", option="limit")
         if any(isinstance(agent.workspace, Archive) for agent in known):
             raise OptionsError("Archive is not possible on Temporal: use Copy or GitWorktree", option="workspace")
         if self._fleet.event_retention is not None:
@@ -303,11 +315,24 @@ class TemporalWorker(Worker):
 
     def _make_poller(self, agent: FleetAgent, queue: str, *, has_workflows: bool) -> Poller:
         version = WorkerDeploymentVersion(agent.name, agent.version)
-        restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
 
         @activity.defn(name="fleet-agent")
         async def describe(name: str) -> AgentSettings:
-            return AgentSettings(agent.timeout, agent.after_failure, self._fleet.lease, self._fleet.max_crashes)
+            common = self._fleet.lease, self._fleet.max_crashes
+            return AgentSettings(agent.timeout, agent.after_failure, *common, self._list_limited(agent))
+
+        @activity.defn(name=ASK)
+        async def ask(name: str, request: Request) -> bool:
+            limit = agent.limit if name == f"agent/{agent.name}" else self._fleet.tenant_limit
+            if limit is None:
+                return False
+            await self._server.signal_limit(Limit(name, self._fleet.lease, limit), "acquire", request, limit)
+            return True
+
+        @activity.defn(name=GIVE_BACK)
+        async def give_back(names: list[str], session: str, ticket: int) -> None:
+            for name in names:
+                await self._signal(limit_id(name), "release", session, ticket)
 
         @activity.defn(name=TURN)
         async def run(turn: Turn) -> TurnResult:
@@ -322,17 +347,58 @@ class TemporalWorker(Worker):
             self._client,
             task_queue=queue,
             workflows=[SessionWorkflow] if has_workflows else [],
-            activities=[run, describe] if has_workflows else [run, free],
-            workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+            activities=[run, describe, ask, give_back] if has_workflows else [run, free],
+            workflow_runner=make_runner(),
             identity=f"{self.machine}|{os.getpid()}|{self._slots}",
             max_concurrent_activities=self._slots,
             max_heartbeat_throttle_interval=THROTTLE,
-            # After a crash, its workflows wait so long for it before another worker gets them.
-            sticky_queue_schedule_to_start_timeout=timedelta(seconds=min(STICKY_SECONDS, self._fleet.lease / 3)),
+            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
             graceful_shutdown_timeout=FOREVER,
             disable_eager_activity_execution=True,
             deployment_config=WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED),
         )
+
+    @property
+    def _sticky_seconds(self) -> timedelta:
+        """How long the workflows of a worker wait for it after a crash, before another one gets them."""
+        return timedelta(seconds=min(STICKY_SECONDS, self._fleet.lease / 3))
+
+    # Limits ----------------------------------------------------------------------------------------------------------
+
+    def _list_limited(self, agent: FleetAgent) -> list[str]:
+        limits = {"tenant": self._fleet.tenant_limit, "agent": agent.limit}
+        return [kind for kind in KINDS if limits[kind] is not None]
+
+    def _make_limit_poller(self) -> Poller:
+        @activity.defn(name=GRANT)
+        async def grant(name: str, request: Request) -> list[str]:
+            was_found = await self._signal(request.session, "permit", name, request.ticket)
+            return [] if was_found else [request.session]
+
+        @activity.defn(name=FIND_GONE)
+        async def find_gone(name: str, sessions: list[str]) -> list[str]:
+            return [session for session in sessions if not await self._server.is_running(session)]
+
+        return Poller(
+            self._client,
+            task_queue=LIMITS,
+            workflows=[LimitWorkflow],
+            activities=[grant, find_gone],
+            workflow_runner=make_runner(),
+            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
+        )
+
+    async def _signal(self, workflow: str, name: str, *args: Any) -> bool:
+        """Signal a workflow. Return False if it has ended."""
+        try:
+            await self._client.get_workflow_handle(workflow).signal(name, args=args)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                return False
+            raise
+        return True
+
+    # Versions and schedules ------------------------------------------------------------------------------------------
 
     async def _make_current(self, agent: FleetAgent) -> None:
         """Start new sessions with this version, if the server has not had it before or has none."""
@@ -505,6 +571,12 @@ class TemporalWorker(Worker):
             brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
             result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
         return TurnResult(outcome.kind, result=result)
+
+
+def make_runner() -> SandboxedWorkflowRunner:
+    """Return the sandbox of the workflows, which imports this package once."""
+    restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
+    return SandboxedWorkflowRunner(restrictions=restrictions)
 
 
 def _judge(error: Exception, retry: RetryPolicy, attempt: int) -> TurnOutcome:

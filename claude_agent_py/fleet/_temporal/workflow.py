@@ -11,6 +11,7 @@ The code must stay deterministic for sessions that live for weeks: a change of t
 import asyncio
 import contextlib
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any, Final
@@ -33,9 +34,15 @@ from temporalio.exceptions import (
     TimeoutType,
 )
 
+from claude_agent_py.fleet._temporal.limits import ACTIVITY_SECONDS, Request
+
 WORKFLOW: Final = "fleet-session"
 TURN: Final = "fleet-turn"
 FREE: Final = "fleet-free"
+ASK: Final = "fleet-ask"
+GIVE_BACK: Final = "fleet-give-back"
+KINDS: Final = ("tenant", "agent")
+"""What may have a limit. A session first waits for the one of its tenant, so that it keeps no other tenant waiting."""
 STATE: Final = SearchAttributeKey.for_keyword("FleetState")
 AGENT: Final = SearchAttributeKey.for_keyword("FleetAgent")
 TENANT: Final = SearchAttributeKey.for_keyword("FleetTenant")
@@ -128,6 +135,10 @@ class Session:
     """The numbers of the latest prompts by key."""
     crashes: int = 0
     """How many workers died in this session."""
+    ticket: int = 0
+    """The number of its last request for permits."""
+    permits: list[str] = field(default_factory=list[str])
+    """The limits of which it has a permit."""
 
 
 @dataclass
@@ -138,6 +149,8 @@ class AgentSettings:
     after_failure: str
     lease: float
     max_crashes: int
+    limits: list[str] = field(default_factory=list[str])
+    """Which of `KINDS` have a limit."""
 
 
 @dataclass
@@ -287,6 +300,14 @@ class SessionWorkflow:
         s.state, s.reason = "queued", None
         self._publish()
 
+    @workflow.signal
+    async def permit(self, name: str, ticket: int) -> None:
+        """Note a permit, or give it back if it comes too late."""
+        if ticket == self._s.ticket:
+            self._s.permits.append(name)
+        else:
+            await self._give_back(ticket)
+
     def _want(self, what: str) -> None:
         self._wanted = what
         if self._turn is not None:
@@ -383,8 +404,38 @@ class SessionWorkflow:
             self._wanted = "overdue"
         if self._wanted is not None:
             self._stop(prompt)
-        else:
+        elif await self._get_permits(prompt):
             self._settle(prompt, await self._run_turn(prompt))
+            if prompt.state == "queued" and s.state == "queued" and not s.not_before:
+                return  # it runs again at once, with its permits
+        if s.permits:
+            await self._give_back(s.ticket)
+
+    async def _get_permits(self, prompt: Prompt) -> bool:
+        """Wait for the permits that a prompt needs. Return False if a command or its deadline came first."""
+        s = self._s
+        assert self._settings is not None  # noqa: S101 - loaded at first
+        for name in [] if s.permits else _name_limits(s, self._settings.limits):
+            is_limited = await workflow.execute_local_activity(
+                ASK, args=[name, Request(s.id, s.ticket, s.priority)], start_to_close_timeout=ACTIVITY_SECONDS
+            )
+            if is_limited and name not in s.permits:
+                s.reason = f"the limit of {name} is reached"
+                self._publish()
+                await self._wait(lambda name=name: name in s.permits, prompt.deadline)
+            if self._wanted is not None or (is_limited and name not in s.permits):
+                await self._give_back(s.ticket)
+                return False
+        return True
+
+    async def _give_back(self, ticket: int) -> None:
+        """Give the permits of a request back, also those that may still come."""
+        s = self._s
+        if ticket == s.ticket:
+            s.ticket, s.permits = ticket + 1, []
+        await workflow.execute_local_activity(
+            GIVE_BACK, args=[_name_limits(s, KINDS), s.id, ticket], start_to_close_timeout=ACTIVITY_SECONDS
+        )
 
     async def _wait(self, condition: Any, until: float | None) -> None:
         """Wait for a condition, a command, or a time."""
@@ -475,6 +526,7 @@ class SessionWorkflow:
             s.reason = result.reason or None
         if prompt.state == "running":
             prompt.state = "queued"
+            s.state = "queued" if s.state == "running" else s.state
         self._publish()
 
     def _note_crash(self, prompt: Prompt) -> None:
@@ -556,6 +608,10 @@ class SessionWorkflow:
             self._shown = shown
             workflow.upsert_search_attributes([STATE.value_set(shown[0]), QUESTIONS.value_set(shown[1])])
         workflow.upsert_memo(show(s))
+
+
+def _name_limits(session: Session, kinds: Sequence[str]) -> list[str]:
+    return [f"{kind}/{getattr(session, kind)}" for kind in kinds]
 
 
 def _measure(session: Session) -> int:
