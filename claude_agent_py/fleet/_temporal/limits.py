@@ -1,6 +1,6 @@
 """`LimitWorkflow`: how many sessions of one tenant or agent run at a time; a workflow for each that has a limit.
 
-A session asks for a permit before a prompt runs, and gives it back afterwards. All of these are signals, so none is lost
+A session asks for a permit before a prompt runs, and gives it back afterwards. These are signals, so none is lost
 while no worker lives. The permit of a session that is gone is taken back.
 """
 
