@@ -31,10 +31,17 @@ if TYPE_CHECKING:
         RequestStatus as RequestStatus,
         Spent as Spent,
         StateChanged as StateChanged,
+        TaskAnswered as TaskAnswered,
+        TaskAsked as TaskAsked,
         TaskBackgrounded as TaskBackgrounded,
-        TaskEnded as TaskEnded,
+        TaskChanged as TaskChanged,
+        TaskFinished as TaskFinished,
+        TaskOutputAvailable as TaskOutputAvailable,
         TaskProgressed as TaskProgressed,
+        TaskReopened as TaskReopened,
+        TaskRevised as TaskRevised,
         TaskStarted as TaskStarted,
+        TaskStatusChanged as TaskStatusChanged,
         Tokens as Tokens,
         ToolCallStatus as ToolCallStatus,
         TurnEnded as TurnEnded,
@@ -49,8 +56,9 @@ else:
         "claude_agent_py._journal.encoding": "decode_fact encode_fact make_schema",
         "claude_agent_py._journal.facts": """
             VERSION CallEnded CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent RequestKind
-            RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskBackgrounded TaskEnded
-            TaskProgressed TaskStarted Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
+            RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskAnswered TaskAsked
+            TaskBackgrounded TaskChanged TaskFinished TaskOutputAvailable TaskProgressed TaskReopened TaskRevised
+            TaskStarted TaskStatusChanged Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
         """,
         "claude_agent_py._journal.fold": "Journal",
         "claude_agent_py.observe.watching": "FactStream",

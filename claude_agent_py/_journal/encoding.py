@@ -4,15 +4,17 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._journal.facts import VERSION, Fact
+from claude_agent_py._journal.facts import VERSION, Fact, TaskFinished
 from claude_agent_py.wire.base import JSONObject
 
-_encode: Final = msgspec.json.Encoder().encode
+_encode: Final = msgspec.json.Encoder(enc_hook=str).encode  # the answer of a handler may contain anything
 _decode: Final = msgspec.json.Decoder(Fact).decode
 
 
 def encode_fact(fact: Fact) -> bytes:
     """Return a fact as one line of JSON, without the line break."""
+    if type(fact) is TaskFinished and fact.message is not None:
+        fact = fact.replace(message=None)
     return _encode(fact)
 
 
@@ -29,6 +31,10 @@ def decode_fact(line: bytes | str) -> Fact:
 def make_schema() -> JSONObject:
     """Return the JSON Schema (2020-12) of a fact."""
     schema: dict[str, Any] = msgspec.json.schema(Fact)
+    definitions = schema["$defs"]
+    del definitions["TaskFinished"]["properties"]["message"]  # `encode_fact` leaves it out
+    for unused in ("TaskNotificationMessage", "HandbackReport"):
+        del definitions[unused]
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Fact of a session, version {VERSION}",

@@ -1,23 +1,36 @@
 """The facts of a session: what happened, in order. `fold` makes them, views read them.
 
+The facts about tasks are in `tasks.events`: they are the events of the ledger.
+
 A field that the source does not know is absent. The twin of this module is `docs/the-journal.md`.
 """
 
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import field
 
+from claude_agent_py._journal.fact_base import MAIN as MAIN, AnyFact as AnyFact, Spent as Spent, Tokens as Tokens
 from claude_agent_py._journal.requests import RequestKind as RequestKind, RequestStatus as RequestStatus
-from claude_agent_py.wire.base import JSONObject, Number, WireModel
+from claude_agent_py._journal.tasks.events import (
+    TaskAnswered as TaskAnswered,
+    TaskAsked as TaskAsked,
+    TaskBackgrounded as TaskBackgrounded,
+    TaskChanged as TaskChanged,
+    TaskFinished as TaskFinished,
+    TaskOutputAvailable as TaskOutputAvailable,
+    TaskProgressed as TaskProgressed,
+    TaskReopened as TaskReopened,
+    TaskRevised as TaskRevised,
+    TaskStarted as TaskStarted,
+    TaskStatusChanged as TaskStatusChanged,
+)
+from claude_agent_py.wire.base import JSONObject, Number
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import PermissionDecision
-from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
 VERSION: Final = 1
 """The version of the JSON form. It changes if a field changes its meaning; new fields and facts do not."""
-MAIN: Final = ""
-"""The `agent` of the main agent."""
 
 TurnStatus: TypeAlias = Literal["ok", "error", "cancelled"]
 
@@ -41,49 +54,6 @@ class ToolCallStatus(StrEnum):
     def is_terminal(self) -> bool:
         """Whether the call has its result."""
         return self not in (ToolCallStatus.PENDING, ToolCallStatus.RUNNING)
-
-
-class Tokens(Struct, frozen=True, kw_only=True, gc=False):
-    """Tokens of the model, by kind."""
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-
-    @property
-    def total(self) -> int:
-        """The sum of all kinds."""
-        return self.input + self.output + self.cache_read + self.cache_write
-
-    def __add__(self, other: "Tokens") -> "Tokens":
-        return Tokens(
-            input=self.input + other.input,
-            output=self.output + other.output,
-            cache_read=self.cache_read + other.cache_read,
-            cache_write=self.cache_write + other.cache_write,
-        )
-
-
-class Spent(Struct, frozen=True, kw_only=True, gc=False):
-    """The tokens and the cost of a model in a turn, subagents included, or in a run of a task."""
-
-    tokens: Tokens = Tokens()
-    cost_usd: float = 0.0
-    """US dollars, as estimated by the CLI; for a subagent computed from its tokens, 0 if the price is unknown."""
-
-
-class AnyFact(WireModel):
-    """Base of all facts."""
-
-    number: int
-    """1, 2, ... in its journal."""
-    at: float | None = None
-    """When it happened, in seconds since the epoch; None if the source does not show it."""
-    agent: str = MAIN
-    """The agent concerned: the id of a subagent's task, or `""` for the main agent."""
-    id: str = ""
-    """The CLI's own id of what the fact is about, the same in every source."""
 
 
 # Prompts, turns and messages -------------------------------------------------------------------------------------
@@ -210,62 +180,6 @@ class CallEnded(_Call):
         return None if self.started_at is None or self.at is None else max(0.0, self.at - self.started_at)
 
 
-# Tasks -----------------------------------------------------------------------------------------------------------
-
-
-class TaskStarted(AnyFact):
-    """A run of a background task started. `agent` launched it; `id` is the task's, with `#2`, ... for later runs."""
-
-    fact: ClassVar[Literal["task_started"]] = "task_started"
-    task: str
-    type: str | None = None
-    name: str = ""
-    """The type of a subagent or the name of a workflow."""
-    call: str | None = None
-    """The call that launched it."""
-    description: str = ""
-    prompt: str | None = None
-    is_backgrounded: bool = True
-    """Whether the call that launched it does not wait for it."""
-
-
-class TaskProgressed(AnyFact):
-    """A task is at work."""
-
-    fact: ClassVar[Literal["task_progressed"]] = "task_progressed"
-    task: str
-    description: str = ""
-    """What it does now."""
-    summary: str | None = None
-    last_tool_name: str | None = None
-    usage: TaskUsage | None = None
-
-
-class TaskBackgrounded(AnyFact):
-    """The call that launched a task no longer waits for it."""
-
-    fact: ClassVar[Literal["task_backgrounded"]] = "task_backgrounded"
-    task: str
-
-
-class TaskEnded(AnyFact):
-    """A run of a task ended. It may come again: once its status is known, once it is over, once it is reported, once
-    its usage has been counted.
-    """
-
-    fact: ClassVar[Literal["task_ended"]] = "task_ended"
-    task: str
-    status: TaskStatus
-    is_reported: bool = False
-    """Whether the end was reported to the model, with summary and usage."""
-    summary: str = ""
-    error: str = ""
-    usage: TaskUsage | None = None
-    """The usage as `Task.usage` has it: counted from messages, and in a running session from the transcript."""
-    models: dict[str, Spent] = field(default_factory=dict)
-    """The tokens by model, and their cost."""
-
-
 # Requests --------------------------------------------------------------------------------------------------------
 
 
@@ -338,9 +252,16 @@ Fact: TypeAlias = (
     | CallRunning
     | CallEnded
     | TaskStarted
+    | TaskReopened
     | TaskProgressed
     | TaskBackgrounded
-    | TaskEnded
+    | TaskStatusChanged
+    | TaskAsked
+    | TaskAnswered
+    | TaskChanged
+    | TaskOutputAvailable
+    | TaskFinished
+    | TaskRevised
     | RequestOpened
     | RequestSettled
     | RequestRetried

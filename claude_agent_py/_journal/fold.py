@@ -1,9 +1,9 @@
 """`Journal`: the pure fold from the frames of a session to its facts.
 
 It keeps only what is open: the turn, the API message that arrives, calls, tasks and requests. A `Ledger` folds the
-messages about tasks, and its events become facts; in a running session, it is the ledger of the `TaskManager`. A fact
-has the time of its own message (messages of the user and the model have one), otherwise the time of arrival passed to
-`feed`.
+messages about tasks, and the journal numbers its events; in a running session, it is the ledger of the `TaskManager`.
+A fact has the time of its own message (messages of the user and the model have one), otherwise the time of arrival
+passed to `feed`.
 
 Sources differ, and the journal makes nothing up. These are the rules for what a source lacks:
 
@@ -14,9 +14,10 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
   session if the stop reason of its last message is final or something went wrong.
 * **A resumed subagent** has a run for each time. A run without a prompt of its own has the prompt of the run before it.
 * **The end of a task that nobody reported** is inferred in a running session and from its files on disk, not in a
-  recording. A task that goes on after all starts again, with the same id.
+  recording. A task that goes on after all is reopened, with the same id. A late report corrects the outcome.
+* **A task of an earlier process** starts and ends when the CLI reports its end.
 * **The usage of a task** never decreases, even if the CLI reports less than before.
-* **A shell in the foreground** is a part of its call, unless it moves to the background.
+* **A shell in the foreground** is a part of its call. If it moves to the background, it starts and moves at once.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 """
 
@@ -25,8 +26,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
+from msgspec.structs import replace
 
 from claude_agent_py._base.log import Drops
+from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
@@ -45,8 +48,8 @@ from claude_agent_py._journal.facts import (
     Spent,
     StateChanged,
     TaskBackgrounded,
-    TaskEnded,
-    TaskProgressed,
+    TaskFinished,
+    TaskReopened,
     TaskStarted,
     Tokens,
     ToolCallStatus,
@@ -55,11 +58,14 @@ from claude_agent_py._journal.facts import (
     TurnStatus,
 )
 from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun, describe, read_reply
-from claude_agent_py._journal.tasks import events, signals
+from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.tasks.record import Record, TaskRun
-from claude_agent_py._journal.tasks.spending import Counts, Prices
+from claude_agent_py._journal.tasks.record import EventT, Record
+from claude_agent_py._journal.tasks.spending import read_count
+from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
+from claude_agent_py.wire.control.asks import HookCallbackRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
@@ -79,6 +85,7 @@ from claude_agent_py.wire.messages.system import (
     SessionStateChangedMessage,
 )
 from claude_agent_py.wire.messages.tasks import (
+    BackgroundTasksChangedMessage,
     TaskMessage,
     TaskNotificationMessage,
     TaskProgressMessage,
@@ -95,8 +102,6 @@ _CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 _CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
 """The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
-_END_OF_TIME: Final = 1e11
-"""Seconds since the epoch. A recording may contain any number, so later times are ignored."""
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
 _MAX_ENDED: Final = 1000
 """How many tasks that have ended are remembered, for what may still be told about them."""
@@ -128,6 +133,8 @@ class Journal:
         """The number of the latest fact."""
         self._at: float | None = None
         """The time of the frame that is fed."""
+        self._arrived_at: float | None = None
+        """When it arrived, which a session takes for the time of what happens to tasks."""
         self._child = MAIN
         """The child agent whose CLI sent it."""
         self._facts: list[Fact] = []
@@ -163,22 +170,16 @@ class Journal:
         """The calls that were open when their task ended. Only until the next turn may their results still arrive."""
         self._running: set[str] = set()
         self._denials: dict[str, PermissionDecision] = {}
-        self._tasks: dict[str, TaskStarted] = {}
-        self._unreported: dict[str, TaskStarted] = {}
-        """The tasks whose end was inferred. The report may be late."""
-        self._uncounted: dict[str, TaskStarted] = {}
-        """The subagents of a running session that have ended, until their transcript has been counted."""
-        self._past: dict[str, None] = {}
-        """The tasks of an earlier process whose end was reported."""
+        self._tasks: dict[str, TaskStarted | TaskReopened] = {}
+        self._ended: dict[str, None] = {}
+        """The runs of tasks that have ended, by id. Their outcome may be corrected."""
         self._follows = ledger is not None
         """Whether a session feeds the ledger."""
         self._task_of_run: dict[str, str] = {}
         self._requests: dict[str, RequestOpened] = {}
         self._drops = Drops("the journal of a session")
         self._ledger = ledger or Ledger()
-        if ledger is None:
-            self._ledger.wants = _ON_TASK.__contains__
-        else:
+        if ledger is not None:
             self._start_open_tasks()
 
     @property
@@ -205,13 +206,13 @@ class Journal:
         handler = (SENT if sent else RECEIVED).get(type(frame))
         if handler is None:
             return []
-        self._at = _check_time(at)
+        self._at = self._arrived_at = check_time(at)
         self._child = agent
         self._facts = []
         try:
             handler(self, frame)
             if not (sent or self._follows) and type(frame) in _ABOUT_TASKS:
-                self._feed_ledger(frame)
+                self._feed_ledger(signals.HANDLERS[type(frame)], frame)
         except Exception:
             self._drops.note(frame)
         return self._facts
@@ -232,8 +233,8 @@ class Journal:
     def _start_open_tasks(self) -> None:
         for record in self._ledger.records.values():
             if record.is_live and record.run.is_announced and not record.is_ambient:
-                self._at = _check_time(record.run.started_at)
-                self._start_task(None, record)
+                self._at = check_time(record.run.started_at)
+                self._take(self._build_start(record), record)
 
     # Prompts and turns
 
@@ -396,7 +397,7 @@ class Journal:
         call = message.parent_tool_use_id
         if message.agent_id is not None or call is None:
             return message.agent_id or MAIN
-        return next((task.task for task in self._tasks.values() if task.call == call), call)
+        return next((task.task_id for task in self._tasks.values() if task.call == call), call)
 
     def _on_stream_event(self, message: StreamEventMessage) -> None:
         """Report the output tokens, which an assistant message does not contain yet."""
@@ -405,7 +406,7 @@ class Journal:
             return
         output = int(event.usage.output_tokens or 0)
         if known is not None and known.tokens is not None and output >= known.tokens.output:
-            tokens = msgspec.structs.replace(known.tokens, output=output)
+            tokens = replace(known.tokens, output=output)
             self._add(MessageAdded, self._at, id=known.id, model=known.model, tokens=tokens, is_complete=True)
 
     def _mark_running(self, call: str | None) -> None:
@@ -466,7 +467,7 @@ class Journal:
 
     # Tasks
 
-    def _on_task(self, message: TaskMessage) -> None:
+    def _on_task(self, message: TaskMessage | BackgroundTasksChangedMessage) -> None:
         """Fold a message about a task. The ledger knows what it changes."""
         if isinstance(message, TaskStartedMessage):
             self._mark_running(message.tool_use_id)
@@ -474,115 +475,75 @@ class Journal:
             if isinstance(message, TaskNotificationMessage):
                 self._on_late_report(message)
             return
-        self._feed_ledger(message)
+        self._feed_ledger(signals.HANDLERS[type(message)], message)
 
-    def _feed_ledger(self, message: Any) -> None:
-        now = self._at or 0.0
-        signals.HANDLERS[type(message)](self._ledger, message, now)
+    def _feed_ledger(self, apply: Callable[..., None], *signal: object) -> None:
+        now = self._arrived_at or self._at or 0.0
+        apply(self._ledger, *signal, now)
         if not self._ledger.touched:
             return  # most messages
         _, changes = self._ledger.take_changes(now)
-        self._add_task_facts(changes)
+        self._add_events(changes)
         for task_id in {event.task_id for event in changes}:
             record = self._ledger.records[task_id]
-            if record.run.outcome is not None and _is_part_of_its_call(record):
+            if record.run.outcome is not None and record.is_part_of_its_call:
                 del self._ledger.records[task_id]  # every command of the model is one
 
     def _on_late_report(self, message: TaskNotificationMessage) -> None:
-        """Add a report that causes no end in the ledger: the end was inferred, or is that of an earlier process."""
+        """Add the end of a task of an earlier process when it is reported: the ledger does not end it again."""
         record = self._ledger.records.get(message.task_id)
-        if record is not None and record.run.is_earlier and not record.is_ambient and record.id not in self._past:
-            _remember(self._past, record.id, None)
-            self._start_task(None, record)
-            task = self._tasks.pop(record.id, None)
-        else:
-            task = self._unreported.pop(message.task_id, None)
-        if task is not None:
-            self._add_report(task, message.task_status or TaskStatus.STOPPED, message, record)
-
-    def _add_task_facts(self, changes: Iterable[events.TaskEvent]) -> None:
-        for event in changes:
-            record, handler = self._ledger.records[event.task_id], _ON_TASK.get(type(event))
-            if handler is not None and not record.is_ambient:
-                handler(self, event, record)
-
-    def _start_task(self, event: events.TaskEvent | None, record: Record) -> None:
-        run = record.run
-        if _is_part_of_its_call(record):
+        if record is None or not record.run.is_earlier or record.is_ambient or record.run.id in self._ended:
             return
-        self._unreported.pop(record.id, None)
-        self._uncounted.pop(record.id, None)
-        launcher = self._calls.get(run.tool_use_id or "")
-        task = self._tasks[record.id] = self._add(
-            TaskStarted,
-            self._at,
-            id=self._find_run(record.id),
-            agent=record.parent_id or (launcher.agent if launcher is not None else MAIN),
-            task=record.id,
-            type=record.type,
-            name=record.subagent_type or record.workflow_name or "",
-            call=run.tool_use_id,
-            description=record.description,
-            prompt=run.prompt,
-            is_backgrounded=record.is_backgrounded is not False,
-        )
-        if run.run_id is not None:
-            _remember(self._task_of_run, run.run_id, task.id)
+        run, status = record.run, message.task_status or TaskStatus.STOPPED
+        known = self._ledger.build_outcome(record, run)
+        outcome = replace(known, status=status, evidence=Evidence.NOTIFICATION, summary=message.summary)
+        self._take(self._build_start(record), record)
+        launcher = self._ledger.records.get(record.parent_id or "")
+        acts, end = status is not TaskStatus.STOPPED, {"outcome": outcome, "message": message}
+        self._take(record.build_event(TaskFinished, run, self._at or 0.0, launcher, acts=acts, **end), record)
+
+    def _add_events(self, events: list[TaskEvent]) -> None:
+        """Add the events of the ledger, and replace those in the list that become facts by the facts."""
+        for place, event in enumerate(events):
+            record = self._ledger.records[event.task_id]
+            if not record.is_ambient:
+                events[place] = self._take(event, record)
+
+    def _take(self, event: EventT, record: Record) -> EventT:
+        """Return the fact of an event; the event itself if it is about a part of a call or about an unknown run."""
+        kind = type(event)
+        begins = kind is TaskStarted or kind is TaskReopened
+        if begins or (kind is TaskBackgrounded and record.id not in self._tasks):
+            if record.is_part_of_its_call:
+                return event
+            start: Any = self._number(event if begins else self._build_start(record))
+            self._tasks[record.id] = start
+            self._ended.pop(start.id, None)
+            if start.run_id is not None:
+                _remember(self._task_of_run, start.run_id, start.id)
+            return start if begins else self._number(event)
+        if kind is TaskFinished:
+            self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
+        started = self._tasks.get(record.id)
+        if started is None or started.id != event.id:
+            return self._number(event) if event.id in self._ended else event
+        if kind is TaskFinished:
+            _remember(self._ended, self._tasks.pop(record.id).id, None)
+        return self._number(event)
+
+    def _build_start(self, record: Record) -> TaskEvent:
+        return record.build_start(record.run, self._at or 0.0, self._ledger.records.get(record.parent_id or ""))
+
+    def _number(self, event: EventT) -> EventT:
+        self.number += 1
+        fact = replace(event, number=self.number)
+        self._facts.append(cast("Fact", fact))
+        return fact
 
     def _find_run(self, task_id: str) -> str:
         """Return the id of the current run of a task."""
         record = self._ledger.records.get(task_id)
-        return _number_run(task_id, 0 if record is None else sum(not run.is_earlier for run in record.runs))
-
-    def _on_task_progress(self, event: events.TaskProgressed, record: Record) -> None:
-        usage = record.run.spent.reported  # that of the event also counts messages, which a source may lack
-        fields = {"summary": event.summary, "last_tool_name": event.last_tool_name, "usage": usage}
-        self._add_of(self._tasks.get(record.id), TaskProgressed, self._at, description=event.activity, **fields)
-
-    def _on_task_backgrounded(self, event: events.TaskBackgrounded, record: Record) -> None:
-        if record.id in self._tasks:
-            self._add_of(self._tasks[record.id], TaskBackgrounded, self._at)
-        else:
-            self._start_task(event, record)
-
-    def _on_task_status(self, event: events.TaskStatusChanged, record: Record) -> None:
-        run = record.run
-        if event.new.is_terminal and run.notification is None:
-            end = {"status": event.new, "error": run.failure_reason or ""}
-            self._add_of(self._tasks.get(record.id), TaskEnded, _check_time(run.ended_at) or self._at, **end)
-
-    def _on_task_finished(self, event: events.TaskFinished, record: Record) -> None:
-        task, outcome = self._tasks.pop(record.id, None), event.outcome
-        if task is not None and event.message is not None:
-            self._add_report(task, outcome.status, event.message, record)
-        elif task is not None:
-            self._add_of(
-                task, TaskEnded, self._at, status=outcome.status, summary=outcome.summary, **self._sum_up(record)
-            )
-            _remember(self._unreported, record.id, task)
-        if task is not None and self._follows and record.is_agent:
-            _remember(self._uncounted, record.id, task)
-        self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
-
-    def _on_task_revised(self, event: events.TaskRevised, record: Record) -> None:
-        """Add the usage of a subagent that has ended, once its transcript has been counted."""
-        task, outcome = self._uncounted.pop(record.id, None), event.outcome
-        if task is not None and outcome.usage != event.old.usage:
-            end = {"is_reported": record.run.notification is not None, "summary": outcome.summary}
-            self._add_of(task, TaskEnded, self._at, status=outcome.status, **end, **self._sum_up(record))
-
-    def _add_report(
-        self, task: TaskStarted, status: TaskStatus, told: TaskNotificationMessage, record: Record | None
-    ) -> None:
-        used: dict[str, Any] = {"usage": told.usage} if record is None else self._sum_up(record)
-        self._add_of(task, TaskEnded, self._at, status=status, is_reported=True, summary=told.summary, **used)
-
-    def _sum_up(self, record: Record) -> dict[str, Any]:
-        return _sum_up(record, record.run, self._ledger.prices)
-
-    def _add_of(self, task: TaskStarted | None, kind: type[Kind], at: float | None, **fields: Any) -> None:
-        if task is not None:
-            self._add(kind, at, id=task.id, agent=task.agent, task=task.task, **fields)
+        return record.run.id if record is not None and record.runs else task_id
 
     # Requests
 
@@ -591,6 +552,9 @@ class Journal:
         if fields is not None and frame.request_id not in self._requests:
             fields["agent"] = fields.get("agent") or self._child
             self._open_request(id=frame.request_id, **fields)
+        if isinstance(frame.request, HookCallbackRequest) and not self._follows:
+            data = frame.request.input
+            self._feed_ledger(signals.apply_hook, str(data.get("hook_event_name")), data)
 
     def _on_reply(self, frame: ControlResponse) -> None:
         response = frame.response
@@ -619,7 +583,7 @@ class Journal:
         """Add the handler to the request of a hook. Without the request, the run is all that is known of it."""
         known = self._requests.get(run.request_id)
         if known is not None:
-            self._requests[known.id] = msgspec.structs.replace(known, handler=run.handler)
+            self._requests[known.id] = replace(known, handler=run.handler)
             return
         began = None if self._at is None else self._at - run.duration
         agent = run.agent_id or MAIN
@@ -654,7 +618,8 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     TaskProgressMessage: Journal._on_task,
     TaskUpdatedMessage: Journal._on_task,
     TaskNotificationMessage: Journal._on_task,
-    list: Journal._add_task_facts,  # events of a ledger
+    BackgroundTasksChangedMessage: Journal._on_task,
+    list: Journal._add_events,  # of a ledger
     ControlRequest: Journal._on_request,
     ControlCancelRequest: Journal._on_cancel,
     HookRun: Journal._on_hook_run,
@@ -669,30 +634,11 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
 """What it does with what was sent to the CLI."""
 _ABOUT_TASKS: Final = frozenset(kind for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task)
 """Messages that the ledger needs although they are about more than tasks."""
-_ON_TASK: Final[Mapping[type[events.TaskEvent], Callable[[Journal, Any, Record], None]]] = {
-    events.TaskStarted: Journal._start_task,
-    events.TaskReopened: Journal._start_task,
-    events.TaskProgressed: Journal._on_task_progress,
-    events.TaskBackgrounded: Journal._on_task_backgrounded,
-    events.TaskStatusChanged: Journal._on_task_status,
-    events.TaskFinished: Journal._on_task_finished,
-    events.TaskRevised: Journal._on_task_revised,
-}
-"""What it does with the events of the ledger."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
 
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
-    return _check_time(seconds(message.timestamp)) or at
-
-
-def _is_part_of_its_call(record: Record) -> bool:
-    """Return whether a task is a shell that has not moved to the background."""
-    return record.is_backgrounded is False and not record.is_agent
-
-
-def _check_time(at: float | None) -> float | None:
-    return at if at is not None and 0 <= at < _END_OF_TIME else None
+    return check_time(seconds(message.timestamp)) or at
 
 
 def _read_stored_decision(message: UserMessage) -> PermissionDecision | None:
@@ -732,46 +678,7 @@ def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
     )
 
 
-def list_ends(record: Record, prices: Prices) -> Iterator[TaskEnded]:
-    """Yield the ends of a task's runs in this process, with their usage as it is known by now."""
-    runs = [run for run in record.runs if not run.is_earlier]
-    for index, run in enumerate(runs):
-        if run.outcome is not None:
-            yield TaskEnded(
-                number=0,
-                id=_number_run(record.id, index + 1),
-                task=record.id,
-                status=run.status,
-                is_reported=run.notification is not None,
-                summary=run.outcome.summary,
-                **_sum_up(record, run, prices),
-            )
-
-
 def _remember(table: dict[str, Value], key: str, value: Value) -> None:
     table[key] = value
     if len(table) > _MAX_ENDED:
         del table[next(iter(table))]
-
-
-def _number_run(task_id: str, number: int) -> str:
-    return task_id if number < 2 else f"{task_id}#{number}"
-
-
-def _sum_up(record: Record, run: TaskRun, prices: Prices) -> dict[str, Any]:
-    """Return the usage of a task's run, as the ledger counts it."""
-    models = {
-        model: Spent(tokens=_to_tokens(counts), cost_usd=prices.cost_of({model: counts}) or 0.0)
-        for model, counts in run.spent.by_model.items()
-    }
-    return {"usage": record.compute_usage(run, prices), "models": models}
-
-
-def _to_tokens(counts: Counts) -> Tokens:
-    given, output, written, written_1h, read = map(read_count, counts)
-    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
-
-
-def read_count(number: float | None) -> int:
-    """Return a count of the wire as an int; 0 if it is missing or absurd."""
-    return int(number) if number is not None and 0 <= number < 2**53 else 0

@@ -29,7 +29,17 @@ from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import MAIN
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.control import SlashCommand
-from claude_agent_py.journal import CallEnded, CallStarted, TaskBackgrounded, TaskEnded, TaskProgressed, TaskStarted
+from claude_agent_py.journal import (
+    CallEnded,
+    CallStarted,
+    TaskBackgrounded,
+    TaskFinished,
+    TaskProgressed,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+    TaskStatusChanged,
+)
 from claude_agent_py.messages import (
     AssistantMessage,
     CommandsChangedMessage,
@@ -105,7 +115,7 @@ class Updates:
         """The calls without a result that the editor shows."""
         self._tasks: dict[str, str] = {}
         """The titles of the background tasks that the editor shows, by id."""
-        self._foreground: dict[str, TaskStarted] = {}
+        self._foreground: dict[str, TaskStarted | TaskReopened] = {}
         """The tasks whose call still waits for them, and which the editor shows as that call."""
 
     def feed(self, event: object) -> Iterator[Update]:
@@ -196,46 +206,53 @@ class Updates:
 
     # Background tasks
 
-    def _on_task(self, fact: TaskStarted) -> Iterator[Update]:
+    def _on_task(self, fact: TaskStarted | TaskReopened) -> Iterator[Update]:
         if not fact.is_backgrounded:
-            self._foreground[fact.task] = fact
+            self._foreground[fact.task_id] = fact
             return
-        self._tasks[fact.task] = one_line(fact.description or fact.name or fact.task, TITLE_CHARS)
+        self._tasks[fact.task_id] = one_line(fact.description or fact.name or fact.task_id, TITLE_CHARS)
         yield schema.ToolCallStart(
             session_update="tool_call",
-            tool_call_id=_task_id(fact.task),
-            title=self._tasks[fact.task],
+            tool_call_id=_task_id(fact.task_id),
+            title=self._tasks[fact.task_id],
             kind="execute" if fact.type == "local_bash" else "think",
             status="in_progress",
-            field_meta={"task": fact.task, "type": fact.type, "toolCallId": fact.call},
+            field_meta={"task": fact.task_id, "type": fact.type, "toolCallId": fact.call},
         )
 
     def _on_backgrounded(self, fact: TaskBackgrounded) -> Iterator[Update]:
-        started = self._foreground.pop(fact.task, None)
+        started = self._foreground.pop(fact.task_id, None)
         if started is not None:
             yield from self._on_task(started.replace(is_backgrounded=True))
 
     def _on_progress(self, fact: TaskProgressed) -> Iterator[Update]:
-        title = self._tasks.get(fact.task)
-        doing = fact.summary or fact.description
+        title = self._tasks.get(fact.task_id)
+        doing = fact.summary or fact.activity
         if title is not None and doing and doing != title:
             yield schema.ToolCallProgress(
                 session_update="tool_call_update",
-                tool_call_id=_task_id(fact.task),
+                tool_call_id=_task_id(fact.task_id),
                 title=one_line(f"{title}: {doing}", TITLE_CHARS),
             )
 
-    def _on_task_end(self, fact: TaskEnded) -> Iterator[Update]:
-        self._foreground.pop(fact.task, None)
-        title = self._tasks.get(fact.task)
+    def _on_status(self, fact: TaskStatusChanged) -> Iterator[Update]:
+        if fact.new.is_terminal:
+            yield from self._end_task(fact.task_id, fact.new, fact.failure_reason)
+
+    def _on_task_end(self, fact: TaskFinished | TaskRevised) -> Iterator[Update]:
+        outcome = fact.outcome
+        yield from self._end_task(fact.task_id, outcome.status, outcome.summary or outcome.failure_reason)
+
+    def _end_task(self, task_id: str, status: TaskStatus, text: str | None) -> Iterator[Update]:
+        self._foreground.pop(task_id, None)
+        title = self._tasks.get(task_id)
         if title is None:
             return
-        text = fact.summary or fact.error
         yield schema.ToolCallProgress(
             session_update="tool_call_update",
-            tool_call_id=_task_id(fact.task),
+            tool_call_id=_task_id(task_id),
             title=title,
-            status="completed" if fact.status is TaskStatus.COMPLETED else "failed",
+            status="completed" if status is TaskStatus.COMPLETED else "failed",
             content=[tool_content(text_block(_cut(text)))] if text else None,
         )
 
@@ -260,7 +277,10 @@ _HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {
     TaskStarted: Updates._on_task,
     TaskBackgrounded: Updates._on_backgrounded,
     TaskProgressed: Updates._on_progress,
-    TaskEnded: Updates._on_task_end,
+    TaskReopened: Updates._on_task,
+    TaskStatusChanged: Updates._on_status,
+    TaskFinished: Updates._on_task_end,
+    TaskRevised: Updates._on_task_end,
 }
 
 

@@ -420,7 +420,7 @@ class ChildRun:
             if not isinstance(event, TaskFinished | TaskRevised) or event.outcome.evidence is Evidence.NOTIFICATION:
                 continue
             if isinstance(event, TaskRevised) or event.message is None:
-                end = TaskFinished(event.task_id, event.at, outcome=event.outcome)
+                end = TaskFinished(task_id=event.task_id, at=event.at, outcome=event.outcome)
                 self._set_cause(event.task_id, end.outcome.ended_by, end.outcome.evidence)
                 self.parent.connection.inject(end.notification())
 

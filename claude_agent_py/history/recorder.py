@@ -164,7 +164,9 @@ class Recorder:
         drafted = {draft.task_id for draft in drafts}
         for task in tasks.values():
             if task.id not in drafted:
-                event = first_events.get(task.id) or TaskEvent(task.id, steady_time(), author=_find_actor(task))
+                event = first_events.get(task.id) or TaskEvent(
+                    task_id=task.id, at=steady_time(), author=_find_actor(task)
+                )
                 drafts.append(_build(RecordKind.CHANGED, event, task))
         return drafts
 
@@ -228,7 +230,7 @@ def _build(
         session_id="",
         task_id=task.id,
         kind=kind,
-        at=event.at,
+        at=event.at or 0.0,
         run_id=event.run_id or task.run_id,
         author=event.author if author is None else author,
         parent_task_id=task.parent_id,
@@ -242,7 +244,9 @@ def _build_created(task: Task, event: TaskEvent | None) -> TaskRecord:
         details["prompt"] = task.prompt
     if task.brief:
         details["brief"] = _to_json(task.brief)
-    return _build(RecordKind.CREATED, event or TaskEvent(task.id, task.started_at), task, details, author=task.author)
+    return _build(
+        RecordKind.CREATED, event or TaskEvent(task_id=task.id, at=task.started_at), task, details, author=task.author
+    )
 
 
 def _build_step(event: TaskEvent, task: Task) -> TaskRecord | None:
@@ -293,7 +297,7 @@ def _build_end(event: TaskFinished | TaskRevised, task: Task) -> TaskRecord:
     known = {name: value for name, value in details.items() if value is not None}
     return replace(
         _build(_KINDS[outcome.status], event, task, known),
-        at=event.at if outcome.ended_at is None else outcome.ended_at,
+        at=(event.at or 0.0) if outcome.ended_at is None else outcome.ended_at,
         summary=outcome.summary,
         failure_reason=outcome.failure_reason,
     )

@@ -24,8 +24,11 @@ from claude_agent_py._journal.facts import (
     RequestSettled,
     Spent,
     TaskBackgrounded,
-    TaskEnded,
+    TaskFinished,
+    TaskReopened,
+    TaskRevised,
     TaskStarted,
+    TaskStatusChanged,
     Tokens,
     TurnEnded,
     TurnStarted,
@@ -75,7 +78,7 @@ class SpanFold(View):
         on_end: Callable[[Span], object],
         *,
         max_chars: int = MAX_CHARS,
-        on_count: Callable[[TaskEnded], object] = lambda fact: None,
+        on_count: Callable[[TaskFinished | TaskRevised], object] = lambda fact: None,
     ) -> None:
         self.session_id: str = ""
         """The id of the session; empty before the first turn."""
@@ -347,14 +350,16 @@ class SpanFold(View):
 
     # Tasks
 
-    def _on_task_started(self, fact: TaskStarted, at: float) -> None:
+    def _on_task_started(self, fact: TaskStarted | TaskReopened, at: float) -> None:
         is_agent = fact.type in AGENT_TYPES
         kind: SpanKind = "task"
         if fact.type == CHILD_AGENT:
             kind = "child"
         elif is_agent:
             kind = "subagent"
-        span = self._tasks[fact.task] = OpenSpan(fact.id, kind, fact.name or fact.type or "task", at, agent=fact.task)
+        span = self._tasks[fact.task_id] = OpenSpan(
+            fact.id, kind, fact.name or fact.type or "task", at, agent=fact.task_id
+        )
         _attach(span, fact.call, is_background=fact.is_backgrounded)
         span.attributes = {
             "type": fact.type,
@@ -364,30 +369,31 @@ class SpanFold(View):
             "prompt": self._texts.shorten(fact.prompt),
         }
         if is_agent:
-            self._conversations[fact.task].asked_at = at
+            self._conversations[fact.task_id].asked_at = at
 
     def _on_task_backgrounded(self, fact: TaskBackgrounded, at: float) -> None:
-        task = self._tasks.get(fact.task)
+        task = self._tasks.get(fact.task_id)
         if task is not None:
             _attach(task, task.attributes.get("tool_use_id"), is_background=True)
 
-    def _on_task_ended(self, fact: TaskEnded, at: float) -> None:
-        task = self._tasks.get(fact.task)
+    def _on_task_status(self, fact: TaskStatusChanged, at: float) -> None:
+        task = self._tasks.get(fact.task_id)
+        if task is not None and fact.new.is_terminal:
+            task.end = at
+            task.status = convert_task_status(fact.new)
+            task.attributes["error"] = self._texts.shorten(fact.failure_reason)
+
+    def _on_task_finished(self, fact: TaskFinished | TaskRevised, at: float) -> None:
+        task, outcome = self._tasks.pop(fact.task_id, None), fact.outcome
         if task is None:
             self._on_count(fact)
             return
-        is_first = task.end is None
-        task.end = task.end or at  # the first fact has the exact end
-        task.status = convert_task_status(fact.status)
-        if fact.error:
-            task.attributes["error"] = self._texts.shorten(fact.error)
-        if is_first and not fact.is_reported:
-            return  # another fact follows
-        self._end_model(fact.task)
-        del self._tasks[fact.task]
-        self._conversations.pop(fact.task, None)
-        add_usage(task, fact)
-        task.attributes["output"] = self._texts.shorten(fact.summary)
+        self._end_model(fact.task_id)
+        self._conversations.pop(fact.task_id, None)
+        task.end = task.end or at  # the change of the status has the exact end
+        task.status = convert_task_status(outcome.status)
+        add_usage(task, outcome)
+        task.attributes["output"] = self._texts.shorten(outcome.summary)
         if at != task.end:
             task.attributes["notified_at"] = at
         self._report(task)
@@ -424,8 +430,11 @@ _HANDLERS: Final[Mapping[type[AnyFact], Callable[[SpanFold, Any, float], None]]]
     CallStarted: SpanFold._on_call_started,
     CallEnded: SpanFold._on_call_ended,
     TaskStarted: SpanFold._on_task_started,
+    TaskReopened: SpanFold._on_task_started,
     TaskBackgrounded: SpanFold._on_task_backgrounded,
-    TaskEnded: SpanFold._on_task_ended,
+    TaskStatusChanged: SpanFold._on_task_status,
+    TaskFinished: SpanFold._on_task_finished,
+    TaskRevised: SpanFold._on_task_finished,
     RequestOpened: SpanFold._on_request,
     RequestSettled: SpanFold._on_settled,
 }

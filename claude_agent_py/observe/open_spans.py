@@ -8,7 +8,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from claude_agent_py._base.redaction import hide_secrets, without_secrets
-from claude_agent_py._journal.facts import MAIN, TaskEnded, Tokens, ToolCallStatus
+from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -117,8 +118,8 @@ def convert_task_status(status: TaskStatus | None) -> SpanStatus:
     return _TASK_STATUSES.get(status, "running")
 
 
-def add_usage(span: OpenSpan, fact: TaskEnded) -> None:
+def add_usage(span: OpenSpan, outcome: TaskOutcome) -> None:
     """Add the usage of a task to its span."""
-    span.attributes |= describe_usage(fact)
-    if fact.usage is not None and fact.usage.cost_usd is not None:
-        span.cost_usd = fact.usage.cost_usd
+    span.attributes |= describe_usage(outcome)
+    if outcome.usage is not None and outcome.usage.cost_usd is not None:
+        span.cost_usd = outcome.usage.cost_usd

@@ -6,9 +6,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from claude_agent_py._journal.facts import MAIN, Spent, TaskEnded, Tokens as Tokens
-from claude_agent_py._journal.fold import read_count
-from claude_agent_py._journal.tasks.spending import weigh
+from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens as Tokens
+from claude_agent_py._journal.tasks.events import TaskFinished, TaskRevised
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
+from claude_agent_py._journal.tasks.spending import read_count, weigh
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
 """`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
@@ -234,13 +235,13 @@ def _weigh(tokens: Tokens) -> float:
     return weigh((tokens.input, tokens.output, tokens.cache_write, 0, tokens.cache_read))
 
 
-def describe_usage(fact: TaskEnded) -> dict[str, Any]:
+def describe_usage(outcome: TaskOutcome) -> dict[str, Any]:
     """Return the attributes of a task's span about its usage."""
-    usage = fact.usage
+    usage = outcome.usage
     known = {} if usage is None else {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
     found: dict[str, Any] = {key: count for key, value in known.items() if (count := read_count(value))}
-    if fact.models:
-        found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in fact.models.items()}
+    if outcome.models:
+        found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in outcome.models.items()}
     return found
 
 
@@ -268,15 +269,16 @@ class SpanLog:
         if len(self._spans) > self._max:
             self._thin_out()
 
-    def revise(self, fact: TaskEnded) -> None:
+    def revise(self, fact: TaskFinished | TaskRevised) -> None:
         """Correct the span of a task that was added before its usage had been counted."""
+        usage = fact.outcome.usage
         for index in range(len(self._spans) - 1, -1, -1):
             span = self._spans[index]
             if span.id == fact.id and span.kind in TASK_KINDS:
                 self._spans[index] = span = msgspec.structs.replace(
                     span,
-                    cost_usd=span.cost_usd if fact.usage is None else fact.usage.cost_usd,
-                    attributes={**span.attributes, **describe_usage(fact)},
+                    cost_usd=span.cost_usd if usage is None else usage.cost_usd,
+                    attributes={**span.attributes, **describe_usage(fact.outcome)},
                 )
                 self.summary.add_task(span)
                 return

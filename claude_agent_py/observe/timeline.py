@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._journal.facts import Fact, Spent, TaskEnded, Tokens
+from claude_agent_py._journal.facts import Fact, Spent, TaskFinished, Tokens
 from claude_agent_py._journal.fold import fold, read_tokens
 from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
@@ -87,7 +87,7 @@ class Timeline:
         messages: Iterable[Any],
         sent: Iterable[UserMessage] = (),
         *,
-        ends: Iterable[TaskEnded] = (),
+        ends: Iterable[TaskFinished] = (),
         title: str = "run",
         max_spans: int = MAX_SPANS,
         max_chars: int = MAX_CHARS,

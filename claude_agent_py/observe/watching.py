@@ -6,13 +6,13 @@ from typing import Any, Protocol, Self
 from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import Stream
-from claude_agent_py._journal.facts import Fact, TaskProgressed
+from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py._journal.views import View
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
 from claude_agent_py.observe.timeline import Timeline
-from claude_agent_py.tasks.listeners import QUEUE_LIMIT
+from claude_agent_py.tasks.listeners import has_room
 
 
 class Watchable(Protocol):
@@ -103,7 +103,8 @@ class _FactsAmongMessages(View):
         if self._mailbox.is_closed:
             LiveJournal.release(self._session, self)
         for fact in facts:
-            if type(fact) is not TaskProgressed or len(self._mailbox) < QUEUE_LIMIT:
+            self._mailbox.latest_fact = fact.number
+            if has_room(fact, len(self._mailbox)):
                 self._mailbox.put(fact)
 
 

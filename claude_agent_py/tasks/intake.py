@@ -239,7 +239,7 @@ class TaskIntake:
         if ledger.touched:
             touched, events = ledger.take_changes(self.clock() if now is None else now)
             if self.journal is not None and events:
-                self.journal.feed(events)
+                self.journal.feed(events)  # which numbers them
             if events or self.watchers:
                 self._deliver(touched, events)
             for task_id in touched if self._events else ():

@@ -11,9 +11,8 @@ import anyio
 from msgspec import Struct
 
 from claude_agent_py._base.errors import OptionsError, TaskError, TaskTimeoutError
-from claude_agent_py._journal.facts import TaskEnded
-from claude_agent_py._journal.fold import list_ends
 from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._journal.tasks.events import TaskFinished
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.state import Evidence
@@ -135,9 +134,9 @@ class Task:
         """The tool calls that launched its runs, the first run's first."""
         return [run.tool_use_id for run in self._record.runs if run.tool_use_id is not None]
 
-    def list_ends(self) -> list[TaskEnded]:
-        """Return the facts of the journal about the ends of its runs, with their usage as it is known by now."""
-        return list(list_ends(self._record, self._intake.ledger.prices))
+    def list_ends(self) -> list[TaskFinished]:
+        """Return the ends of its runs, with their usage as it is known by now."""
+        return self._intake.ledger.list_ends(self._record)
 
     # State
 

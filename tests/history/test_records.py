@@ -119,7 +119,7 @@ def test_the_tree_at_any_number_is_the_live_one_of_that_moment(
             keep = history.attach(manager, "s1")
             for happen, is_flushed in happening:
                 happen(manager)
-                await (history.flush() if is_flushed else keep(TaskEvent("", 0.0)))
+                await (history.flush() if is_flushed else keep(TaskEvent(task_id="", at=0.0)))
                 records = await history.records("s1")
                 if records and records[-1].number not in moments:
                     moments[records[-1].number] = live(manager)

@@ -23,8 +23,11 @@ from claude_agent_py.journal import (
     Journal,
     MessageAdded,
     PromptSent,
-    TaskEnded,
+    TaskFinished,
+    TaskReopened,
+    TaskRevised,
     TaskStarted,
+    TaskStatusChanged,
     TurnEnded,
     TurnStarted,
     decode_fact,
@@ -64,7 +67,8 @@ def test_facts_are_numbered_and_keep_everything_as_json() -> None:
             assert fact.number == number
             assert fact.fact in tags
             again = decode_fact(encode_fact(fact))
-            assert (type(again), again) == (type(fact), fact)
+            told = fact.replace(message=None) if isinstance(fact, TaskFinished) else fact
+            assert (type(again), again) == (type(fact), told)
 
     for_each(recordings.names(), check)
 
@@ -117,7 +121,7 @@ def test_a_start_told_twice_is_one_run_and_a_resumed_task_has_the_prompt_of_its_
     end = frames.task_notification("a1", summary="seen")
     journal = Journal()
     told = [journal.feed(decode(json.dumps(frame).encode())) for frame in (start, end, start, again)]
-    started = [fact for facts in told for fact in facts if isinstance(fact, TaskStarted)]
+    started = [fact for facts in told for fact in facts if isinstance(fact, TaskStarted | TaskReopened)]
     assert [(fact.id, fact.prompt) for fact in started] == [("a1", "Look"), ("a1#2", "Look")]
 
 
@@ -245,9 +249,10 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
         with anyio.fail_after(60):
             told = [fact async for fact in facts]
     assert isinstance(told[0], TaskStarted)
-    assert (told[0].number, told[0].task, told[0].description) == (1, "a1", "look")
-    ends = [(fact.task, fact.status, fact.is_reported) for fact in told if isinstance(fact, TaskEnded)]
-    assert ends == [("a1", "failed", False)] * 2  # its status is known; it is over
+    assert (told[0].number, told[0].task_id, told[0].description) == (1, "a1", "look")
+    assert [(fact.task_id, fact.new) for fact in told if isinstance(fact, TaskStatusChanged)] == [("a1", "failed")]
+    [end] = [fact for fact in told if isinstance(fact, TaskFinished)]
+    assert (end.task_id, end.outcome.status, end.outcome.is_reported) == ("a1", "failed", False)
 
 
 def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_runs_again() -> None:
@@ -274,11 +279,11 @@ def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_ru
     tell(frames.task_started("a1", run_id="1-a1", prompt="Look again"))
     assert [(fact.fact, fact.id) for fact in told] == [
         ("task_started", "a1"),
-        ("task_ended", "a1"),
-        ("task_started", "a1"),
+        ("task_finished", "a1"),
+        ("task_reopened", "a1"),
     ]
-    assert isinstance(told[1], TaskEnded)
-    assert (told[1].is_reported, told[1].summary) == (True, "left behind")
+    assert isinstance(told[1], TaskFinished)
+    assert (told[1].outcome.is_reported, told[1].outcome.summary) == (True, "left behind")
 
 
 @pytest.mark.anyio
@@ -340,18 +345,18 @@ async def test_a_report_that_comes_after_the_end_was_inferred_is_a_fact_of_its_o
         facts = client.journal()
         watched = watch(client)
         await client.query("look around", until="result")
-        ends: list[TaskEnded] = []
+        ends: list[TaskFinished | TaskRevised] = []
         with anyio.fail_after(60):
             async for fact in facts:
-                ends += [fact] if isinstance(fact, TaskEnded) else []
-                if len(ends) == 2:
+                if isinstance(fact, TaskFinished | TaskRevised):
+                    ends.append(fact)
+                    if fact.outcome.is_reported:
+                        break
                     is_over.open()
-                elif len(ends) == 3:
-                    break
         spans = [span for span in watched.spans if span.kind == "subagent"]
-    assert [(fact.status, fact.is_reported, fact.summary) for fact in ends] == [
-        ("completed", False, ""),
-        ("completed", False, ""),
-        ("completed", True, "seen"),
-    ]
+    told = [(fact.kind, fact.outcome.status, fact.outcome.is_reported, fact.outcome.summary) for fact in ends]
+    assert (told[0], told[-1]) == (
+        ("finished", "completed", False, ""),
+        ("revised", "completed", True, "seen"),
+    )
     assert [(span.id, span.status) for span in spans] == [("a1", "ok")]

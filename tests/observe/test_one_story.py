@@ -21,11 +21,25 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.views import View
 from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
-from claude_agent_py.journal import CallEnded, CallStarted, Fact, Journal, TaskEnded, TaskStarted, read_recording
+from claude_agent_py.journal import (
+    CallEnded,
+    CallStarted,
+    Fact,
+    Journal,
+    TaskAnswered,
+    TaskBackgrounded,
+    TaskChanged,
+    TaskFinished,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+    TaskStatusChanged,
+    read_recording,
+)
 from claude_agent_py.observe import Span, Timeline, watch
-from claude_agent_py.permissions import Allow, Deny
+from claude_agent_py.permissions import Allow, Deny, PendingInteractions
 from claude_agent_py.sessions import get_session
-from claude_agent_py.tasks import RecordedTask, TaskFinished, TaskHistory
+from claude_agent_py.tasks import RecordedTask, TaskEvent, TaskHistory, TaskStatus
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import JSONObject
@@ -65,18 +79,21 @@ class Story:
                     story.calls[fact.id] = Call(OPEN, fact.agent)
                 case CallEnded():
                     story.calls[fact.id] = Call(fact.status.value, fact.agent)
-                case TaskStarted():
-                    story.tasks[fact.task] = Work(OPEN, None, fact.is_backgrounded)
-                case TaskEnded():
-                    known = story.tasks[fact.task]
-                    story.tasks[fact.task] = known._replace(
-                        status=fact.status.value, ended_at=known.ended_at or fact.at
-                    )
-                case _ if fact.fact == "task_backgrounded":
-                    story.tasks[fact.task] = story.tasks[fact.task]._replace(is_shown=True)
+                case TaskStarted() | TaskReopened():
+                    story.tasks[fact.task_id] = Work(OPEN, None, fact.is_backgrounded)
+                case TaskStatusChanged() if fact.new.is_terminal:
+                    story.end(fact.task_id, fact.new, fact.at)
+                case TaskFinished() | TaskRevised():
+                    story.end(fact.task_id, fact.outcome.status, fact.at)
+                case TaskBackgrounded():
+                    story.tasks[fact.task_id] = story.tasks[fact.task_id]._replace(is_shown=True)
                 case _:
                     pass
         return story
+
+    def end(self, task: str, status: TaskStatus, at: float | None) -> None:
+        known = self.tasks[task]
+        self.tasks[task] = known._replace(status=status.value, ended_at=known.ended_at or at)
 
 
 # What differs, and why. Everything that is not in these tables is the same.
@@ -171,6 +188,11 @@ def check_history(story: Story, tree: Iterable[RecordedTask]) -> None:
     assert {task: status for task, status in found.items() if task in expected} == expected, A_PART
 
 
+def facts_among(items: Iterable[Any]) -> list[Fact]:
+    """Return the facts. The events of tasks that are no facts have no number."""
+    return [item for item in items if hasattr(item, "fact") and item.number]
+
+
 class Collecting(View):
     def __init__(self, items: list[Any]) -> None:
         self.items = items
@@ -192,10 +214,10 @@ async def test_every_recording_is_one_story_in_every_view(tmp_path: Path) -> Non
             def begin(tasks: Any) -> None:
                 managers[name] = TaskManager(intake=tasks)
                 history.attach(managers[name], name)
-                tasks.on_events = items.extend
+                tasks.on_events = lambda events: items.extend(event for event in events if not event.number)
 
             live_journal(name, Collecting(items), begin)
-            facts = [item for item in items if hasattr(item, "fact")]
+            facts = facts_among(items)
             story = stories[name] = Story.of(facts)
             recorded = list(read_recording(path_of(name)))
             assert Story.of(recorded) == story
@@ -242,7 +264,7 @@ async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]
                 results = await work()
             told = [fact async for fact in facts]
             tree = (await history.rebuild("live")).roots
-    assert [item for item in items if hasattr(item, "fact")] == told
+    assert facts_among(items) == told
     story = Story.of(told)
     check_tasks(story, client.tasks)
     check_editor(story, items)
@@ -319,6 +341,58 @@ async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> 
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
+async def test_what_listeners_hear_of_a_task_are_the_facts_of_the_journal(tmp_path: Path) -> None:
+    shell = {"task_id": "b1", **SHELL}
+    started = frames.task_started("b1", is_backgrounded=True, tool_use_id="t2", **SHELL)
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(
+            frames.init(**frames.PROMPT_FIELDS),
+            frames.task_started("a1", "look", is_backgrounded=True, subagent_type="looker"),
+            frames.task_updated("a1", status="paused"),
+            frames.task_updated("a1", status="running"),
+            started,
+            frames.system("background_tasks_changed", tasks=[{**shell, "parent_task_id": "a1"}]),
+            frames.task_started("b2", is_backgrounded=False, tool_use_id="t3", **SHELL),  # a part of its call
+            frames.can_use_tool("r1", agent_id="a1"),
+        ),
+        steps.wait_for_reply("r1"),
+        steps.emit(*(frames.task_notification(task, summary="seen") for task in ("a1", "b1", "b2"))),
+        frames.of_prompt(frames.result()),
+    )
+    inbox = PendingInteractions()
+    client = start_in_memory(fake, interactions=inbox, permission_mode="default")
+    events: list[TaskEvent] = []
+    facts: list[Fact] = []
+
+    async def work() -> list[RunResult]:
+        journal, stream = client.journal(), client.tasks.events()
+        run = client.query("go")
+        waiting = await anext(inbox.arrivals())
+        await waiting.answer(Allow(), by="Ann")
+        result = await run
+        await client.tasks.wait_all(["a1", "b1", "b2"])
+        await client.close()
+        events.extend([event async for event in stream])
+        facts.extend([fact async for fact in journal])
+        return [result]
+
+    story = await tell(client, work, tmp_path)
+    assert {task: told.status for task, told in story.tasks.items()} == {"a1": "completed", "b1": "completed"}
+    about_tasks = [fact for fact in facts if isinstance(fact, TaskEvent)]
+    assert [id(event) for event in events if event.number] == [id(fact) for fact in about_tasks]
+    assert {event.task_id for event in events if not event.number} == {"b2"}, A_PART
+    of_agent = [fact for fact in about_tasks if fact.task_id == "a1"]
+    statuses = [fact.new for fact in of_agent if isinstance(fact, TaskStatusChanged)]
+    assert statuses[:4] == ["paused", "running", "awaiting_user", "running"]
+    [answered] = [fact.answered for fact in of_agent if isinstance(fact, TaskAnswered)]
+    assert (answered.by, [fact.kind for fact in of_agent].count("asked")) == ("Ann", 1)
+    [changed] = [fact for fact in about_tasks if isinstance(fact, TaskChanged)]
+    assert (changed.task_id, changed.parent_id) == ("b1", "a1")
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
 async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) -> None:
     note = frames.tool_use_block("TaskCreate", {"subject": "Test", "description": "Run the tests"}, id="t3")
     made = frames.tool_result("t3", "Task #1 created", tool_use_result={"task": {"id": "1", "subject": "Test"}})
@@ -341,7 +415,7 @@ async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) 
                 assert [call.name async for call in run.tool_calls()] == ["Bash", "TaskCreate"]
                 assert [call.name for call in (await run).tool_calls] == ["Bash", "TaskCreate"]
                 assert [item.subject for item in client.task_list] == ["Test"]
-                check_editor(Story.of(item for item in items if hasattr(item, "fact")), items)
+                check_editor(Story.of(facts_among(items)), items)
                 assert spans.spans
                 assert items
                 del run

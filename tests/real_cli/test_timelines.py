@@ -10,7 +10,7 @@ from comparing import common
 
 from claude_agent_py import AgentDefinition, Allow, Client
 from claude_agent_py.children import ChildAgent, child_tool
-from claude_agent_py.journal import Fact, TaskEnded, TaskStarted, TurnEnded, TurnStarted
+from claude_agent_py.journal import Fact, TaskFinished, TaskReopened, TaskRevised, TaskStarted, TurnEnded, TurnStarted
 from claude_agent_py.observe import Timeline, watch
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.testing import Reply, ScriptedModel, Usage, text, thinking, tool_use
@@ -90,7 +90,7 @@ async def test_a_resumed_subagent_has_the_same_runs_live_and_on_disk() -> None:
         live = [fact async for fact in facts]
         stored = list(get_session(result.session_id, config_dir=model.sandbox.config_dir).journal())
     assert runs_of(stored) == runs_of(live)
-    assert [run.prompt for run in stored if isinstance(run, TaskStarted)] == ["Look", "Look again"]
+    assert [run.prompt for run in stored if isinstance(run, TaskStarted | TaskReopened)] == ["Look", "Look again"]
 
 
 def runs_of(facts: Iterable[Fact]) -> dict[str, object]:
@@ -98,10 +98,10 @@ def runs_of(facts: Iterable[Fact]) -> dict[str, object]:
     told: dict[str, object] = {}
     for fact in facts:
         match fact:
-            case TaskStarted():
+            case TaskStarted() | TaskReopened():
                 told[fact.id] = (fact.type, fact.name, fact.call, fact.description, fact.prompt, fact.is_backgrounded)
-            case TaskEnded() if fact.is_reported:
-                told[f"{fact.id} ended"] = fact.status
+            case TaskFinished() | TaskRevised() if fact.outcome.is_reported:
+                told[f"{fact.id} ended"] = fact.outcome.status
             case TurnStarted() | TurnEnded():
                 told |= {f"{cause} caused a turn": True for cause in fact.causes}
             case _:
@@ -142,7 +142,7 @@ async def test_the_usage_of_a_subagent_is_the_same_in_every_view() -> None:
             facts, watched = client.journal(), watch(client)
             result = await client.query("hello", until="idle")
             [task] = client.tasks
-        ends = [fact async for fact in facts if isinstance(fact, TaskEnded)]
+        ends = [fact.outcome async for fact in facts if isinstance(fact, TaskFinished | TaskRevised)]
         stored = get_session(result.session_id, config_dir=model.sandbox.config_dir)
         timelines = [result.timeline(), watched.timeline(), Timeline.from_session(stored)]
         [of_stored] = [each.outcome.usage for each in stored.tasks if each.outcome is not None]

@@ -7,7 +7,15 @@ import pytest
 from stored import Stored, call
 
 from claude_agent_py import TaskStatus
-from claude_agent_py.journal import CallEnded, CallStarted, MessageAdded, TaskEnded, TaskStarted, TurnStarted
+from claude_agent_py.journal import (
+    CallEnded,
+    CallStarted,
+    MessageAdded,
+    TaskFinished,
+    TaskReopened,
+    TaskStarted,
+    TurnStarted,
+)
 from claude_agent_py.sessions import StoredSession, StoredTask, get_session
 from claude_agent_py.tasks import EndedBy, Evidence
 
@@ -144,18 +152,18 @@ def test_the_facts_of_a_subagent_come_between_its_call_and_its_end(stored: Store
     stored.agent("a2", ["Help", "helped"], description="help", toolUseId="lost", finished=True)
     facts = list(session(stored).journal())
     told = [
-        (fact.fact, fact.id) for fact in facts if isinstance(fact, CallStarted | CallEnded | TaskStarted | TaskEnded)
+        (fact.fact, fact.id) for fact in facts if isinstance(fact, CallStarted | CallEnded | TaskStarted | TaskFinished)
     ]
     assert list(dict.fromkeys(told)) == [
         ("call_started", "t1"),
         ("task_started", "a1"),
         ("call_ended", "t1"),
-        ("task_ended", "a1"),
+        ("task_finished", "a1"),
         ("task_started", "a2"),
-        ("task_ended", "a2"),
+        ("task_finished", "a2"),
     ]
     assert [fact.agent for fact in facts if isinstance(fact, MessageAdded)] == ["", "a1", "a2"]
-    reported = {fact.task: fact.is_reported for fact in facts if isinstance(fact, TaskEnded)}
+    reported = {fact.task_id: fact.outcome.is_reported for fact in facts if isinstance(fact, TaskFinished)}
     assert reported == {"a1": True, "a2": False}
 
 
@@ -181,9 +189,10 @@ def test_each_run_of_a_resumed_subagent_has_its_end(stored: Stored) -> None:
         stored.assistant(call(next_call, "SendMessage", to="a1", message="Look again"))
         stored.result(next_call, "resumed", toolUseResult={"success": True, "resumedAgentId": "a1"})
     facts = list(session(stored).journal())
-    started = {fact.id: (fact.prompt, fact.call) for fact in facts if isinstance(fact, TaskStarted)}
+    started = {fact.id: (fact.prompt, fact.call) for fact in facts if isinstance(fact, TaskStarted | TaskReopened)}
     assert started == {"a1": ("Look", "t1"), "a1#2": ("Look again", "t2"), "a1#3": ("Look again", "t3")}
-    ended = {fact.id: (fact.status, fact.summary) for fact in facts if isinstance(fact, TaskEnded)}
+    ends = {fact.id: fact.outcome for fact in facts if isinstance(fact, TaskFinished)}
+    ended = {run: (outcome.status, outcome.summary) for run, outcome in ends.items()}
     assert ended == {"a1": ("completed", "seen"), "a1#2": ("completed", "seen again"), "a1#3": ("stopped", "")}
     assert [fact.causes for fact in facts if isinstance(fact, TurnStarted)] == [(), ("a1",), ("a1#2",)]
 

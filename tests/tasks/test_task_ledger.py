@@ -91,6 +91,14 @@ def test_a_notification_after_an_update_that_was_settled_revises_it(desk: Desk) 
     assert late[0].outcome.failure_reason == "boom"
 
 
+def test_a_report_that_confirms_an_inferred_end_revises_it(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"), frames.task_updated("a1", "completed"))
+    desk.pass_time(1)
+    [revised] = desk.fold(frames.task_notification("a1", summary=""))
+    assert isinstance(revised, TaskRevised)
+    assert (revised.old.is_reported, revised.outcome.is_reported) == (False, True)
+
+
 def test_a_foreground_shell_ends_with_a_notification_alone(desk: Desk) -> None:
     desk.fold(shell_started("b1", is_backgrounded=False))
     desk.fold(frames.task_notification("b1", summary="a task"))

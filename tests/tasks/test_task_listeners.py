@@ -78,8 +78,8 @@ async def test_a_stream_that_nobody_reads_leaves_out_progress_only(monkeypatch: 
     set_bound(monkeypatch, "QUEUE_LIMIT", 10)
     stream: EventStream[TaskEvent] = EventStream()
     for number in range(50):
-        stream.put(TaskProgressed("a1", float(number)))
-    stream.put(TaskStarted("a2", 0.0))
+        stream.put(TaskProgressed(task_id="a1", at=float(number)))
+    stream.put(TaskStarted(task_id="a2", at=0.0))
     stream.close()
     seen = [event async for event in stream]
     assert (len(seen), stream.skipped, seen[-1].kind) == (11, 40, "started")

@@ -34,6 +34,8 @@ class Mailbox:
     """
 
     def __init__(self, max_bytes: int) -> None:
+        self.latest_fact: int = 0
+        """The number of the latest fact among the messages, if they contain the facts of the session."""
         self.recorded: MessageLog = MessageLog(max_bytes)
         self._position: int | None = 0
         """The next recorded message to read. None while the reader keeps up: what it has not read is `_decoded`."""

@@ -54,10 +54,12 @@ class Readers:
         return True in self._mailboxes.values()
 
     def put_events(self, events: Sequence[object]) -> None:
-        """Deliver events to their readers."""
+        """Deliver events to their readers, except those that a reader of facts has got as facts."""
         for event in events:
+            number = getattr(event, "number", 0)
             for mailbox, takes_events in self._mailboxes.items():
-                if takes_events and has_room(event, len(mailbox)):
+                is_known = 0 < number <= mailbox.latest_fact
+                if takes_events and not is_known and has_room(event, len(mailbox)):
                     mailbox.put(event)
 
     def announce_interaction(self, event: "permissions.InteractionOpened | permissions.InteractionSettled") -> None:

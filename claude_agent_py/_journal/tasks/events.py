@@ -1,20 +1,23 @@
-"""Task events, received by listeners and `TaskManager.events()`.
+"""Task events: the facts about tasks, received by listeners and `TaskManager.events()`, and in the journal.
 
 The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a later run); any number of
 `TaskProgressed`, `TaskStatusChanged`, `TaskAsked`, `TaskAnswered`, `TaskChanged`, `TaskBackgrounded` and
 `TaskOutputAvailable`; **exactly one** `TaskFinished`. `TaskRevised` follows if the outcome is corrected later.
+
+The ledger makes them without a `number`. The journal of an observed session gives them one.
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from msgspec import Struct, field
 
+from claude_agent_py._journal.fact_base import AnyFact
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
 
-class Asked(Struct, frozen=True):
+class Asked(Struct, frozen=True, omit_defaults=True):
     """A question of a task to a person."""
 
     question: str = ""
@@ -25,7 +28,7 @@ class Asked(Struct, frozen=True):
     """The id in the inbox; None if a handler asks."""
 
 
-class Answered(Struct, frozen=True):
+class Answered(Struct, frozen=True, omit_defaults=True):
     """The answer to a question of a task."""
 
     answer: Mapping[str, Any]
@@ -39,46 +42,54 @@ class Answered(Struct, frozen=True):
     """The id in the inbox; None if a handler asked."""
 
 
-class _Authored(Struct, frozen=True, kw_only=True):
+class TaskEvent(AnyFact):
+    """The base of all events. `agent` launched the task; `id` is the task's, with `#2`, ... for its later runs."""
+
+    fact: ClassVar[str]
+    kind: ClassVar[str] = ""
+    """The word that `TaskManager.on` takes: `fact` without `task_`."""
+
+    task_id: str
+    run_id: str | None = None
     author: str = ""
     """The name of the agent that acted; empty for the main agent and the program. A subagent is the author of its
     actions; its launcher is the author of its start, move or stop, and of all events of a shell."""
 
-
-class TaskEvent(_Authored, frozen=True):
-    """The base of all events. `kind` is the word that `TaskManager.on` takes."""
-
-    kind: ClassVar[str] = "event"
-
-    task_id: str
-    at: float
-    """The time when this process noticed the event, in seconds since the epoch."""
-    run_id: str | None = None
+    def __init_subclass__(cls) -> None:
+        cls.kind = getattr(cls, "fact", "").removeprefix("task_")
 
 
-class TaskStarted(TaskEvent, frozen=True):
-    """A task began."""
-
-    kind: ClassVar[str] = "started"
-
+class _RunBegan(TaskEvent):
     description: str = ""
     type: str | None = None
+    name: str = ""
+    """The type of a subagent or the name of a workflow."""
     parent_id: str | None = None
+    """The subagent that launched it; None for the main agent, or if unknown."""
+    call: str | None = None
+    """The tool call that launched the run."""
+    prompt: str | None = None
+    """The prompt of the run; the earlier one if the CLI itself resumed the task."""
+    is_backgrounded: bool = True
+    """Whether the call that launched it does not wait for it."""
 
 
-class TaskReopened(TaskEvent, frozen=True):
+class TaskStarted(_RunBegan):
+    """A task began."""
+
+    fact: ClassVar[Literal["task_started"]] = "task_started"
+
+
+class TaskReopened(_RunBegan):
     """A finished task runs again: it was resumed, or was wrongly considered finished."""
 
-    kind: ClassVar[str] = "reopened"
-
-    prompt: str | None = None
-    """The prompt of the new run; None if the CLI itself resumed it."""
+    fact: ClassVar[Literal["task_reopened"]] = "task_reopened"
 
 
-class TaskProgressed(TaskEvent, frozen=True):
+class TaskProgressed(TaskEvent):
     """A running task made progress."""
 
-    kind: ClassVar[str] = "progressed"
+    fact: ClassVar[Literal["task_progressed"]] = "task_progressed"
 
     activity: str = ""
     """Its current activity, for example `Running make test`."""
@@ -87,41 +98,46 @@ class TaskProgressed(TaskEvent, frozen=True):
     usage: TaskUsage | None = None
 
 
-class TaskBackgrounded(TaskEvent, frozen=True):
-    """A foreground task was moved to the background."""
+class TaskBackgrounded(TaskEvent):
+    """The call that launched a task no longer waits for it: the task was moved to the background."""
 
-    kind: ClassVar[str] = "backgrounded"
+    fact: ClassVar[Literal["task_backgrounded"]] = "task_backgrounded"
 
 
-class TaskStatusChanged(TaskEvent, frozen=True):
-    """The status changed. A final status is followed by `TaskFinished` once the report has arrived."""
+class TaskStatusChanged(TaskEvent):
+    """The status changed. A final status is followed by `TaskFinished` once the report has arrived.
 
-    kind: ClassVar[str] = "status_changed"
+    `at` is the end of the task if the status is final and the CLI reported the time.
+    """
+
+    fact: ClassVar[Literal["task_status_changed"]] = "task_status_changed"
 
     old: TaskStatus = TaskStatus.PENDING
     new: TaskStatus = TaskStatus.PENDING
+    failure_reason: str | None = None
+    """Why it failed or was stopped, as far as it is known before the report."""
 
 
-class TaskAsked(TaskEvent, frozen=True):
+class TaskAsked(TaskEvent):
     """The task asks a person a question. Its status is `awaiting_user` until all its questions are resolved."""
 
-    kind: ClassVar[str] = "asked"
+    fact: ClassVar[Literal["task_asked"]] = "task_asked"
 
     asked: Asked = field(default_factory=Asked)
 
 
-class TaskAnswered(TaskEvent, frozen=True):
+class TaskAnswered(TaskEvent):
     """A question of the task was answered. There is no event if a question times out or is withdrawn."""
 
-    kind: ClassVar[str] = "answered"
+    fact: ClassVar[Literal["task_answered"]] = "task_answered"
 
     answered: Answered = field(default_factory=lambda: Answered({}))
 
 
-class TaskChanged(TaskEvent, frozen=True):
+class TaskChanged(TaskEvent):
     """The description, type, agent or parent of a task became known or changed."""
 
-    kind: ClassVar[str] = "changed"
+    fact: ClassVar[Literal["task_changed"]] = "task_changed"
 
     description: str = ""
     type: str | None = None
@@ -129,22 +145,22 @@ class TaskChanged(TaskEvent, frozen=True):
     parent_id: str | None = None
 
 
-class TaskOutputAvailable(TaskEvent, frozen=True):
+class TaskOutputAvailable(TaskEvent):
     """The path of the task's output became known."""
 
-    kind: ClassVar[str] = "output_available"
+    fact: ClassVar[Literal["task_output_available"]] = "task_output_available"
 
     path: str = ""
 
 
-class TaskFinished(TaskEvent, frozen=True, kw_only=True):
+class TaskFinished(TaskEvent):
     """A run ended. Emitted exactly once per run, even if the CLI reports the end twice or never."""
 
-    kind: ClassVar[str] = "finished"
+    fact: ClassVar[Literal["task_finished"]] = "task_finished"
 
     outcome: TaskOutcome
     message: TaskNotificationMessage | None = None
-    """The CLI's notification; None if it sent none."""
+    """The CLI's notification; None if it sent none. Not in the JSON form: the outcome says the same."""
 
     def notification(self) -> TaskNotificationMessage:
         """Return the CLI's notification or, if it sent none, one with the same content and an empty `uuid`."""
@@ -159,14 +175,13 @@ class TaskFinished(TaskEvent, frozen=True, kw_only=True):
         )
 
     def __repr__(self) -> str:
-        shown = [name for name in self.__struct_fields__ if name != "message"]  # the outcome says the same
-        return f"{type(self).__name__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+        return TaskEvent.__repr__(self if self.message is None else self.replace(message=None))
 
 
-class TaskRevised(TaskEvent, frozen=True, kw_only=True):
-    """An outcome reported earlier was corrected, for example by a late notification."""
+class TaskRevised(TaskEvent):
+    """An outcome reported earlier was corrected, for example by a late notification or the count of a transcript."""
 
-    kind: ClassVar[str] = "revised"
+    fact: ClassVar[Literal["task_revised"]] = "task_revised"
 
     old: TaskOutcome
     outcome: TaskOutcome

@@ -116,7 +116,9 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                self.emit(TaskChanged, record, record.run, now, *fields, acts=False)
+                names = ("description", "type", "subagent_type", "parent_id")
+                changed = dict(zip(names, fields, strict=True))
+                self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events
@@ -192,7 +194,9 @@ class Ledger:
 
     def open_run(self, record: Record, run_id: str | None, now: float) -> TaskRun:
         """Begin a run. A run with an older id than the current run belongs to the past, and does not become current."""
-        run = TaskRun(started_at=now, run_id=run_id)
+        number = 1 + sum(not other.is_earlier for other in record.runs)
+        name = record.id if number == 1 else f"{record.id}#{number}"
+        run = TaskRun(started_at=now, id=name, run_id=run_id)
         if not record.runs:
             record.runs.append(run)
             return run
@@ -224,30 +228,26 @@ class Ledger:
         run.is_announced = True
         record.last_reported = record.last_reported or record.reported_fields
         self.has_news = True
-        if run is record.runs[0]:
-            fields = (record.description, record.type, record.parent_id)
-            self.emit(TaskStarted, record, run, now, *fields, acts=False)
-        else:
-            self.emit(TaskReopened, record, run, now, run.prompt, acts=False)
+        self._emit_start(TaskStarted if run is record.runs[0] else TaskReopened, record, run, now)
+
+    def _emit_start(self, event: type[TaskEvent], record: Record, run: TaskRun, now: float) -> None:
+        self.emit(event, record, run, now, acts=False, **record.describe_start(run))
 
     def emit(
         self,
         event: type[TaskEvent],
         record: Record,
         run: TaskRun,
-        now: float,
-        *fields: object,
+        at: float,
+        *,
         acts: bool = True,
-        **named: object,
+        **fields: object,
     ) -> None:
         """Add an event of a class with these fields. Its author is the task if it `acts`, otherwise its launcher."""
         self.touched.add(record.id)
-        if not self.wants(event):
-            return
-        launcher = self.records.get(record.parent_id) if record.parent_id else None
-        self.events.append(
-            event(record.id, now, run.run_id, *fields, author=record.author(launcher, acts=acts), **named)
-        )
+        if self.wants(event):
+            launcher = self.records.get(record.parent_id) if record.parent_id else None
+            self.events.append(record.build_event(event, run, at, launcher, acts=acts, **fields))
 
     # Moving
 
@@ -262,7 +262,9 @@ class Ledger:
         if old.is_terminal and not new.is_terminal:
             self._revive(record, run, now)
         elif run is record.run and run.is_announced:
-            self.emit(TaskStatusChanged, record, run, now, old, new, acts=new is not TaskStatus.STOPPED)
+            at = run.ended_at or now if new.is_terminal else now
+            change = {"old": old, "new": new, "failure_reason": run.end_reason}
+            self.emit(TaskStatusChanged, record, run, at, acts=new is not TaskStatus.STOPPED, **change)
 
     def _revive(self, record: Record, run: TaskRun, now: float) -> None:
         """Reopen a run whose end was inferred wrongly."""
@@ -274,7 +276,7 @@ class Ledger:
         self.uncounted.pop(run, None)
         self._update_sets(record)
         self.has_news = True
-        self.emit(TaskReopened, record, run, now, run.prompt, acts=False)
+        self._emit_start(TaskReopened, record, run, now)
 
     def record_activity(self, record: Record, now: float) -> None:
         """Record activity, which clears a weak suspicion that the run has ended, and postpones a stronger one."""
@@ -310,7 +312,7 @@ class Ledger:
         if record.output_file != path:
             record.output_file = path
             self.on_output(record.id, path)
-            self.emit(TaskOutputAvailable, record, run, now, path)
+            self.emit(TaskOutputAvailable, record, run, now, path=path)
 
     # Ending
 
@@ -370,7 +372,19 @@ class Ledger:
             ended_at=run.ended_at or None,
             description=record.description,
             ended_by=record.find_cause_of_end(run, self.records.get(record.parent_id or "")),
+            models=record.compute_spent(run, self.prices),
         )
+
+    def list_ends(self, record: Record) -> list[TaskFinished]:
+        """Return the ends of a task's runs in this process, with their usage as it is known by now."""
+        launcher = self.records.get(record.parent_id or "")
+        return [
+            record.build_event(
+                TaskFinished, run, run.ended_at or 0.0, launcher, acts=True, outcome=self.build_outcome(record, run)
+            )
+            for run in record.runs
+            if run.outcome is not None and not run.is_earlier
+        ]
 
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.

@@ -3,8 +3,9 @@
 import re
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, field
 
+from claude_agent_py._journal.fact_base import Spent
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -26,7 +27,7 @@ class EndedBy(StrEnum):
     """Its process exited: the CLI, or (in a task history) the recording program."""
 
 
-class TaskOutcome(Struct, frozen=True, gc=False):
+class TaskOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
     """The end of one run of a task. A failed task also has an outcome; waiting for it does not raise."""
 
     task_id: str
@@ -53,6 +54,16 @@ class TaskOutcome(Struct, frozen=True, gc=False):
     description: str = ""
     ended_by: EndedBy | None = None
     """The cause of its end; None if it ended on its own, or if unknown. `PARENT` may be inferred."""
+    models: dict[str, Spent] = field(default_factory=dict)
+    """The tokens of a subagent by model, and their cost."""
+
+    def __hash__(self) -> int:
+        return hash((self.task_id, self.run_id, self.status, self.evidence))
+
+    @property
+    def is_reported(self) -> bool:
+        """Whether the task's own notification reported the end, to the model as well."""
+        return self.evidence is Evidence.NOTIFICATION
 
     @property
     def is_success(self) -> bool:
@@ -78,10 +89,10 @@ class Finding(Struct, frozen=True):
 
 
 def differ(old: TaskOutcome, new: TaskOutcome) -> bool:
-    """Return whether two outcomes differ in more than times and counts."""
+    """Return whether two outcomes differ in more than times and counts: a report also corrects an inferred end."""
 
     def key(outcome: TaskOutcome) -> tuple[object, ...]:
-        return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code
+        return outcome.status, outcome.summary, outcome.failure_reason, outcome.exit_code, outcome.is_reported
 
     return key(old) != key(new)
 

@@ -4,14 +4,15 @@
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
+from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py._journal.tasks.spending import Prices, Spending
+from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending, read_count
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
@@ -20,11 +21,15 @@ _AGENT_ID: Final = r"a[0-9a-f]{16}"
 _RUN_ID: Final = r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z"
 _SHELL_ID: Final = r"b[0-9a-z]{8}"
 
+EventT = TypeVar("EventT", bound=TaskEvent)
+
 
 class TaskRun(Struct, eq=False, gc=False):
     """One run of a task: from its start, or its resumption, to its end."""
 
     started_at: float
+    id: str = ""
+    """Its id in the journal: the task's, with `#2`, ... for later runs in the process."""
     run_id: str | None = None
     """None if the CLI has not sent one."""
     is_nameless: bool = False
@@ -185,23 +190,68 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
 
     def replay_events(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
         """Yield the start and the end of each run so far. A run of an earlier process has only an end."""
-        by = self.author(launcher, acts=False)
         for run in self.runs:
-            if run.is_announced and run is self.runs[0]:
-                fields = (self.description, self.type, self.parent_id)
-                yield TaskStarted(self.id, run.started_at, run.run_id, *fields, author=by)
-            elif run.is_announced:
-                yield TaskReopened(self.id, run.started_at, run.run_id, run.prompt, author=by)
+            if run.is_announced:
+                yield self.build_start(run, run.started_at, launcher)
             if run.outcome is not None:
                 at = run.started_at if run.ended_at is None else run.ended_at
-                author = self.author(launcher, acts=run.outcome.status is not TaskStatus.STOPPED)
-                yield TaskFinished(
-                    self.id, at, run.run_id, outcome=run.outcome, message=run.notification, author=author
-                )
+                acts = run.outcome.status is not TaskStatus.STOPPED
+                end = {"outcome": run.outcome, "message": run.notification}
+                yield self.build_event(TaskFinished, run, at, launcher, acts=acts, **end)
+
+    def build_event(
+        self,
+        kind: Callable[..., EventT],
+        run: TaskRun,
+        at: float,
+        launcher: "Record | None",
+        *,
+        acts: bool,
+        **fields: Any,
+    ) -> EventT:
+        """Return an event of a run. Its author is the task if it `acts`, otherwise its launcher."""
+        return kind(
+            at=at or None,
+            agent=self.parent_id or MAIN,
+            id=run.id,
+            task_id=self.id,
+            run_id=run.run_id,
+            author=self.author(launcher, acts=acts),
+            **fields,
+        )
+
+    def build_start(self, run: TaskRun, at: float, launcher: "Record | None") -> TaskEvent:
+        """Return the event for the start of a run."""
+        kind = TaskStarted if run is self.runs[0] else TaskReopened
+        return self.build_event(kind, run, at, launcher, acts=False, **self.describe_start(run))
+
+    def describe_start(self, run: TaskRun) -> dict[str, Any]:
+        """Return the fields of the event for the start of a run."""
+        return {
+            "description": self.description,
+            "type": self.type,
+            "name": self.subagent_type or self.workflow_name or "",
+            "parent_id": self.parent_id,
+            "call": run.tool_use_id,
+            "prompt": run.prompt,
+            "is_backgrounded": self.is_backgrounded is not False,
+        }
+
+    @property
+    def is_part_of_its_call(self) -> bool:
+        """Whether it is a shell that has not moved to the background."""
+        return self.is_backgrounded is False and not self.is_agent
 
     def compute_usage(self, run: TaskRun, prices: Prices) -> TaskUsage | None:
         """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
         return run.spent.usage(None if self.is_external else prices)
+
+    def compute_spent(self, run: TaskRun, prices: Prices) -> dict[str, Spent]:
+        """Return the tokens of a run by model, and their cost."""
+        return {
+            model: Spent(tokens=_to_tokens(counts), cost_usd=prices.cost_of({model: counts}) or 0.0)
+            for model, counts in run.spent.by_model.items()
+        }
 
     def find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
         """Return why a run ended that did not end on its own; None if it did, or if unknown."""
@@ -217,3 +267,8 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         ends_first = parent is not None and parent.is_backgrounded is False
         belongs = self.is_backgrounded is False or ends_first or (parent is not None and parent.is_done)
         return EndedBy.PARENT if run.status is TaskStatus.STOPPED and belongs else None
+
+
+def _to_tokens(counts: Counts) -> Tokens:
+    given, output, written, written_1h, read = map(read_count, counts)
+    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)

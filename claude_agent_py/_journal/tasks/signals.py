@@ -9,6 +9,7 @@ epoch. See also `_journal/turns.py`, which does the same for turns.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
 from claude_agent_py._journal.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
 from claude_agent_py._journal.tasks.ledger import Ledger
@@ -94,9 +95,16 @@ def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> No
     record.progress_summary = message.summary or record.progress_summary
     run.spent.add_report(message.usage)
     if ledger.wants(TaskProgressed):
-        usage = record.compute_usage(run, ledger.prices)
-        fields = (message.description, message.last_tool_name, message.summary, usage)
-        ledger.emit(TaskProgressed, record, run, now, *fields)
+        ledger.emit(
+            TaskProgressed,
+            record,
+            run,
+            now,
+            activity=message.description,
+            last_tool_name=message.last_tool_name,
+            summary=message.summary,
+            usage=record.compute_usage(run, ledger.prices),
+        )
 
 
 def _on_activity(ledger: Ledger, record: Record, run: TaskRun, now: float) -> None:
@@ -118,7 +126,7 @@ def _on_updated(ledger: Ledger, message: TaskUpdatedMessage, now: float) -> None
     record, run = ledger.ensure_run(message.task_id, message.run_id, now)
     record.description = patch.description or record.description
     if patch.end_time is not None:
-        run.ended_at = patch.end_time / 1000
+        run.ended_at = check_time(patch.end_time / 1000)
     run.failure_reason = patch.error or run.failure_reason
     if run is record.run and run.is_live:
         ledger.confirm(record, run)
@@ -364,14 +372,14 @@ def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, n
         record.prompts |= {request_id}
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
-        ledger.emit(TaskAsked, record, record.run, now, asked)
+        ledger.emit(TaskAsked, record, record.run, now, asked=asked)
 
 
 def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) -> None:
     """Record the answer to a task's question."""
     record = ledger.records.get(task_id)
     if record is not None and record.runs:
-        ledger.emit(TaskAnswered, record, record.run, now, answered)
+        ledger.emit(TaskAnswered, record, record.run, now, answered=answered)
 
 
 def close_question(ledger: Ledger, request_id: str, task_id: str, was_answered: bool, now: float) -> None:

@@ -215,6 +215,11 @@ def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, 
     return {model: counts for model, counts in left.items() if any(counts)}
 
 
+def read_count(number: float | None) -> int:
+    """Return a count of the wire as an int; 0 if it is missing or absurd."""
+    return int(number) if number is not None and 0 <= number < 2**53 else 0
+
+
 def max_counts(one: Counts, other: Counts) -> Counts:
     """Return the larger of each count."""
     a, b, c, d, e = one
