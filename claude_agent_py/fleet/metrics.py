@@ -1,7 +1,7 @@
 """`FleetMetrics`: the figures that an operator watches, also as text for Prometheus."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from claude_agent_py.wire.base import JSONObject
@@ -20,13 +20,13 @@ Labels: TypeAlias = Mapping[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class FleetMetrics:
-    """The figures of a whole fleet at one moment."""
+    """The figures of a whole fleet at one moment. None, or a mapping without a key, is a figure that Temporal lacks."""
 
     at: float
     """In seconds since the epoch, by the clock of the database."""
     queued: Mapping[QueueReason, int]
-    """How many sessions are queued, by reason. Every reason is a key."""
-    oldest_queued_seconds: Mapping[QueueReason, float]
+    """How many sessions are queued, by reason. Every reason is a key; on Temporal, `ready` counts all."""
+    oldest_queued_seconds: Mapping[QueueReason, float] = field(default_factory=dict[QueueReason, float])
     """For how long the oldest of them has waited. That of `ready` says whether more workers are needed."""
     running: int
     waiting: int
@@ -35,16 +35,16 @@ class FleetMetrics:
     """How many sessions are dead letters."""
     workers: int
     """How many live workers take sessions."""
-    draining_workers: int
+    draining_workers: int | None = None
     slots: int
     """How many sessions the live workers run at most."""
-    crashes: int
+    crashes: int | None = None
     """How often a worker died while it ran a prompt, since the fleet was created, as all that follows."""
-    rate_limits: int
+    rate_limits: int | None = None
     """How often an attempt met a rate limit."""
-    runs: Mapping[str, int]
+    runs: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many prompts ended, by outcome: `done`, `failed` or `interrupted`."""
-    cost_usd: Mapping[str, float]
+    cost_usd: Mapping[str, float] = field(default_factory=dict[str, float])
     """The cost by tenant, as estimated by the CLI, with that of failed attempts."""
 
     def to_dict(self) -> JSONObject:
@@ -55,10 +55,13 @@ class FleetMetrics:
         """Return the figures in the text format of Prometheus."""
         lines: list[str] = []
         for figure in FIGURES:
+            values = list(figure.read(self))
+            if not values:
+                continue
             name = PREFIX + figure.name + UNITS[figure.unit] + ("_total" if figure.is_sum else "")
             kind = "counter" if figure.is_sum else "gauge"
             lines += [f"# HELP {name} {figure.description}", f"# TYPE {name} {kind}"]
-            lines += [f"{name}{_format_labels(labels)} {value:.15g}" for labels, value in figure.read(self)]
+            lines += [f"{name}{_format_labels(labels)} {value:.15g}" for labels, value in values]
         return "\n".join(lines) + "\n"
 
 
@@ -79,7 +82,7 @@ class Figure(NamedTuple):
         """Yield the values, each with its labels."""
         value = getattr(metrics, self.field)
         if not self.label:
-            yield {}, value
+            yield from [] if value is None else [({}, value)]
             return
         for key, each in value.items():
             yield {self.label: key}, each

@@ -4,11 +4,12 @@ import os
 import platform
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import anyio
+from anyio.abc import TaskGroup
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
@@ -19,6 +20,8 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.transport.memory import can_measure, read_size, tree_memory
 
+PRUNE_SECONDS: Final = 3600.0
+"""The longest pause in seconds between deletions of what is old."""
 SESSION_BYTES = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
 
@@ -60,6 +63,7 @@ class Worker(ABC):
         self._is_draining = False
         self.health: Address | None = None if health is None else parse_address(health)
         """The address of its HTTP server for probes and metrics."""
+        self._group: TaskGroup
         self._wakeup: Wakeup | None = None
         self._drained = anyio.Event()
         """Set when the worker drains and no session runs any more."""
@@ -117,3 +121,28 @@ class Worker(ABC):
             await run_file_work(folder.free, found.workspace, session)
         except Exception as error:  # also RecursionError, if an agent nests a thousand folders
             logger.warning("the workspace of session %s could not be removed: %r", session, error)
+
+    @abstractmethod
+    async def _prune(self, seconds: float) -> None:
+        """Delete old sessions and their workspaces on this machine."""
+
+    @abstractmethod
+    async def _prune_events(self, seconds: float) -> None:
+        """Delete old events."""
+
+    def _start_pruning(self) -> None:
+        for seconds, prune in (
+            (self._fleet.event_retention, self._prune_events),
+            (self._fleet.retention, self._prune),
+        ):
+            if seconds is not None:
+                self._group.start_soon(self._run_pruning, seconds, prune)
+
+    async def _run_pruning(self, seconds: float, prune: Callable[[float], Awaitable[None]]) -> None:
+        """Delete what is old, periodically, until cancelled."""
+        while True:
+            try:
+                await prune(seconds)
+            except Exception as error:
+                logger.warning("worker %s could not delete what is old: %s", self.id, error, exc_info=error)
+            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))

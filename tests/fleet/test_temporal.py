@@ -336,15 +336,22 @@ async def test_a_workspace_that_cannot_be_made_fails_its_prompt(tmp_path: Path, 
                 await session.result(timeout=PATIENCE)
 
 
-async def test_whoever_lists_workers_need_not_know_the_agents(tmp_path: Path, temporal: str) -> None:
-    async with Fleet(temporal, store=MemoryStore()) as fleet, Fleet(temporal) as other:
+async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, temporal: str) -> None:
+    async with Fleet(temporal, store=MemoryStore(), lease=1) as fleet, Fleet(temporal) as other:
         fleet.agent("one", ClientOptions())
-        async with fleet.worker(sessions=3, folder=tmp_path / "ws"):
+        async with fleet.worker(sessions=3, folder=tmp_path / "ws") as worker:
 
             async def is_listed() -> bool:
-                return [worker.slots for worker in await other.workers()] == [3]
+                return [(each.id, each.slots) for each in await other.workers()] == [(worker.id, 3)]
 
             await until(is_listed, "the worker is listed")
+            metrics = await other.metrics()
+            assert (metrics.workers, metrics.slots, metrics.crashes, metrics.cost_usd) == (1, 3, None, {})
+            assert "crashes" not in metrics.to_prometheus()  # a figure that the server has not
+            assert await other.drain_workers("nobody") == 0
+            assert await other.drain_workers(worker.id, grace=5) == 1
+            with anyio.fail_after(PATIENCE):
+                await worker.wait_drained()
 
 
 async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal: str) -> None:
@@ -375,27 +382,43 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
             await events_of(session)
 
 
-async def test_old_sessions_are_deleted_with_all_they_had(tmp_path: Path, temporal: str) -> None:
-    with ScriptedModel(lambda request: "done") as model, fleet_in(tmp_path, model, url=temporal) as made:
-        fleet = made.fleet(retention=4)
+async def test_old_sessions_and_events_are_deleted(tmp_path: Path, temporal: str) -> None:
+    with ScriptedModel(lambda request: "done" * 10_000) as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet(retention=8)
         fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("worker", "hi", id="one")
             await session.result(timeout=PATIENCE)
+            await session.result(await session.send("and on"), timeout=PATIENCE)
+            before = await events_of(session)
+            first, _ = [event for event in before if event.kind == "run" and "result" in event.data]
+            assert await fleet.prune_events(3600) == 0
+            assert await fleet.prune_events(0, session_id="one") == first.number - 1
+            assert await fleet.prune_events(0) == 0
+            told, *rest = [event async for event in session.events()]
+            assert (told.kind, told.data) == ("pruned", {"first": 1, "last": first.number - 1})
+            assert rest == before[first.number - 1 :]
+            assert [event async for event in session.events(after=first.number)] == before[first.number :]
+            assert (await session.outcome(1)).text == "done" * 10_000  # which is only in the events
             info = await session.info()
+            gone = await fleet.start("worker", "hi", id="two")
+            await gone.result(timeout=PATIENCE)
+            assert await gone.cancel()
+            await until_state(gone, "cancelled")
+            client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
+            described = await client.get_workflow_handle("two").describe()
+            assert described.close_time is None  # or the server deletes it before the worker does
 
-            async def is_gone() -> bool:
-                try:
-                    await session.info()
-                except FleetError:
-                    return True
-                return False
+            async def are_gone() -> bool:
+                return [each.id async for each in client.list_workflows("WorkflowType = 'fleet-session'")] == []
 
-            await until(is_gone, "the session is deleted")
+            await until(are_gone, "the sessions are deleted")
             assert not Path(info.workspace or "").exists()
+        with pytest.raises(FleetError, match="no session"):
+            await session.info()
         store: Any = made.store()
         assert await store.list_sessions("fleet") == []
-        assert await store.list_sessions("fleet-events") == []
+        assert await store.list_subkeys({"project_key": "fleet-events", "session_id": info.cli_session_id}) == []
         store.close()
 
 
@@ -438,8 +461,6 @@ async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> N
             await fleet.tenant("acme", weight=3)
         with pytest.raises(OptionsError, match="tenant_limit"):
             await fleet.tenant("acme", limit=3)
-        with pytest.raises(FleetError, match="SIGTERM"):
-            await fleet.drain_workers()
     async with Fleet("temporal://127.0.0.1:1", store=MemoryStore()) as fleet:
         with pytest.raises(FleetError, match="does not answer") as caught:
             await fleet.list()

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self, TypeVar
 
@@ -41,8 +40,6 @@ BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""
 LAST_SECONDS: Final = 20.0
 """Seconds that a worker that ends waits for its sessions to be returned."""
-PRUNE_SECONDS: Final = 3600.0
-"""The longest pause in seconds between deletions of old sessions, if `retention` is set."""
 FLUSH_SECONDS: Final = 0.2
 """Seconds during which facts are collected for one transaction."""
 
@@ -94,12 +91,7 @@ class LocalWorker(Worker):
         self.is_open = True
         self._group.start_soon(self._run_heartbeat)
         self._group.start_soon(self._run_looking)
-        if (age := self._fleet.event_retention) is not None:
-            self._group.start_soon(
-                self._run_pruning, age, partial(_retention.prune_events, self._file, age, None, None)
-            )
-        if (age := self._fleet.retention) is not None:
-            self._group.start_soon(self._run_pruning, age, partial(self._prune, age))
+        self._start_pruning()
         return self
 
     async def __aexit__(self, *exc: object) -> None:
@@ -414,11 +406,5 @@ class LocalWorker(Worker):
         for row in await _retention.prune(self._file, self._store, seconds):
             await self._remove_workspace(self._find_folder(row), row["agent"], row["version"], row["id"])
 
-    async def _run_pruning(self, seconds: float, prune: Callable[[], Awaitable[object]]) -> None:
-        """Delete what is old, periodically, until cancelled."""
-        while True:
-            try:
-                await prune()
-            except Exception as error:
-                logger.warning("worker %s could not delete what is old: %s", self.id, error, exc_info=error)
-            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+    async def _prune_events(self, seconds: float) -> None:
+        await _retention.prune_events(self._file, seconds, None, None)

@@ -35,7 +35,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._temporal.events import log_key, read_events, read_log
+from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import LIMIT, Limit, limit_id
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
@@ -52,7 +52,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     show,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics
+from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
     FleetEvent,
@@ -117,7 +117,7 @@ class TemporalEngine:
         override = None
         if new.version is not None:
             override = PinnedVersioningOverride(WorkerDeploymentVersion(new.agent, new.version))
-        with contextlib.suppress(WorkflowAlreadyStartedError):  # it was cancelled
+        with contextlib.suppress(WorkflowAlreadyStartedError):  # it has ended
             await client.start_workflow(
                 WORKFLOW,
                 args=[session, Command(by.by, by.origin)],
@@ -314,12 +314,13 @@ class TemporalEngine:
                 task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
             )
             for poller in (await client.workflow_service.describe_task_queue(request)).pollers:
-                machine, pid, slots = (*poller.identity.rsplit("|", 2), "", "")[:3]
+                worker, _, slots = poller.identity.partition("|")
+                machine, pid, _ = (*worker.rsplit("-", 2), "", "")[:3]
                 if not (pid.isdigit() and slots.isdigit()):
                     continue  # of another program
                 seen = poller.last_access_time.seconds
-                workers[poller.identity] = FleetWorkerInfo(
-                    id=poller.identity,
+                workers[worker] = FleetWorkerInfo(
+                    id=worker,
                     machine=machine,
                     pid=int(pid),
                     slots=int(slots),
@@ -347,8 +348,12 @@ class TemporalEngine:
             if not token:
                 return names
 
+    @on_asyncio
     async def drain_workers(self, worker: str | None, grace: float | None, by: AnswerSource) -> int:
-        raise FleetError("a fleet on Temporal has no command to drain workers: end each with SIGTERM, which drains it")
+        found = [info.id for info in await self.list_workers() if worker in (None, info.id)]
+        for each in found:
+            await self._server.ask_to_drain(each, grace, 2 * self._settings.lease)
+        return len(found)
 
     @on_asyncio
     async def list_tenants(self) -> Sequence[FleetTenantInfo]:
@@ -401,23 +406,27 @@ class TemporalEngine:
             if info["updated_at"] > latest:
                 continue
             if store is not None:
-                await self._delete_conversation(store, info["cli_session_id"], info["runs"])
+                await self._delete_conversation(store, info["cli_session_id"])
             execution = ExecutionId(workflow_id=info["id"])
             request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
             count += 1
         return count
 
-    async def _delete_conversation(self, store: SessionStore, conversation: str, runs: int) -> None:
+    async def _delete_conversation(self, store: SessionStore, conversation: str) -> None:
         if not implements(store, "delete"):
             return
         deleting: Any = store
-        for run in range(1, runs + 1):
-            await deleting.delete(log_key(conversation, run))
+        await deleting.delete({"project_key": EVENTS, "session_id": conversation})
         await deleting.delete({"project_key": PROJECT, "session_id": conversation})
 
+    @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
-        raise FleetError("a fleet on Temporal deletes events with their sessions: use prune()")
+        memos = [await self._load(session)] if session is not None else [memo async for memo in self._list("")]
+        infos, latest = [memo["info"] for memo in memos], datetime.now(UTC).timestamp() - seconds
+        return sum(
+            [await prune_logs(self._settings.store, info["cli_session_id"], info["runs"], latest) for info in infos]
+        )
 
     @on_asyncio
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:
@@ -491,18 +500,12 @@ class TemporalEngine:
         workers = await self.list_workers()
         return FleetMetrics(
             at=datetime.now(UTC).timestamp(),
-            queued={**dict.fromkeys(QUEUE_REASONS, 0), "ready": states["queued"]},
-            oldest_queued_seconds=dict.fromkeys(QUEUE_REASONS, 0.0),
+            queued={"ready": states["queued"]},
             running=states["running"],
             waiting=states["waiting"],
             failed=states["failed"],
             workers=len(workers),
-            draining_workers=0,
             slots=sum(worker.slots for worker in workers),
-            crashes=0,
-            rate_limits=0,
-            runs={},
-            cost_usd={},
         )
 
     # Workers ---------------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ from uuid import UUID, uuid5
 
 import anyio
 
+from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet.records import FleetEvent
-from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry
+from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry, implements
 
 PROJECT: Final = "fleet-events"
 """The project key of the logs."""
@@ -20,9 +21,9 @@ FLUSH_SECONDS: Final = 0.2
 """Seconds during which events are collected for one batch."""
 
 
-def log_key(conversation: str, run: int) -> SessionKey:
-    """Return the key of the log of a prompt."""
-    return {"project_key": PROJECT, "session_id": conversation, "subpath": f"run-{run}"}
+def log_key(conversation: str, run: int, name: str = "run") -> SessionKey:
+    """Return the key of the log of a prompt, or of its `last` event, which stays when the log is deleted."""
+    return {"project_key": PROJECT, "session_id": conversation, "subpath": f"{name}-{run}"}
 
 
 class Log(NamedTuple):
@@ -42,7 +43,8 @@ async def read_log(store: SessionStore, session: str, conversation: str, run: in
     """Return the events of a prompt; None before the first. Errors of the store propagate."""
     base, epoch = 0, 0
     events: list[FleetEvent] = []
-    for entry in await store.load(log_key(conversation, run)) or ():
+    found = await store.load(log_key(conversation, run)) or await store.load(log_key(conversation, run, "last"))
+    for entry in found or ():
         fields = cast("Mapping[str, Any]", entry)
         if fields["epoch"] < epoch:
             continue
@@ -65,8 +67,48 @@ async def read_events(
             logs.append(log)
             if log.base <= after:
                 break
-    found = [event for log in reversed(logs) for event in log.events if event.number > after]
+    found: list[FleetEvent] = []
+    for log in reversed(logs):
+        first = (found[-1].number if found else after) + 1
+        if log.base >= first:  # deleted
+            data = {"first": first, "last": log.base}
+            found.append(
+                FleetEvent(
+                    session_id=session,
+                    number=log.base,
+                    run=log.events[0].run,
+                    kind="pruned",
+                    at=log.events[0].at,
+                    data=data,
+                )
+            )
+        found += [event for event in log.events if event.number > after]
     return found[:limit]
+
+
+async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: float) -> int:
+    """Delete the events of prompts, except each one's last, which has its result. Return how many were deleted.
+
+    The last prompt keeps its events, and so do those that ended after a time.
+
+    Raises:
+        FleetError: The store cannot delete.
+    """
+    if not implements(store, "delete") or not implements(store, "list_subkeys"):
+        raise FleetError("the session store cannot delete events")
+    deleting: Any = store
+    count = 0
+    names = await deleting.list_subkeys({"project_key": PROJECT, "session_id": conversation})
+    for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
+        entries: Any = await store.load(log_key(conversation, run))
+        log = await read_log(store, "", conversation, run)
+        if log is None or run >= runs or log.events[-1].at >= latest:
+            break
+        last = {**entries[-1], "base": log.end - 1}
+        await store.append(log_key(conversation, run, "last"), [cast("SessionStoreEntry", last)])
+        await deleting.delete(log_key(conversation, run))
+        count += len(log.events) - 1
+    return count
 
 
 class EventLog:

@@ -3,7 +3,8 @@
 import atexit
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from datetime import timedelta
 from functools import partial, wraps
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
@@ -12,8 +13,8 @@ import anyio
 from anyio import to_thread
 from temporalio.api.enums.v1 import IndexedValueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeWorkerDeploymentRequest
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeWorkerDeploymentRequest
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.envconfig import ClientConfig
@@ -26,6 +27,7 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+DRAIN: Final = "fleet-drain"
 DEFAULT_PORT: Final = 7233
 WARN_BYTES: Final = 1_000_000
 ATTRIBUTE_SECONDS: Final = 60.0
@@ -175,16 +177,41 @@ class Server:
                 return None
             raise
 
+    async def check(self, seconds: float) -> None:
+        """Raise RPCError if the server does not answer in time, or has no such namespace."""
+        client, request = await self.connect(), DescribeNamespaceRequest(namespace=self.namespace)
+        await client.workflow_service.describe_namespace(request, timeout=timedelta(seconds=seconds))
+
     async def is_running(self, workflow: str) -> bool:
         """Return whether a workflow exists and has not ended."""
+        return await self._find(workflow) is not None
+
+    async def _find(self, workflow: str) -> WorkflowExecutionDescription | None:
         client = await self.connect()
         try:
             found = await client.get_workflow_handle(workflow).describe()
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                return False
+                return None
             raise
-        return found.status is WorkflowExecutionStatus.RUNNING
+        return found if found.status is WorkflowExecutionStatus.RUNNING else None
+
+    async def ask_to_drain(self, worker: str, grace: float | None, seconds: float) -> None:
+        """Leave word for a worker to drain: a workflow that no worker runs, and which the server ends after a time."""
+        client = await self.connect()
+        await client.start_workflow(
+            DRAIN,
+            id=f"{DRAIN}/{worker}",
+            task_queue=DRAIN,
+            memo={"grace": grace},
+            execution_timeout=timedelta(seconds=seconds),
+            id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
+        )
+
+    async def find_drain(self, worker: str) -> Mapping[str, Any] | None:
+        """Return the memo of the word for a worker to drain, or None."""
+        found = await self._find(f"{DRAIN}/{worker}")
+        return None if found is None else await found.memo()
 
     async def signal_limit(self, limit: Limit, signal: str, *args: Any) -> None:
         """Send a signal to a limit, which starts if it does not run."""

@@ -8,7 +8,6 @@ queues together: the server may hand out more than there is room for, and what f
 import asyncio
 import contextlib
 import json
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
@@ -100,8 +99,8 @@ THROTTLE: Final = timedelta(seconds=1)
 """The longest time between a heartbeat and its delivery, and so the delay of an interrupt."""
 FOREVER: Final = timedelta(days=365)
 STICKY_SECONDS: Final = 5.0
-PRUNE_SECONDS: Final = 3600.0
-"""The longest pause in seconds between deletions of old sessions."""
+READY_SECONDS: Final = 2.0
+"""How long the server may take to answer before the worker is not ready."""
 MAX_PRUNED: Final = 10_000
 """How many sessions it looks at each time for workspaces to remove."""
 KNOWN_SECONDS: Final = 30.0
@@ -222,8 +221,7 @@ class TemporalWorker(Worker):
                 await self._make_current(agent)
             await self._apply_schedules()
             self._group.start_soon(self._run_measuring)
-            if self._fleet.retention is not None:
-                self._group.start_soon(self._run_pruning, self._fleet.retention)
+            self._start_pruning()
             self._exit_stack = stack.pop_all()
         self.is_open = True
         return self
@@ -239,8 +237,6 @@ class TemporalWorker(Worker):
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         if any(isinstance(agent.workspace, Archive) for agent in known):
             raise OptionsError("Archive is not possible on Temporal: use Copy or GitWorktree", option="workspace")
-        if self._fleet.event_retention is not None:
-            raise OptionsError("is not possible on Temporal: retention deletes sessions", option="event_retention")
         _ = self._store  # required
         return known
 
@@ -282,7 +278,13 @@ class TemporalWorker(Worker):
         """Return why it takes no sessions, or an empty text if it does."""
         if self._is_draining:
             return "the worker drains"
-        return "" if self.is_open else "the worker starts"
+        if not self.is_open:
+            return "the worker starts"
+        try:
+            await self._server.check(READY_SECONDS)
+        except RPCError:
+            return "the Temporal server does not answer"
+        return ""
 
     async def _load_metrics(self) -> FleetMetrics:
         return await self._engine.load_metrics(self._fleet.agent_limits)
@@ -292,20 +294,21 @@ class TemporalWorker(Worker):
             await anyio.sleep(self._fleet.lease / 3)
             await self._measure_memory()
             self._room.note_change()
+            with contextlib.suppress(RPCError):
+                word = None if self._is_draining else await self._server.find_drain(self.id)
+                if word is not None:
+                    self._group.start_soon(self.drain, word["grace"])
 
-    async def _run_pruning(self, seconds: float) -> None:
-        """Delete old sessions and their workspaces on this machine, periodically, until cancelled."""
-        while True:
-            try:
-                for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
-                    is_old = info.state in ENDED and info.updated_at < time.time() - seconds
-                    if is_old and info.machine == self.machine:
-                        folder = self._get_folder(self._server.identity, info.id, info.cli_session_id)
-                        await self._remove_workspace(folder, info.agent, info.version, info.id)
-                await self._engine.prune(self._store, seconds, AnswerSource("", f"worker {self.id}"))
-            except Exception as error:
-                logger.warning("worker %s could not delete old sessions: %s", self.id, error)
-            await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+    async def _prune(self, seconds: float) -> None:
+        for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
+            is_old = info.state in ENDED and info.updated_at < time.time() - seconds
+            if is_old and info.machine == self.machine:
+                folder = self._get_folder(self._server.identity, info.id, info.cli_session_id)
+                await self._remove_workspace(folder, info.agent, info.version, info.id)
+        await self._engine.prune(self._store, seconds, AnswerSource("", f"worker {self.id}"))
+
+    async def _prune_events(self, seconds: float) -> None:
+        await self._engine.prune_events(seconds, None, AnswerSource("", f"worker {self.id}"))
 
     # What it serves --------------------------------------------------------------------------------------------------
 
@@ -319,7 +322,8 @@ class TemporalWorker(Worker):
         @activity.defn(name="fleet-agent")
         async def describe(name: str) -> AgentSettings:
             common = self._fleet.lease, self._fleet.max_crashes
-            return AgentSettings(agent.timeout, agent.after_failure, *common, self._list_limited(agent))
+            is_pruned = self._fleet.retention is not None
+            return AgentSettings(agent.timeout, agent.after_failure, *common, self._list_limited(agent), is_pruned)
 
         @activity.defn(name=ASK)
         async def ask(name: str, request: Request) -> bool:
@@ -349,7 +353,7 @@ class TemporalWorker(Worker):
             workflows=[SessionWorkflow] if has_workflows else [],
             activities=[run, describe, ask, give_back] if has_workflows else [run, free],
             workflow_runner=make_runner(),
-            identity=f"{self.machine}|{os.getpid()}|{self._slots}",
+            identity=f"{self.id}|{self._slots}",
             max_concurrent_activities=self._slots,
             max_heartbeat_throttle_interval=THROTTLE,
             sticky_queue_schedule_to_start_timeout=self._sticky_seconds,

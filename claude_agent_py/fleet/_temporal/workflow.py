@@ -151,6 +151,8 @@ class AgentSettings:
     max_crashes: int
     limits: list[str] = field(default_factory=list[str])
     """Which of `KINDS` have a limit."""
+    is_pruned: bool = False
+    """Whether workers delete sessions that have ended, with their conversations."""
 
 
 @dataclass
@@ -208,7 +210,7 @@ class SessionWorkflow:
             s.created_at = workflow.time()
             for prompt in s.prompts:
                 prompt.uuid = str(workflow.uuid4())
-        self._settings = await workflow.execute_local_activity(
+        settings = self._settings = await workflow.execute_local_activity(
             "fleet-agent", s.agent, result_type=AgentSettings, schedule_to_close_timeout=timedelta(minutes=1)
         )
         deployment = workflow.info().get_current_deployment_version()
@@ -239,6 +241,8 @@ class SessionWorkflow:
                     start_to_close_timeout=FREE_SECONDS,
                     retry_policy=RetryPolicy(maximum_attempts=1),
                 )
+        if settings.is_pruned:  # a worker deletes it; the server might do so before, and its conversation stay
+            await workflow.wait_condition(lambda: False)
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     # Commands --------------------------------------------------------------------------------------------------------
