@@ -42,6 +42,7 @@
     ├── FleetError                      a fleet of sessions                                      .session_id
     │   ├── FleetRunError               a run failed for good                                    .outcome
     │   └── FleetTimeoutError           a run did not end in time (also a TimeoutError)
+    ├── TooManySessionsError            a server of sessions runs as many as it may             .limit
     └── SessionError                    a session on disk                                        .session_id
         ├── SessionNotFoundError        it does not exist
         ├── SessionInUseError           the id of a new session is in use
@@ -99,6 +100,7 @@ if TYPE_CHECKING:
         ToolError as ToolError,
         ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
+        TooManySessionsError as TooManySessionsError,
         UnknownToolError as UnknownToolError,
     )
     from claude_agent_py._connection.runs.result import (
@@ -132,7 +134,8 @@ else:
             FleetRunError FleetTimeoutError HandlerError LocalProtocolError MCPNotReadyError OptionsError
             PoolTimeoutError ProtocolError RemoteProtocolError RunFailed SessionBusyError SessionError SessionInUseError
             SessionLeasedError SessionNotFoundError StaleLeaseError StoreError TaskError TaskNotFoundError
-            TaskOutputError TaskTimeoutError TextFormatError ToolError ToolInputError ToolTimeoutError UnknownToolError
+            TaskOutputError TaskTimeoutError TextFormatError TooManySessionsError ToolError ToolInputError
+            ToolTimeoutError UnknownToolError
         """,
         "claude_agent_py._connection.runs.result": """
             AuthenticationError BillingError BudgetExceededError HookStoppedError InterruptedRunError

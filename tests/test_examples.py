@@ -64,6 +64,11 @@ PRINTED: dict[str, list[str]] = {
     ],
     "durable_turn": ["it asks: Bash: touch reviewed\nAuth is sound. (2 turns)\nAuth is sound. (recovered)\n"],
     "elsewhere": [f"the CLI's niceness: {min(NICENESS + 7, 19)}\nThat is all.\n"],
+    "web_page": [
+        "asks: Allow Bash? command: touch made\n",
+        "call: Bash succeeded\n",
+        "says: It is made.\nended: ok\n",
+    ],
     "errors": [
         "OptionsError: max_turns: must be",
         "CLINotFoundError: ['the option cli_path: ",

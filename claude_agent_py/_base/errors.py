@@ -466,6 +466,15 @@ class StaleLeaseError(StoreError):
         super().__init__(message, session_id=session_id)
 
 
+class TooManySessionsError(ClaudeAgentError):
+    """All the processes that a server may run at once are busy."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """How many may run at once."""
+        super().__init__(f"{limit} sessions are busy, the most that may be at once (max_open); try again later")
+
+
 class FleetError(ClaudeAgentError):
     """A fleet, or its database, failed, or a session of a fleet does not exist."""
 

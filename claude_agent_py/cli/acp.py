@@ -38,7 +38,7 @@ def execute(arguments: argparse.Namespace) -> int:
     sys.stdout.flush()
     protocol = os.dup(1)
     os.dup2(2, 1)
-    options = _load(arguments.target) if arguments.target else None
+    options = load_target(arguments.target) if arguments.target else None
     try:
         from claude_agent_py.acp import serve
     except ImportError:
@@ -50,7 +50,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _load(target: str) -> Any:
+def load_target(target: str) -> Any:
     """Import the options. The module may be in the working directory.
 
     Raises:

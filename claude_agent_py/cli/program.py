@@ -17,6 +17,7 @@ from claude_agent_py._version import __version__
 COMMANDS: Final[Mapping[str, tuple[str, str]]] = {
     "run": ("run_command", "Run one prompt: live tasks on stderr, the answer on stdout."),
     "acp": ("acp", "Serve an editor that speaks the Agent Client Protocol, with your tools, hooks and guards."),
+    "serve": ("serve", "Open a web page with the sessions of this machine."),
     "chat": ("_chat", "Chat in plain lines, with streaming answers, tasks and approvals."),
     "sessions": ("sessions", "List, show, search, fork, rename, delete and export conversations."),
     "watch": ("watch", "Print the sessions of this machine after each change."),

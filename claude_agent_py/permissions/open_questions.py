@@ -108,22 +108,22 @@ class OpenQuestion:
         """The next answer to type; None for a decision."""
         return self.steps[len(self._texts)] if self.steps else None
 
-    def allow(self, *, always: bool = False) -> bool:
+    def allow(self, *, always: bool = False, by: str = "") -> bool:
         """Allow the call, or approve the plan. Return whether this was the first answer.
 
-        `always` also applies the permission changes that the attribute names.
+        `always` also applies the permission changes that the attribute names. `by` is as for `Interaction.resolve`.
         """
         if always:
             decision = Allow(updated_permissions=self._updates, decision_classification="user_permanent")
         else:
             decision = Allow(decision_classification="user_temporary")
-        return self.interaction.resolve(decision)
+        return self.interaction.resolve(decision, by=by)
 
-    def deny(self, reason: str = "") -> bool:
+    def deny(self, reason: str = "", *, by: str = "") -> bool:
         """Deny a call or a plan, or refuse another question. Return whether this was the first answer."""
         if self.step is None:
-            return self.interaction.resolve(Deny(reason, decision_classification="user_reject"))
-        return self.interaction.refuse(reason)
+            return self.interaction.resolve(Deny(reason, decision_classification="user_reject"), by=by)
+        return self.interaction.refuse(reason, by=by)
 
     def type(self, text: str) -> bool:
         """Answer with a typed text. Return whether that was the last one that the question needs.

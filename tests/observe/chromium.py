@@ -29,7 +29,7 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--no-first-run",
     "--hide-scrollbars",
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--window-size=1400,900",
     "--remote-debugging-pipe",
 )

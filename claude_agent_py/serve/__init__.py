@@ -1,0 +1,23 @@
+"""Sessions behind a web page: one numbered stream of events for each, which any number of readers follow.
+
+`Sessions` keeps them, `make_app` serves them over HTTP with a page; the command `claude-agent-py serve` does both on
+loopback. Needs the extra `serve` for `make_app`; `Sessions` alone needs nothing more.
+"""
+
+from typing import TYPE_CHECKING
+
+from claude_agent_py._base.lazy_names import attach
+
+if TYPE_CHECKING:
+    from claude_agent_py.serve.event_log import ServedEvent as ServedEvent
+    from claude_agent_py.serve.session import ServedSession as ServedSession
+    from claude_agent_py.serve.sessions import Sessions as Sessions
+    from claude_agent_py.serve.web import make_app as make_app, make_token as make_token
+else:
+    _NAMES = {
+        "claude_agent_py.serve.event_log": "ServedEvent",
+        "claude_agent_py.serve.session": "ServedSession",
+        "claude_agent_py.serve.sessions": "Sessions",
+        "claude_agent_py.serve.web": "make_app make_token",
+    }
+    __getattr__, __dir__ = attach(__name__, _NAMES)

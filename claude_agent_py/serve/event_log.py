@@ -1,0 +1,99 @@
+"""`EventLog`: the numbered events of one served session, for readers that come, go and come back.
+
+A delta is dropped once the fact that contains it is there, so that a long conversation takes as much memory as its
+messages; beyond a limit the oldest turns are dropped, which the stored conversation has. Numbers have gaps then, and
+never repeat.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import NamedTuple
+
+
+class ServedEvent(NamedTuple):
+    """One event of a served session."""
+
+    number: int
+    """1, 2, ... in its log; 0 for what comes from the stored conversation."""
+    data: bytes
+    """A JSON object with a `type`: see "The events" in the docs."""
+
+
+class EventLog:
+    """The latest events of a session.
+
+    Args:
+        max_bytes: Beyond this, the oldest turns are dropped, but never the running one.
+        began_at: When the log began, in seconds since the epoch.
+    """
+
+    def __init__(self, max_bytes: int, began_at: float) -> None:
+        self.last: int = 0
+        """The number of the latest event."""
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._events: list[bytes | None] = []
+        """The event number `_first + index`; None if it was merged into a later one."""
+        self._first = 1
+        self._parts: dict[str, list[int]] = {}
+        """The numbers of the deltas of each message, or call, that has not come whole."""
+        self._began_at = began_at
+        self._cuts: deque[tuple[int, float]] = deque()
+        """The numbers and times of the events before which the log may be cut: no turn was running."""
+
+    def add(self, data: bytes, *, part_of: str | None = None, cut_at: float | None = None) -> None:
+        """Add an event.
+
+        Args:
+            data: The event.
+            part_of: What it is a delta of.
+            cut_at: Its time, if no turn was running before it.
+        """
+        self.last += 1
+        if cut_at is not None:
+            self._cuts.append((self.last, cut_at))
+        self._events.append(data)
+        self._bytes += len(data)
+        if part_of is not None:
+            self._parts.setdefault(part_of, []).append(self.last)
+        if self._bytes > self._max_bytes:
+            self._forget()
+
+    def merge(self, whole: str) -> None:
+        """Drop the deltas of something that an event is about to contain."""
+        for number in self._parts.pop(whole, ()):
+            index = number - self._first
+            if index >= 0:
+                self._bytes -= len(self._events[index] or b"")
+                self._events[index] = None
+
+    def _forget(self) -> None:
+        """Drop the oldest turns, until half of the limit is left."""
+        while self._bytes > self._max_bytes // 2 and self._cuts:
+            first, self._began_at = self._cuts.popleft()
+            dropped = self._events[: first - self._first]
+            self._bytes -= sum(len(data or b"") for data in dropped)
+            del self._events[: len(dropped)]
+            self._first = first
+
+    def has_all_after(self, number: int) -> bool:
+        """Return whether no event after this number has been dropped, other than merged ones."""
+        return self._first - 1 <= number <= self.last
+
+    @property
+    def start(self) -> tuple[int, float]:
+        """The number before the oldest event, and the time from which on the log has everything."""
+        return self._first - 1, self._began_at
+
+    def read(self, after: int, count: int = 1000) -> Sequence[ServedEvent]:
+        """Return the next events after a number, at most about `count`; empty if there are none yet."""
+        begin = max(0, after + 1 - self._first)
+        while begin < len(self._events):
+            part = self._events[begin : begin + count]
+            found = [
+                ServedEvent(self._first + begin + offset, data) for offset, data in enumerate(part) if data is not None
+            ]
+            if found:
+                return found
+            begin += count
+        return ()

@@ -1,0 +1,172 @@
+"""`Sessions`: the served sessions of a program, by their ids, and who may use them."""
+
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from typing import Any, Final, Literal, Self, TypeAlias
+from uuid import UUID, uuid4
+
+import anyio
+import anyio.to_thread
+
+from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.serve.session import ServedSession
+from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
+
+Owns: TypeAlias = Callable[[str, str], bool]
+"""Returns whether a user, by name, may use the stored session with an id."""
+OnLeave: TypeAlias = Literal["finish", "stop"]
+
+IDLE_SECONDS: Final = 300.0
+LEAVE_SECONDS: Final = 10.0
+"""How long a page may be away before it has left: it reconnects after a moment."""
+LOOK_EVERY: Final = 1.0
+
+
+class Sessions:
+    """Sessions that are served. Use it as an async context manager: it ends their processes.
+
+    Args:
+        options: The options of each session's client.
+        max_open: How many processes may run at once. The one that is idle the longest is closed for another.
+        idle_after: Seconds after which the process of a session ends in which nothing happens; the next prompt starts
+            it again.
+        on_leave: What becomes of the work when no reader follows any more: it is finished, or stopped.
+        owns: Whether a user may use a stored session that nobody has opened in this process. By default, only the user
+            `""` may, the one of a page without users.
+    """
+
+    def __init__(
+        self,
+        options: ClientOptions | None = None,
+        *,
+        max_open: int = 20,
+        idle_after: float = IDLE_SECONDS,
+        on_leave: OnLeave = "finish",
+        owns: Owns = lambda user, session_id: user == "",
+    ) -> None:
+        if max_open < 1:
+            raise OptionsError(f"must be at least 1, not {max_open}", option="max_open")
+        self._options = options or ClientOptions()
+        self._max_open = max_open
+        self._idle_after = idle_after
+        self._on_leave = on_leave
+        self._owns = owns
+        self._sessions: dict[str, ServedSession] = {}
+        self._stack: AsyncExitStack | None = None
+        self._group: Any = None
+
+    async def __aenter__(self) -> Self:
+        self._stack = AsyncExitStack()
+        self._group = await self._stack.enter_async_context(anyio.create_task_group())
+        self._group.start_soon(self._look_after)
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        assert self._stack is not None  # noqa: S101 - it was entered
+        with anyio.CancelScope(shield=True):
+            for session in list(self._sessions.values()):
+                await session.close()
+        self._group.cancel_scope.cancel()
+        await self._stack.aclose()
+
+    # Sessions -----------------------------------------------------------------------------------------------------
+
+    def create(self, *, user: str = "", session_id: str | None = None) -> ServedSession:
+        """Return a new session. Its process starts with the first prompt.
+
+        Raises:
+            OptionsError: The id is not a uuid, or is taken.
+        """
+        session_id = session_id or str(uuid4())
+        if session_id in self._sessions or not _is_uuid(session_id):
+            raise OptionsError(f"must be a new uuid, not {session_id!r}", option="session_id")
+        return self._add(session_id, user)
+
+    async def get(self, session_id: str, *, user: str = "") -> ServedSession:
+        """Return a session, which may be a stored one.
+
+        Raises:
+            SessionNotFoundError: There is no such session, or it belongs to another user.
+        """
+        session = self._sessions.get(session_id)
+        if session is None and _is_uuid(session_id) and self._owns(user, session_id):
+            stored = await anyio.to_thread.run_sync(self._find_stored, session_id)
+            if stored is not None:
+                session = self._sessions.get(session_id) or self._add(session_id, user, stored)
+        if session is None or session.owner != user:
+            raise SessionNotFoundError(f"there is no session {session_id!r}")
+        return session
+
+    def list_open(self, *, user: str = "") -> list[ServedSession]:
+        """Return the sessions of a user that were used in this process."""
+        return [session for session in self._sessions.values() if session.owner == user]
+
+    async def list_stored(self) -> list[SessionInfo]:
+        """Return the stored sessions of the options' directory, latest first."""
+        return await anyio.to_thread.run_sync(self._list_stored)
+
+    def _list_stored(self) -> list[SessionInfo]:
+        return list_sessions(self._options.cwd, config_dir=self._options.env.get("CLAUDE_CONFIG_DIR"))
+
+    def _find_stored(self, session_id: str) -> SessionInfo | None:
+        folder = self._options.env.get("CLAUDE_CONFIG_DIR")
+        try:
+            return get_session_info(session_id, self._options.cwd, config_dir=folder)
+        except SessionNotFoundError:
+            return None
+
+    def owns(self, user: str, session_id: str) -> bool:
+        """Return whether a user may use a stored session."""
+        known = self._sessions.get(session_id)
+        return known.owner == user if known is not None else self._owns(user, session_id)
+
+    async def make_room(self) -> None:
+        """Close the process of the session that is idle the longest, if the limit is reached.
+
+        Raises:
+            TooManySessionsError: All are busy.
+        """
+        running = [session for session in self._sessions.values() if session.client is not None]
+        if len(running) < self._max_open:
+            return
+        idle = [session for session in running if not session.is_busy]
+        if not idle:
+            raise TooManySessionsError(self._max_open)
+        await min(idle, key=lambda session: session.used_at).close()
+
+    def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ServedSession:
+        options = self._options
+        if stored is not None and stored.cwd and options.cwd is None:
+            options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
+        session = self._sessions[session_id] = ServedSession(
+            session_id, options, owner=user, is_stored=stored is not None, start=self._start
+        )
+        return session
+
+    def _start(self, function: Callable[..., Any], *arguments: Any) -> None:
+        if self._group is None:
+            raise OptionsError("enter it first: async with Sessions(...) as sessions")
+        self._group.start_soon(function, *arguments)
+
+    async def _look_after(self) -> None:
+        """Close what nobody uses, and stop what everybody has left."""
+        while True:
+            await anyio.sleep(LOOK_EVERY)
+            now = time.monotonic()
+            for session in list(self._sessions.values()):
+                unused = now - session.used_at
+                has_left = not session.readers and unused > LEAVE_SECONDS
+                if session.client is None:
+                    if has_left and unused > self._idle_after:
+                        del self._sessions[session.id]  # what is stored stays
+                elif (self._on_leave == "stop" and has_left) if session.is_busy else unused > self._idle_after:
+                    await session.close()
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text.lower()
+    except ValueError:
+        return False

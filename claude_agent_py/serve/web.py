@@ -1,0 +1,273 @@
+"""The page and its HTTP interface, as an ASGI application.
+
+Every route but the page itself needs a token, or a user whom `authenticate` finds, and works on that user's sessions
+only. There are no cookies, so other sites cannot send requests in the user's name; nothing is cached, and the page may
+load nothing from elsewhere.
+"""
+
+import hmac
+import json
+import secrets
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.serve.page import POLICY, read_page
+from claude_agent_py.serve.session import OUTPUT_BYTES, ServedSession
+from claude_agent_py.serve.sessions import Sessions
+
+Authenticate: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+"""Returns the name of the user who makes a request; None refuses it."""
+
+MAX_BODY_BYTES: Final = 1024 * 1024
+LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+_HEADERS: Final = (
+    (b"cache-control", b"no-store"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"content-security-policy", POLICY.encode()),
+)
+
+
+def make_app(
+    sessions: Sessions,
+    *,
+    token: str | None = None,
+    authenticate: Authenticate | None = None,
+    hosts: Sequence[str] = LOOPBACK,
+) -> ASGIApp:
+    """Return an application that serves the page and these sessions, to mount or to run with uvicorn.
+
+    Args:
+        sessions: The sessions. The application enters them when it starts and leaves them when it ends.
+        token: What a request must have in the header `Authorization: Bearer ...`. The page takes it from the fragment
+            of its address: `http://localhost:8000/#token`.
+        authenticate: Finds the user of a request, instead of a token.
+        hosts: The names by which the server may be called, without port; `*` allows any. Others are refused, so that no
+            other site reaches a server on loopback by a name of its own.
+
+    Raises:
+        OptionsError: There is neither a token nor `authenticate`.
+    """
+    if authenticate is None:
+        if not token:
+            raise OptionsError("is needed, unless `authenticate` finds the user", option="token")
+        authenticate = _check_token(token)
+    api = _API(sessions, authenticate)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with sessions:
+            yield
+
+    routes = [
+        Route("/", _show_page),
+        Route("/api/sessions", api.list_all, methods=["GET"]),
+        Route("/api/sessions", api.create, methods=["POST"]),
+        Route("/api/sessions/{session}/events", api.follow, methods=["GET"]),
+        Route("/api/sessions/{session}/prompts", api.send, methods=["POST"]),
+        Route("/api/sessions/{session}/answers/{question}", api.answer, methods=["POST"]),
+        Route("/api/sessions/{session}/stop", api.stop, methods=["POST"]),
+        Route("/api/sessions/{session}/tasks/{task}/output", api.read_output, methods=["GET"]),
+        Route("/api/sessions/{session}/tasks/{task}/stop", api.stop_task, methods=["POST"]),
+    ]
+    handlers: Any = {
+        SessionNotFoundError: _refuse(404),
+        TooManySessionsError: _refuse(503),
+        OptionsError: _refuse(400),
+        ClaudeAgentError: _refuse(502),
+        _Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
+    }
+    return _Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), hosts)
+
+
+def make_token() -> str:
+    """Return a random token."""
+    return secrets.token_urlsafe(24)
+
+
+class _Refused(Exception):
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+class _Guard:
+    """Checks each request before any route sees it, and adds the headers of all responses."""
+
+    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+        self._app = app
+        self._hosts = hosts
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        problem = self._find_problem(headers)
+        if problem is not None:
+            await JSONResponse({"error": problem}, 403)(scope, receive, send)
+            return
+        left = MAX_BODY_BYTES
+
+        async def receive_some() -> Message:
+            nonlocal left
+            message = await receive()
+            left -= len(message.get("body", b""))
+            if left < 0:
+                raise _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+            return message
+
+        async def send_guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                names = {name for name, _ in _HEADERS}
+                message["headers"] = [*(pair for pair in message["headers"] if pair[0] not in names), *_HEADERS]
+            await send(message)
+
+        await self._app(scope, receive_some, send_guarded)
+
+    def _find_problem(self, headers: dict[bytes, str]) -> str | None:
+        host = headers.get(b"host", "")
+        if "*" not in self._hosts and _without_port(host) not in self._hosts:
+            return f"the server is not called {host!r}"
+        origin = headers.get(b"origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return f"requests from {origin!r} are refused"
+        return None
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _check_token(token: str) -> Authenticate:
+    expected = f"Bearer {token}".encode()
+
+    def check(request: Request) -> str | None:
+        given = request.headers.get("authorization", "").encode()
+        return "" if hmac.compare_digest(given, expected) else None
+
+    return check
+
+
+def _refuse(status: int) -> Callable[[Request, Exception], Response]:
+    return lambda request, error: JSONResponse({"error": str(error)}, status)
+
+
+async def _show_page(request: Request) -> Response:
+    return HTMLResponse(read_page())
+
+
+class _API:
+    """The routes."""
+
+    def __init__(self, sessions: Sessions, authenticate: Authenticate) -> None:
+        self._sessions = sessions
+        self._authenticate = authenticate
+
+    async def _find_user(self, request: Request) -> str:
+        found = self._authenticate(request)
+        user = found if isinstance(found, str) or found is None else await found
+        if user is None:
+            raise _Refused(401, "the token is missing or wrong; open the address that the server printed")
+        return user
+
+    async def _find(self, request: Request) -> tuple[ServedSession, str]:
+        user = await self._find_user(request)
+        return await self._sessions.get(request.path_params["session"], user=user), user
+
+    async def list_all(self, request: Request) -> Response:
+        user = await self._find_user(request)
+        listed: dict[str, dict[str, Any]] = {
+            session.id: {"id": session.id, "state": session.state} for session in self._sessions.list_open(user=user)
+        }
+        for info in await self._sessions.list_stored():
+            if info.id in listed or self._sessions.owns(user, info.id):
+                item = listed.setdefault(info.id, {"id": info.id, "state": "closed"})
+                item.update(title=info.summary, cwd=info.cwd or "", changed_at=info.last_modified / 1000)
+        return JSONResponse(list(listed.values()))
+
+    async def create(self, request: Request) -> Response:
+        user = await self._find_user(request)
+        body = await _read_body(request)
+        session = self._sessions.create(user=user, session_id=_get_text(body, "id") or None)
+        return JSONResponse({"id": session.id}, 201)
+
+    async def follow(self, request: Request) -> Response:
+        session, _ = await self._find(request)
+        after = request.headers.get("last-event-id") or request.query_params.get("after")
+
+        async def events() -> AsyncIterator[ServerSentEvent]:
+            async for name, event in session.follow(after):
+                yield ServerSentEvent(event.data.decode(), id=name or None)
+
+        return EventSourceResponse(events(), ping=15)
+
+    async def send(self, request: Request) -> Response:
+        session, _ = await self._find(request)
+        body = await _read_body(request)
+        if session.client is None:
+            await self._sessions.make_room()
+        prompt_id = await session.send(_get_text(body, "text"), prompt_id=_get_text(body, "id") or None)
+        return JSONResponse({"id": prompt_id}, 202)
+
+    async def answer(self, request: Request) -> Response:
+        session, user = await self._find(request)
+        body = await _read_body(request)
+        try:
+            is_first = await session.answer(request.path_params["question"], body, by=user)
+        except ValueError as error:
+            raise _Refused(400, str(error)) from None
+        if not is_first:
+            raise _Refused(409, "the question is no longer open")
+        return JSONResponse({})
+
+    async def stop(self, request: Request) -> Response:
+        session, _ = await self._find(request)
+        await session.stop()
+        return JSONResponse({})
+
+    async def stop_task(self, request: Request) -> Response:
+        task = self._find_task(*await self._find(request), request)
+        await task.stop()
+        return JSONResponse({})
+
+    async def read_output(self, request: Request) -> Response:
+        task = self._find_task(*await self._find(request), request)
+        return JSONResponse({"text": await task.read_output(tail_bytes=OUTPUT_BYTES)})
+
+    def _find_task(self, session: ServedSession, user: str, request: Request) -> Any:
+        task = None if session.client is None else session.client.tasks.get(request.path_params["task"])
+        if task is None:
+            raise _Refused(404, "the task is not known in this process")
+        return task
+
+
+async def _read_body(request: Request) -> dict[str, Any]:
+    try:
+        body = json.loads(await request.body() or b"{}")
+    except (ValueError, RecursionError):
+        body = None
+    if not isinstance(body, dict):
+        raise _Refused(400, "the body must be a JSON object")
+    return body
+
+
+def _get_text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name, "")
+    if not isinstance(value, str):
+        raise _Refused(400, f"`{name}` must be a text")
+    return value

@@ -1,0 +1,28 @@
+"""A server on loopback in a thread, for a browser or another client."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from claude_agent_py.serve import Sessions, make_app
+
+TOKEN = "a-token"
+
+
+@contextmanager
+def served(sessions: Sessions, **options: object) -> Iterator[str]:
+    """Serve these sessions, and yield the address."""
+    app = make_app(sessions, **{"token": TOKEN, **options})  # type: ignore[arg-type]
+    config = uvicorn.Config(app, "127.0.0.1", 0, log_level="critical", timeout_graceful_shutdown=1)
+    sock = config.bind_socket()
+    sock.listen()  # so that nobody is refused until it runs
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([sock],))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -1,0 +1,125 @@
+"""Who may send what to a served session: every route, with hostile requests."""
+
+import http.client
+import json
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import uuid4
+
+import pytest
+from serving import TOKEN, served
+from starlette.requests import Request
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.serve import Sessions, make_app
+
+ROUTES = [
+    ("GET", "/api/sessions/{id}/events"),
+    ("POST", "/api/sessions/{id}/prompts"),
+    ("POST", "/api/sessions/{id}/answers/q"),
+    ("POST", "/api/sessions/{id}/stop"),
+    ("GET", "/api/sessions/{id}/tasks/t/output"),
+    ("POST", "/api/sessions/{id}/tasks/t/stop"),
+]
+
+
+class Caller:
+    def __init__(self, url: str) -> None:
+        self.host = urlsplit(url).netloc
+
+    def __call__(
+        self, method: str, path: str, body: Any = None, *, user: str = "ann", **headers: str
+    ) -> tuple[int, Any, dict[str, str]]:
+        connection = http.client.HTTPConnection(self.host, timeout=30)
+        sent = {"authorization": f"Bearer {TOKEN}", "x-user": user, **headers}
+        data = body if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
+        try:
+            connection.request(method, path, data, {name: value for name, value in sent.items() if value})
+            answer = connection.getresponse()
+            is_json = answer.headers.get("content-type") == "application/json"
+            return answer.status, json.loads(answer.read()) if is_json else answer.read(100), dict(answer.headers)
+        finally:
+            connection.close()
+
+
+def find_user(request: Request) -> str | None:
+    given = request.headers.get("authorization") == f"Bearer {TOKEN}"
+    return request.headers.get("x-user", "") if given else None
+
+
+@pytest.fixture(scope="module")
+def call() -> Iterator[Caller]:
+    sessions = Sessions(ClientOptions(cli_path="/nowhere/claude"), owns=lambda user, session_id: False)
+    with served(sessions, authenticate=find_user) as url:
+        yield Caller(url)
+
+
+def make(call: Caller, user: str = "ann") -> str:
+    status, made, _ = call("POST", "/api/sessions", {}, user=user)
+    assert status == 201
+    session_id: str = made["id"]
+    return session_id
+
+
+@pytest.mark.parametrize(("method", "path"), [("GET", "/api/sessions"), ("POST", "/api/sessions"), *ROUTES])
+def test_every_route_needs_the_user(call: Caller, method: str, path: str) -> None:
+    there = path.format(id=make(call))
+    for wrong in ("", "Bearer wrong", "Bearer", TOKEN):
+        status, told, _ = call(method, there, {} if method == "POST" else None, authorization=wrong)
+        assert status == 401, path
+        assert "token" in told["error"]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+def test_no_route_reaches_the_session_of_another_user(call: Caller, method: str, path: str) -> None:
+    mine = make(call)
+    for session_id in (mine, str(uuid4()), "..%2f..%2fetc"):
+        status, told, _ = call(method, path.format(id=session_id), {} if method == "POST" else None, user="bob")
+        assert status == 404, path
+        assert session_id.startswith("..") or "no session" in told["error"]
+    assert [each["id"] for each in call("GET", "/api/sessions", user="bob")[1]] == []
+    assert mine in [each["id"] for each in call("GET", "/api/sessions")[1]]
+
+
+def test_other_names_and_other_sites_are_refused(call: Caller) -> None:
+    for headers in (
+        {"host": "evil.example"},
+        {"host": "127.0.0.1.evil.example:80"},
+        {"origin": "https://evil.example"},
+    ):
+        for path in ("/", "/api/sessions"):
+            assert call("GET", path, **headers)[0] == 403
+    assert call("GET", "/api/sessions", origin=f"http://{call.host}")[0] == 200
+
+
+def test_bad_requests_get_a_clear_status(call: Caller) -> None:
+    session_id = make(call)
+    there = f"/api/sessions/{session_id}"
+    for body in (b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000):
+        status, told, _ = call("POST", f"{there}/prompts", body)
+        assert (status, told["error"]) == (400, "the body must be a JSON object")
+    assert call("POST", f"{there}/prompts", {"text": 5})[1]["error"] == "`text` must be a text"
+    assert call("POST", f"{there}/prompts", b'{"text":"' + b"x" * 1024 * 1024 + b'"}')[0] == 413
+    assert call("POST", f"{there}/answers/none", {"decision": "allow"})[0] == 409
+    assert call("GET", f"{there}/tasks/none/output")[0] == 404
+    assert call("POST", "/api/sessions", {"id": session_id})[0] == 400
+    assert call("DELETE", there + "/prompts")[0] == 405
+    status, told, _ = call("POST", f"{there}/prompts", {"text": "Hello"})
+    assert status == 502
+    assert "nowhere" in told["error"]
+
+
+def test_nothing_is_cached_or_framed_and_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
+    for path in ("/", "/api/sessions", "/missing"):
+        headers = call("GET", path)[2]
+        assert headers["cache-control"] == "no-store"
+        assert headers["x-frame-options"] == "DENY"
+        assert "default-src 'none'" in headers["content-security-policy"]
+        assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_an_application_without_a_token_is_refused() -> None:
+    with pytest.raises(OptionsError, match="token"):
+        make_app(Sessions())

@@ -1,0 +1,169 @@
+"""The served page in a real Chromium, with the real CLI."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chromium import PROGRAM, Browser
+from serving import TOKEN, served
+
+from claude_agent_py import AgentDefinition
+from claude_agent_py.serve import Sessions
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = pytest.mark.real_cli
+
+LOG = "document.getElementById('log').innerText"
+READY = "document.body && document.body.dataset.ready === 'yes'"
+HOSTILE = (
+    "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>[x](javascript:alert(1))"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if PROGRAM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with Browser() as browser:
+        yield browser
+
+
+def visit(browser: Browser, url: str) -> None:
+    browser.call("Page.navigate", url="about:blank")
+    browser.requests.clear()
+    browser.problems.clear()
+    browser.call("Page.navigate", url=f"{url}/#{TOKEN}")
+    browser.wait(READY)
+
+
+def say(browser: Browser, text: str) -> None:
+    browser.evaluate("document.getElementById('text').focus()")
+    browser.call("Input.insertText", text=text)
+    browser.key("Enter")
+
+
+def shows(browser: Browser, text: str) -> None:
+    browser.wait(f"{LOG}.includes({json.dumps(text)})")
+
+
+def press(browser: Browser, name: str) -> None:
+    find = f"[...document.querySelectorAll('button')].find((b) => b.textContent === {json.dumps(name)})"
+    browser.wait(f"{find} !== undefined")
+    browser.evaluate(f"{find}.focus()")
+    browser.key("Enter")
+
+
+def test_a_call_is_allowed_by_keyboard_after_a_reload_and_a_second_tab_sees_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    path = tmp_path / "notes.txt"
+    script = [
+        Reply([tool_use("Write", {"file_path": str(path), "content": "one\n"})]),
+        Reply("**Done** with `it`.", chunk_chars=4),
+    ]
+    with ScriptedModel(script) as model, served(Sessions(model.options(permission_mode="default"))) as url:
+        visit(browser, url)
+        say(browser, "Write it")
+        browser.wait("document.querySelector('.card .add') !== null")
+        browser.call("Page.reload")
+        browser.wait(f"{READY} && document.querySelector('.card') !== null")
+        shows(browser, "Write it")
+        with Browser() as other:
+            other.call(
+                "Page.navigate", url=f"{url}/#{TOKEN}&session={browser.evaluate('current')}".replace("#", "#token=")
+            )
+            other.wait(f"{READY} && document.querySelector('.card') !== null")
+            press(browser, "Allow")
+            shows(browser, "Done with it.")
+            shows(other, "Done with it.")
+            other.wait("document.querySelector('.card') === null")
+            assert other.problems == []
+        assert path.read_text() == "one\n"
+        assert browser.evaluate("document.querySelector('.answer strong').textContent") == "Done"
+        browser.wait("document.getElementById('cost').textContent.startsWith('$')")
+        browser.wait("document.querySelector('#list button').textContent.includes('Write it')")
+    assert browser.problems == []
+
+
+def test_what_the_model_writes_is_text_and_nothing_else(browser: Browser) -> None:
+    with ScriptedModel([Reply(HOSTILE)]) as model, served(Sessions(model.options())) as url:
+        visit(browser, url)
+        say(browser, HOSTILE)
+        browser.wait("document.querySelector('.answer') !== null && document.getElementById('stop').hidden")
+        assert browser.evaluate(f"{LOG}.split('<script>').length - 1") == 2
+        assert browser.evaluate("document.querySelectorAll('#log img, #log script, #log a').length") == 0
+        assert "hacked" not in browser.evaluate("document.title").partition("<")[0]
+        # Nothing but the server itself is asked for anything.
+        assert all(asked.startswith((url, "about:")) for asked in browser.requests)
+    assert browser.problems == []
+
+
+def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) -> None:
+    command = {"command": "echo begun; sleep 60", "description": "Wait long", "run_in_background": True}
+    script = [
+        Reply([tool_use("Agent", {"description": "Look", "prompt": "look", "subagent_type": "worker"})]),
+        Reply([tool_use("Bash", command)]),
+        Reply("Both are done."),
+    ]
+    worker = AgentDefinition(description="Works", prompt="You work.")
+    with ScriptedModel(script, agents={"look": [Reply("I looked.")]}) as model:
+        options = model.options(agents={"worker": worker})
+        with served(Sessions(options)) as url:
+            visit(browser, url)
+            say(browser, "Go")
+            tasks = "document.getElementById('tasks').innerText"
+            browser.wait(f"{tasks}.includes('✓ Look') && {tasks}.includes('… Wait long')")
+            find = "[...document.querySelectorAll('#tasks > li')].find((li) => li.innerText.includes('Wait long'))"
+            browser.evaluate(f"{find}.querySelectorAll('button')[0].click()")
+            browser.wait("document.getElementById('output').textContent.includes('begun')")
+            browser.evaluate(f"{find}.querySelectorAll('button')[1].click()")
+            browser.wait(f"{tasks}.includes('■ Wait long')")
+    assert browser.problems == []
+
+
+def test_a_turn_is_stopped(browser: Browser) -> None:
+    gate = Gate()
+    with ScriptedModel([Reply("Never finished", after=gate)]) as model, served(Sessions(model.options())) as url:
+        visit(browser, url)
+        say(browser, "Think")
+        browser.wait("!document.getElementById('stop').hidden")
+        press(browser, "Stop")
+        browser.wait("document.getElementById('stop').hidden")
+        shows(browser, "Stopped.")
+        gate.open()
+
+
+def test_a_narrow_screen_scrolls_only_down_and_every_control_has_a_name(browser: Browser) -> None:
+    with ScriptedModel([Reply("x" * 500)]) as model, served(Sessions(model.options())) as url:
+        try:
+            size = {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
+            browser.call("Emulation.setDeviceMetricsOverride", **size)
+            visit(browser, url)
+            say(browser, "Go")
+            shows(browser, "xxx")
+            assert browser.evaluate("document.documentElement.scrollWidth") <= 360
+            assert not browser.evaluate("document.getElementById('sessions').offsetWidth")
+            browser.evaluate("document.getElementById('show').click()")
+            assert browser.evaluate("document.getElementById('sessions').offsetWidth") > 100
+            colors = []
+            for scheme in ("light", "dark"):
+                browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+                colors.append(browser.evaluate("getComputedStyle(document.body).backgroundColor"))
+            assert colors[0] != colors[1]
+        finally:
+            browser.call("Emulation.clearDeviceMetricsOverride")
+            browser.call("Emulation.setEmulatedMedia", features=[])
+        browser.call("Accessibility.enable")
+        nodes = browser.call("Accessibility.getFullAXTree")["nodes"]
+        roles = ("button", "textbox", "searchbox", "checkbox", "radio", "link")
+        controls = [node for node in nodes if node.get("role", {}).get("value") in roles]
+        assert len(controls) > 3
+        assert [node for node in controls if not node.get("name", {}).get("value")] == []
+
+
+def test_a_page_without_the_token_says_so(browser: Browser) -> None:
+    with ScriptedModel() as model, served(Sessions(model.options())) as url:
+        browser.call("Page.navigate", url=f"{url}/#token=wrong")
+        browser.wait("document.getElementById('problem') && !document.getElementById('problem').hidden")
+        assert "token" in browser.evaluate("document.getElementById('problem').textContent")

@@ -1,0 +1,167 @@
+"""Served sessions: numbered events for readers that come, go and come back, with the real CLI."""
+
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.serve import ServedSession, Sessions
+from claude_agent_py.serve.event_log import EventLog
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+LIMIT = 60.0
+
+
+@asynccontextmanager
+async def following(session: ServedSession, after: str | None = None) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
+    stream = session.follow(after)
+
+    async def decoded() -> AsyncIterator[tuple[str, Any]]:
+        async for name, event in stream:
+            yield name, json.loads(event.data)
+
+    with anyio.fail_after(LIMIT):
+        try:
+            yield decoded()
+        finally:
+            await stream.aclose()
+
+
+async def read_until(session: ServedSession, is_last: Callable[[Any], bool], after: str | None = None) -> list[Any]:
+    found = []
+    async with following(session, after) as events:
+        async for name, event in events:
+            found.append((name, event))
+            if is_last(event):
+                break
+    return found
+
+
+def is_end(event: Any) -> bool:
+    return bool(event["type"] == "run_ended")
+
+
+def facts_of(found: list[Any], kind: str) -> list[Any]:
+    return [event["fact"] for _, event in found if event["type"] == "fact" and event["fact"]["fact"] == kind]
+
+
+def says(found: list[Any]) -> list[str]:
+    return [block["text"] for fact in facts_of(found, "message_added") for block in fact.get("content", ())]
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_a_reader_sees_all_from_any_number_and_after_the_process_and_the_server_have_ended() -> None:
+    async with ScriptedModel([Reply("First answer.", chunk_chars=3), Reply("Second."), Reply("Third.")]) as model:
+        async with Sessions(model.options()) as sessions:
+            session = sessions.create()
+            assert session.state == "closed"
+            await session.send("One")
+            found = await read_until(session, is_end)
+            assert found[0] == ("", {"type": "reset"})
+            assert says(found) == ["First answer."]
+            assert [fact["content"] for fact in facts_of(found, "prompt_sent")] == ["One"]
+            # What was streamed is in the fact: a reader that comes later gets it once.
+            whole = await read_until(session, is_end)
+            assert says(whole) == ["First answer."]
+            assert not any(event["type"] == "text" for _, event in whole)
+            for index, (name, _) in enumerate(whole[:-1]):
+                assert not name or await read_until(session, is_end, name) == whole[index + 1 :]
+            # The process ends, and the next prompt starts it again: the same stream goes on.
+            await session.close()
+            assert session.state == "closed"
+            await session.send("Two")
+            later = await read_until(session, is_end, found[-1][0])
+            assert says(later) == ["Second."]
+            assert not any(event["type"] == "reset" for _, event in later)
+            assert session.id in [info.id for info in await sessions.list_stored()]
+        async with Sessions(model.options()) as sessions:
+            session = await sessions.get(session.id)
+            await session.send("Three")
+            # A number of the earlier server begins anew, with what is stored.
+            found = await read_until(session, is_end, later[-1][0])
+            assert found[0][1] == {"type": "reset"}
+            assert says(found) == ["First answer.", "Second.", "Third."]
+            assert [fact["content"] for fact in facts_of(found, "prompt_sent")] == ["One", "Two", "Three"]
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_questions_are_answered_once_by_id_and_the_limit_of_processes_holds() -> None:
+    script = [Reply([tool_use("Bash", {"command": "touch made", "description": "Make it"})]), Reply("Made.")]
+    async with ScriptedModel(script) as model:
+        options = model.options(permission_mode="default")
+        async with Sessions(options, max_open=1) as sessions:
+            session = sessions.create(user="ann")
+            await session.send("Make it")
+            asked = (await read_until(session, lambda event: event["type"] == "question"))[-1][1]
+            assert (asked["kind"], asked["title"]) == ("permission", "Allow Bash?")
+            assert "command: touch made" in asked["lines"]
+            with pytest.raises(TooManySessionsError):
+                await sessions.make_room()
+            with pytest.raises(ValueError, match="decision"):
+                await session.answer(asked["question"], {"decision": "perhaps"})
+            assert await session.answer(asked["question"], {"decision": "allow"}, by="Ann")
+            assert not await session.answer(asked["question"], {"decision": "deny"})
+            found = await read_until(session, is_end)
+            assert [fact["status"] for fact in facts_of(found, "call_ended")] == ["succeeded"]
+            assert [event["answered"] for _, event in found if event["type"] == "question_settled"] == [True]
+            await sessions.make_room()  # ends the idle one
+            assert session.state == "closed"
+            for user in ("", "bob"):
+                with pytest.raises(SessionNotFoundError):
+                    await sessions.get(session.id, user=user)
+            assert await sessions.get(session.id, user="ann") is session
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_told() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
+        session = sessions.create()
+        await session.send("Think")
+        await read_until(session, lambda event: event["type"] == "fact" and event["fact"]["fact"] == "turn_started")
+        assert session.is_busy
+        await session.stop()
+        assert (await read_until(session, is_end))[-1][1]["status"] == "cancelled"
+        gate.open()
+    async with Sessions(ClientOptions(cli_path="/nowhere/claude")) as sessions:
+        session = sessions.create()
+        with pytest.raises(Exception, match="nowhere"):
+            await session.send("Hello")
+        assert session.state == "closed"
+        with pytest.raises(OptionsError, match="uuid"):
+            sessions.create(session_id="../../etc")
+        with pytest.raises(SessionNotFoundError):
+            await sessions.get("../../etc")
+
+
+def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -> None:
+    log = EventLog(1000, began_at=5.0)
+    log.add(b"a", part_of="m")
+    log.add(b"b", part_of="m")
+    log.merge("m")
+    log.add(b"ab")
+    assert [event.data for event in log.read(0)] == [b"ab"]
+    assert log.start == (0, 5.0)
+    for turn in range(10):
+        log.add(b"prompt", cut_at=10.0 + turn)
+        log.add(b"x" * 190)
+    number, began_at = log.start
+    assert not log.has_all_after(0)
+    assert log.has_all_after(number)
+    first = log.read(number)[0]
+    assert (first.data, first.number) == (b"prompt", number + 1)
+    assert began_at == 10.0 + (number - 3) // 2
+    # The running turn is never cut, whatever its size.
+    log.add(b"prompt", cut_at=99.0)
+    for _ in range(50):
+        log.add(b"y" * 100)
+    assert log.start == (log.last - 51, 99.0)
+    assert len(log.read(log.start[0])) == 51
