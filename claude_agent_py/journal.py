@@ -15,6 +15,7 @@ if TYPE_CHECKING:
         make_schema as make_schema,
     )
     from claude_agent_py._journal.facts import (
+        MAIN as MAIN,
         VERSION as VERSION,
         CallEnded as CallEnded,
         CallRunning as CallRunning,
@@ -49,19 +50,19 @@ if TYPE_CHECKING:
         TurnStatus as TurnStatus,
     )
     from claude_agent_py._journal.fold import Journal as Journal
-    from claude_agent_py.observe.sources import read_recording as read_recording
+    from claude_agent_py.observe.sources import read_recording as read_recording, recorded_frames as recorded_frames
     from claude_agent_py.observe.watching import FactStream as FactStream
 else:
     _NAMES = {
         "claude_agent_py._journal.encoding": "decode_fact encode_fact make_schema",
         "claude_agent_py._journal.facts": """
-            VERSION CallEnded CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent RequestKind
+            MAIN VERSION CallEnded CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent RequestKind
             RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskAnswered TaskAsked
             TaskBackgrounded TaskChanged TaskFinished TaskOutputAvailable TaskProgressed TaskReopened TaskRevised
             TaskStarted TaskStatusChanged Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
         """,
         "claude_agent_py._journal.fold": "Journal",
         "claude_agent_py.observe.watching": "FactStream",
-        "claude_agent_py.observe.sources": "read_recording",
+        "claude_agent_py.observe.sources": "read_recording recorded_frames",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

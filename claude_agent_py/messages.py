@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         PromptContent as PromptContent,
         check_prompt as check_prompt,
     )
+    from claude_agent_py._journal.text import TextFold as TextFold
     from claude_agent_py.formatting.api_messages import to_api_messages as to_api_messages
     from claude_agent_py.wire.frames import (
         Message as Message,
@@ -65,6 +66,7 @@ else:
         "claude_agent_py._connection.failures": "HandlerFailed",
         "claude_agent_py._connection.runs.message_types": "RunMessage SessionEvent SessionMessage",
         "claude_agent_py._connection.runs.prompts": "Prompt PromptContent check_prompt",
+        "claude_agent_py._journal.text": "TextFold",
         "claude_agent_py.formatting.api_messages": "to_api_messages",
         "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",
         "claude_agent_py.wire.messages.content": "*",

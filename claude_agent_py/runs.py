@@ -6,24 +6,26 @@ The process starts with the first message or await and exits when the run has en
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Never
+from typing import Never
 
 import anyio
 
 from claude_agent_py._base.errors import ConnectionClosedError
 from claude_agent_py._base.event_loop import run_anywhere
-from claude_agent_py._connection.runs.prompts import Prompt, check_run_arguments, prepare_prompt
-from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._connection.runs.run import InterruptReceipt, Run
+from claude_agent_py._connection.runs.prompts import (
+    Prompt,
+    check_run_arguments as check_run_arguments,
+    prepare_prompt,
+)
+from claude_agent_py._connection.runs.result import RunResult as RunResult
+from claude_agent_py._connection.runs.run import InterruptReceipt, Run as Run
 from claude_agent_py._connection.runs.run_state import RunState
-from claude_agent_py._journal.open_runs import DEFAULT_IDLE, Until
+from claude_agent_py._connection.shutdown import TasksAtClose as TasksAtClose
+from claude_agent_py._journal.open_runs import DEFAULT_IDLE, Until as Until
 from claude_agent_py.client import Client
 from claude_agent_py.options.client_options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.transport import Transport
-
-if TYPE_CHECKING:
-    from claude_agent_py._connection.shutdown import TasksAtClose
 
 
 def query(

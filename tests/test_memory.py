@@ -8,7 +8,9 @@ import pytest
 from anyio.streams.text import TextReceiveStream
 
 from claude_agent_py import OptionsError
-from claude_agent_py.transport.memory import _in_ps, can_measure, read_size, tree_memory
+from claude_agent_py._base.checks import read_size
+from claude_agent_py.transport import can_measure, tree_memory
+from claude_agent_py.transport.memory import _in_ps
 
 MIB = 1024 * 1024
 

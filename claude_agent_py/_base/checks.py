@@ -1,6 +1,15 @@
 """Checks of arguments that are not validated by a model."""
 
+import re
+from typing import Final
+
 from claude_agent_py._base.errors import OptionsError
+
+UNITS: Final[dict[str, int]] = {"": 1, "b": 1, **{f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}}
+"""Bytes by unit, in lower case."""
+UNITS.update({f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)})
+
+_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
 
 def check_count(value: object, option: str, least: int) -> None:
@@ -16,3 +25,17 @@ def check_seconds(value: object, option: str) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
         raise OptionsError(f"must be a positive number of seconds, or None, not {value!r}", option=option)
     return float(value)
+
+
+def read_size(value: int | str, *, option: str) -> int:
+    """Return the bytes of a size: a positive number, or text such as `4GiB`. Raises OptionsError for anything else."""
+    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
+    if found is not None and found[2].lower() in UNITS:
+        size = int(float(found[1]) * UNITS[found[2].lower()])
+    elif isinstance(value, int) and not isinstance(value, bool):
+        size = value
+    else:
+        raise OptionsError(f"must be a size such as '4GiB', not {value!r}", option=option)
+    if size <= 0:
+        raise OptionsError("must be more than 0 bytes", option=option)
+    return size

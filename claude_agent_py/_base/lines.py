@@ -1,4 +1,4 @@
-"""`LineBuffer`: splits a byte stream into lines, and drops lines beyond a maximum length."""
+"""Split byte streams into lines: `LineBuffer` drops lines beyond a maximum length, `StderrTail` keeps the end."""
 
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple, Protocol
@@ -87,3 +87,32 @@ class LineBuffer:
         dropped = self._take()
         assert isinstance(dropped, OversizeLine)  # noqa: S101 - it exceeds the limit
         return dropped
+
+
+class StderrTail:
+    """The last bytes of stderr, and its whole lines as they come."""
+
+    def __init__(self, max_bytes: int, on_line: Callable[[str], None]) -> None:
+        self._max_bytes = max_bytes
+        self._on_line = on_line
+        self._tail = bytearray()
+        self._rest = b""
+
+    def feed(self, data: bytes) -> None:
+        """Process data of stderr, `b""` at its end. A line that is longer than the tail is split."""
+        if not data:
+            if self._rest:
+                self._on_line(self._rest.decode(errors="replace"))
+                self._rest = b""
+            return
+        self._tail += data
+        del self._tail[: max(0, len(self._tail) - self._max_bytes)]
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._max_bytes:
+            lines, self._rest = [*lines, self._rest], b""
+        for line in lines:
+            self._on_line(line.decode(errors="replace").rstrip("\r"))
+
+    def text(self) -> str:
+        """Return the tail as text."""
+        return self._tail.decode(errors="replace")

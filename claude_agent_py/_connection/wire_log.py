@@ -8,11 +8,12 @@ import contextlib
 import json
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
-from claude_agent_py._launch.environment import environment, surroundings
+from claude_agent_py._launch.environment import surroundings
+from claude_agent_py._launch.secrets import find_secrets
 from claude_agent_py.options.client_options import ClientOptions
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ _LONGEST: Final = 256 * 1024
 
 def wire_log(options: ClientOptions) -> "WireLog | None":
     """Return a log for one session, or None if it is disabled."""
-    return WireLog(secrets_of(options, surroundings())) if logger.isEnabledFor(logging.DEBUG) else None
+    return WireLog(find_secrets(options, surroundings())) if logger.isEnabledFor(logging.DEBUG) else None
 
 
 class WireLog:
@@ -91,19 +92,3 @@ def _identify_frame(frame: Mapping[str, object]) -> tuple[str, str]:
 
 def _short(text: str) -> str:
     return text[:80].encode("unicode_escape").decode("ascii")
-
-
-def secrets_of(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
-    """Return the secrets that the CLI gets in its environment, its settings and for MCP servers, with placeholders."""
-    places: list[Any] = [environment(options, surrounding)]
-    if isinstance(options.settings, Mapping):
-        places.append(options.settings.get("env"))
-    if isinstance(options.mcp_servers, Mapping):
-        for server in options.mcp_servers.values():
-            fields = server if isinstance(server, Mapping) else vars(server)
-            places += [fields.get("env"), fields.get("headers")]
-    found: dict[str, str] = {}
-    for place in places:
-        if isinstance(place, Mapping):
-            found |= redaction.find_secrets({name: value for name, value in place.items() if isinstance(value, str)})
-    return dict(sorted(found.items(), key=lambda item: -len(item[0])))

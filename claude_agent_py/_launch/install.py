@@ -23,7 +23,15 @@ from typing import IO, Final
 
 from claude_agent_py._base.errors import CLIError, CLIInstallError, OptionsError
 from claude_agent_py._launch.checksums import CHECKSUMS, WHEELS
-from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, cached_cli, read_version
+from claude_agent_py._launch.locate import (
+    PROGRAM,
+    WINDOWS,
+    cache_folder,
+    cached_cli,
+    find_cli,
+    read_version,
+    require_version,
+)
 from claude_agent_py._version import CLI_VERSION
 
 NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
@@ -97,6 +105,29 @@ def install_cli(
             tried.append(f"{name}: {error}")
             report(tried[-1])
     raise CLIInstallError(version, tried)
+
+
+def find_installed(version: str = CLI_VERSION, *, accept_other: bool = False, report: Report = print) -> Path | None:
+    """Return the program that `find_cli` finds if it works and has this version, otherwise None. Runs it.
+
+    Args:
+        version: Such as `2.1.332`.
+        accept_other: Accept any version that this package supports.
+        report: Called with a line of text about the program.
+    """
+    try:
+        program = find_cli()
+        if not _is_trusted(program, report):
+            return None
+        found = read_version(program)
+        if accept_other:
+            require_version(found, program)
+    except CLIError:
+        return None
+    if found != version and not accept_other:
+        return None
+    report(f"{program} is version {found}: nothing to fetch")
+    return program
 
 
 def platform_name() -> str:
@@ -250,7 +281,7 @@ def _verify(program: Path, version: str, name: str) -> None:
         raise _WayFailed(f"{name} has the SHA-256 {found} instead of {expected}; it is not used and is removed")
 
 
-def is_trusted(program: Path, report: Report = print) -> bool:
+def _is_trusted(program: Path, report: Report) -> bool:
     """Return whether a program may run. One in the cache without the checksum of its version is removed.
 
     A program in another place was not installed by this package. Reading the file takes half a second of CPU time, so

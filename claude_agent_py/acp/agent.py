@@ -16,6 +16,7 @@ from acp.agent.connection import AgentSideConnection
 from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Client as Editor
 
+from claude_agent_py import RunResult, verbatim
 from claude_agent_py._base.errors import (
     ClaudeAgentError,
     ControlRejectedError,
@@ -25,8 +26,6 @@ from claude_agent_py._base.errors import (
 )
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import Drops, logger
-from claude_agent_py._connection.runs.prompts import prompt_message
-from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py._version import __version__
 from claude_agent_py.acp.editor_tools import SERVER, BoundTools
 from claude_agent_py.acp.questions import Asker
@@ -44,7 +43,7 @@ from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, 
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import get_session, list_sessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 MakeOptions: TypeAlias = Callable[[str], ClientOptions]
 """Returns the options of a session in a working directory."""
@@ -562,7 +561,7 @@ def read_prompt(blocks: Iterable[Any]) -> UserMessage:
         given.append(given.pop(typed[-1]))
     content = _read_blocks(given)
     try:
-        message = prompt_message(content, verbatim=False)
+        message = verbatim(content)
     except OptionsError as error:
         raise RequestError.invalid_params({"details": str(error)}) from error
     return message.replace(client_composed=not typed)

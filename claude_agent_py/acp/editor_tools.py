@@ -21,8 +21,7 @@ from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.hooks import HookContext
 from claude_agent_py.permissions import PermissionContext
 from claude_agent_py.tools import Tool, ToolContext, mcp_tool_name, tool
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.settings.rule_lists import tool_of
+from claude_agent_py.wire import JSONObject
 
 OUTPUT_BYTES = 100_000
 """The end of a command's output that the editor keeps."""
@@ -150,7 +149,7 @@ class BoundTools:
         permissions = permissions if isinstance(permissions, Mapping) else {}
         listed = [*client.options.disallowed_tools, *(permissions.get("deny") or ()), *(permissions.get("ask") or ())]
         for rule in map(str, listed):
-            if tool_of(rule) in RULES_FOR[name]:
+            if rule.partition("(")[0] in RULES_FOR[name]:
                 return f"the rule {rule} concerns the tool {name}"
         hooks = settings.get("hooks")
         if isinstance(hooks, Mapping) and WATCHING & hooks.keys():

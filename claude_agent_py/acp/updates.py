@@ -26,10 +26,9 @@ from acp.helpers import (
 
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.log import Drops
-from claude_agent_py._journal.facts import MAIN
-from claude_agent_py._journal.text import TextFold
 from claude_agent_py.control import SlashCommand
 from claude_agent_py.journal import (
+    MAIN,
     CallEnded,
     CallStarted,
     TaskBackgrounded,
@@ -50,6 +49,7 @@ from claude_agent_py.messages import (
     StatusMessage,
     StreamEventMessage,
     TextBlock,
+    TextFold,
     ThinkingBlock,
     ThinkingDelta,
     ToolResultBlock,
@@ -57,7 +57,7 @@ from claude_agent_py.messages import (
 )
 from claude_agent_py.tasks import TaskStatus
 from claude_agent_py.todo import TaskList
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 Update: TypeAlias = (
     schema.UserMessageChunk

@@ -13,14 +13,13 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py import RunResult
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.client import Client
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.testing.script import Reply, text, tool_use
-from claude_agent_py.testing.scripted_model import ScriptedModel
+from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use
 
 PROMPT: Final = (
     "Do three things concurrently, each in the background: have the agent `reviewer` review the authentication, have "

@@ -21,16 +21,15 @@ from urllib.parse import urlsplit
 import anyio
 
 from claude_agent_py._base.display import displayable, displayable_json
-from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLINotFoundError, CLIVersionError
-from claude_agent_py._launch.install import install_cli, platform_name
-from claude_agent_py._launch.locate import PROGRAM, WINDOWS, cache_folder, home, read_version, require_version, search
+from claude_agent_py._base.errors import ClaudeAgentError, CLINotFoundError, CLIVersionError
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
 from claude_agent_py.client import Client
-from claude_agent_py.options import ClientOptions, Timeouts, find_cli
+from claude_agent_py.options import ClientOptions, Timeouts, cache_folder, find_cli, install_cli
 
 if TYPE_CHECKING:
     from claude_agent_py.control import InitializeReply
 
+WINDOWS: Final = sys.platform == "win32"
 DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")
 EXTRAS: Final = {
     "pyyaml": "agents, tools",
@@ -131,7 +130,7 @@ def _print_check(check: Check) -> None:
 
 def _check_packages() -> Iterator[Check]:
     yield Check("package", "ok", f"claude_agent_py {__version__}")
-    yield Check("Python", "ok", f"{platform.python_version()} at {sys.executable} on {platform_name()}")
+    yield Check("Python", "ok", f"{platform.python_version()} at {sys.executable} on {platform.platform()}")
     versions = {name: _find_version(name) for name in DEPENDENCIES}
     missing = [name for name, version in versions.items() if version is None]
     found = ", ".join(f"{name} {version or 'is missing'}" for name, version in versions.items())
@@ -162,20 +161,9 @@ def _check_cli() -> Iterator[Check]:
         yield _check_login_variables()
         return
     yield Check("CLI", "ok", str(program))
-    on_path = [candidate.path for candidate in search() if candidate.place == "PATH" and candidate.problem is None]
-    others = [path for path in on_path if not _is_same_file(path, program)]
-    if others:
-        yield Check("CLI", "note", f"not used: another `claude` on PATH, {others[0]}")
-    try:
-        version = read_version(program, timeout=START_TIMEOUT)
-        require_version(version, program)
-    except CLIVersionError as error:
-        yield Check("version", "problem", f"{error.version}; the library needs {MINIMUM_CLI_VERSION} or newer", INSTALL)
-        return
-    except CLIError as error:
-        yield Check("version", "problem", str(error), f"{INSTALL} --force")
-        return
-    yield Check("version", "ok", f"{version} (tested with {CLI_VERSION})")
+    on_path = shutil.which("claude")
+    if on_path and not _is_same_file(Path(on_path), program):
+        yield Check("CLI", "note", f"not used: another `claude` on PATH, {on_path}")
     yield from _check_start(program)
 
 
@@ -192,10 +180,14 @@ def _check_start(program: Path) -> Iterator[Check]:
     try:
         with tempfile.TemporaryDirectory(prefix="claude-agent-py-", ignore_cleanup_errors=True) as folder:
             info = anyio.run(_connect, program, folder)
+    except CLIVersionError as error:
+        yield Check("version", "problem", f"{error.version}; the library needs {MINIMUM_CLI_VERSION} or newer", INSTALL)
+        return
     except (ClaudeAgentError, OSError) as error:
         yield Check("start", "problem", f"the CLI does not start: {error}", f"{INSTALL} --force")
         yield _check_login_variables()
         return
+    yield Check("version", "ok", f"{info.claude_code_version or 'unknown'} (tested with {CLI_VERSION})")
     yield Check("start", "ok", f"the CLI responds after {time.monotonic() - began:.1f} s")
     yield _check_login(info, program)
 
@@ -252,7 +244,7 @@ def _check_login_variables() -> Check:
 
 
 def _check_folders() -> Iterator[Check]:
-    config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or home(os.environ) / ".claude").expanduser()
+    config = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
     for name, folder in (("cache", cache_folder()), ("settings", config), ("temporary", Path(tempfile.gettempdir()))):
         exists = next(place for place in (folder, *folder.parents) if place.exists())
         if exists.is_dir() and os.access(exists, os.W_OK | os.X_OK):
@@ -272,7 +264,7 @@ def _check_path() -> Iterator[Check]:
     yield Check(
         "PATH",
         "ok",
-        f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; {PROGRAM}: {shutil.which(PROGRAM) or '-'}",
+        f"{len(folders)} folders; npm: {shutil.which('npm') or '-'}; claude: {shutil.which('claude') or '-'}",
     )
     relative = [folder for folder in folders if not os.path.isabs(folder)]
     if relative:

@@ -2,11 +2,8 @@
 
 import argparse
 
-from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py._launch.install import install_cli, is_trusted
-from claude_agent_py._launch.locate import read_version, require_version
 from claude_agent_py._version import CLI_VERSION
-from claude_agent_py.options import find_cli
+from claude_agent_py.options import find_installed, install_cli
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,24 +16,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Download the CLI and return the exit code."""
     version = CLI_VERSION if arguments.version is None else arguments.version
-    if not arguments.force and _is_installed(version, accept_other=arguments.if_missing):
-        return 0
-    install_cli(version, force=arguments.force, exact=arguments.version is not None)
+    if arguments.force or find_installed(version, accept_other=arguments.if_missing) is None:
+        install_cli(version, force=arguments.force, exact=arguments.version is not None)
     return 0
-
-
-def _is_installed(version: str, *, accept_other: bool) -> bool:
-    """Return whether the library finds this version, or any supported one. Print the program if so."""
-    try:
-        program = find_cli()
-        if not is_trusted(program):
-            return False
-        found = read_version(program)
-        if accept_other:
-            require_version(found, program)
-    except ClaudeAgentError:
-        return False
-    if found != version and not accept_other:
-        return False
-    print(f"{program} is version {found}: nothing to fetch")
-    return True

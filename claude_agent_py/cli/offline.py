@@ -16,12 +16,12 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.testing.requests import RecordedRequest
-from claude_agent_py.testing.script import Reply
-from claude_agent_py.testing.scripted_model import INHERITED, QUIET, ScriptedModel
+from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel
 
 SIGNALLED: Final = 128
 """Plus the number of the signal: the exit code of a killed program, as in shells."""
+KEPT: Final = frozenset({"HOME", "USERPROFILE", "CLAUDE_CODE_TMPDIR", "TMPDIR", "TEMP", "TMP"})
+"""Variables of the sandbox that do not replace the program's own."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,21 +78,13 @@ def _select_arguments(script: str, names: Mapping[str, object]) -> dict[str, Any
 
 def _build_environment(model: ScriptedModel) -> dict[str, str]:
     """Return the program's environment, without variables that select another account, cloud or model."""
-    sandboxed: Mapping[str, Any] = model.environment()
+    sandboxed = {name: value for name, value in model.environment().items() if name not in KEPT}
     inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if name in INHERITED or not name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))
+        name: value for name, value in os.environ.items() if not name.startswith(("ANTHROPIC_", "CLAUDE_CODE_"))
     }
     # A proxy could not reach the scripted model, which listens on this machine.
     no_proxy = ",".join(filter(None, [inherited.get("NO_PROXY") or inherited.get("no_proxy"), "127.0.0.1"]))
-    changed = (*QUIET, "CLAUDE_CONFIG_DIR", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
-    return {
-        **inherited,
-        **{name: sandboxed[name] for name in changed},
-        "NO_PROXY": no_proxy,
-        "no_proxy": no_proxy,
-    }
+    return {**inherited, **sandboxed, "NO_PROXY": no_proxy, "no_proxy": no_proxy}
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str]) -> int:

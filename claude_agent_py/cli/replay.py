@@ -3,17 +3,16 @@
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import Final
+from datetime import datetime
+from typing import Any, Final
 
 import anyio
 
-from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py.cli import run_command
 from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.journal import recorded_frames
 from claude_agent_py.messages import ResultMessage
-from claude_agent_py.observe.sources import recorded_frames
 from claude_agent_py.tasks import TaskManager
-from claude_agent_py.wire.timestamps import seconds
 
 LONGEST_PAUSE: Final = 2.0
 """The longest pause of a replay between two frames, in seconds."""
@@ -33,7 +32,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return anyio.run(_replay, frames, arguments.speed)
 
 
-async def _replay(frames: Sequence[TimedFrame], speed: float) -> int:
+async def _replay(frames: Sequence[tuple[Any, float | None, bool]], speed: float) -> int:
     now = 0.0  # in seconds since the epoch; 0 until a frame has a time
     code = 0
     last_at: float | None = None
@@ -46,7 +45,7 @@ async def _replay(frames: Sequence[TimedFrame], speed: float) -> int:
             if speed > 0 and at is not None:
                 await anyio.sleep(min(max(0.0, at - (last_at or at)) / speed, LONGEST_PAUSE))
                 last_at = at
-            now = max(now, seconds(getattr(message, "timestamp", None)) or at or 0.0)
+            now = max(now, _read_time(message) or at or 0.0)
             tasks.track(message)
             run_command.show(message, view)
             if isinstance(message, ResultMessage):
@@ -55,3 +54,10 @@ async def _replay(frames: Sequence[TimedFrame], speed: float) -> int:
         group.cancel_scope.cancel()
     view.finish(tasks)
     return code
+
+
+def _read_time(message: object) -> float | None:
+    try:
+        return datetime.fromisoformat(getattr(message, "timestamp", None) or "").timestamp()
+    except (TypeError, ValueError):
+        return None

@@ -15,12 +15,10 @@ from typing import Final, get_args
 import anyio
 from pydantic_core import to_jsonable_python
 
+from claude_agent_py import RunResult
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._connection.startup import MISSING_LOGIN
-from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli.live_tree import Screen, create_screen
 from claude_agent_py.cli.record import record_frames
 from claude_agent_py.cli.sessions import find_ids, resolve_id
@@ -33,10 +31,9 @@ from claude_agent_py.errors import (
     StructuredOutputError,
 )
 from claude_agent_py.messages import AssistantMessage, ToolUseBlock
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.settings.choices import ChosenPermissionMode
-from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
+from claude_agent_py.options import ChosenPermissionMode, ClientOptions, Timeouts
+from claude_agent_py.tools import AGENT_TOOLS
+from claude_agent_py.wire import JSONObject
 
 
 def add_session_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +90,7 @@ def build_options(arguments: argparse.Namespace) -> "ClientOptions":
         "continue_conversation": arguments.continue_,
         "max_turns": getattr(arguments, "max_turns", None),
         "max_budget_usd": arguments.max_budget_usd,
+        "timeouts": Timeouts(idle=IDLE),
         "output_type": _import_type(output_type) if output_type else None,
     }
     return ClientOptions(**{name: value for name, value in values.items() if _is_given(value)})
@@ -149,6 +147,9 @@ CODES_HELP: Final = (
     "130 interrupted"
 )
 
+IDLE: Final = 600.0
+"""Seconds without progress of the background tasks after which a prompt ends."""
+MISSING_LOGIN: Final = "the CLI has neither an API key nor a login"
 SHOWN_CHARS: Final = 200
 TEXT_CHARS: Final = 4000
 """Texts of the agent are cut to this length while the run is in progress."""
@@ -209,7 +210,7 @@ def _only_the_error_of_a_missing_login() -> Iterator[None]:
     """Leave out the warning that follows the start of a CLI without a login: the error of the run says the same."""
 
     def is_shown(record: logging.LogRecord) -> bool:
-        return record.msg != MISSING_LOGIN
+        return not record.getMessage().startswith(MISSING_LOGIN)
 
     logger.addFilter(is_shown)
     try:
@@ -220,7 +221,6 @@ def _only_the_error_of_a_missing_login() -> Iterator[None]:
 
 async def _run(prompt: str, options: ClientOptions, arguments: argparse.Namespace, view: Screen) -> RunResult:
     async with Client(options) as client:
-        client.connection.runs.default_idle = DEFAULT_IDLE
         client.connection.shutdown.advice = "the command ended before they did"
         run = client.query(prompt, until=arguments.until, timeout=arguments.timeout)
         began = anyio.current_time()

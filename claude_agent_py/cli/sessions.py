@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
+from uuid import UUID
 
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
@@ -29,8 +30,7 @@ from claude_agent_py.sessions import (
     rename_session,
     search_sessions,
 )
-from claude_agent_py.sessions.folders import is_id
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 SHOWN_CHARS: Final = 80
 NOTIFICATION: Final = re.compile(r"<task-notification>.*?<summary>(.*?)</summary>.*?</task-notification>", re.DOTALL)
@@ -218,12 +218,19 @@ def resolve_id(prefix: str, directory: str | None = None, config_dir: str | None
 
 def find_ids(prefix: str, directory: str | None = None, config_dir: str | None = None) -> list[str]:
     """Return the ids of the sessions with an id prefix. A whole id is returned without a search."""
-    if is_id(prefix):
+    if _is_id(prefix):
         return [prefix]
     if not prefix:
         return []
     sessions = list_sessions(directory, config_dir=config_dir)
     return [info.id for info in sessions if info.id.startswith(prefix.lower())]
+
+
+def _is_id(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
 
 
 def render_conversation(messages: Sequence[object]) -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 import anyio
 from anyio.abc import TaskGroup
 
+from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py._base.log import logger
@@ -18,7 +19,7 @@ from claude_agent_py.fleet._folders import SessionFolder, needs_folder
 from claude_agent_py.fleet._health import Address, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.workspaces import safe_name
-from claude_agent_py.transport.memory import can_measure, read_size, tree_memory
+from claude_agent_py.transport import can_measure, tree_memory
 
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of what is old."""

@@ -1,4 +1,7 @@
-"""`ClientOptions` and its values, and `find_cli`. `_launch/table.py` maps the options to the CLI's flags and fields."""
+"""`ClientOptions` and its values, what they mean for the CLI's process, and finding and installing the CLI.
+
+`_launch/table.py` maps the options to the CLI's flags and fields.
+"""
 
 from typing import TYPE_CHECKING
 
@@ -6,8 +9,15 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py._base.errors import OptionsError as OptionsError, OptionsWarning as OptionsWarning
-    from claude_agent_py._launch.locate import find_cli as find_cli
-    from claude_agent_py.options.client_options import ClientOptions as ClientOptions
+    from claude_agent_py._launch.environment import environment as environment
+    from claude_agent_py._launch.install import find_installed as find_installed, install_cli as install_cli
+    from claude_agent_py._launch.locate import cache_folder as cache_folder, find_cli as find_cli
+    from claude_agent_py._launch.secrets import find_secrets as find_secrets
+    from claude_agent_py.options.client_options import (
+        ClientOptions as ClientOptions,
+        options_or_defaults as options_or_defaults,
+        refuse_options as refuse_options,
+    )
     from claude_agent_py.options.fields import DIALOG_KINDS as DIALOG_KINDS
     from claude_agent_py.options.values import (
         SYSTEM_PROMPT_DYNAMIC_BOUNDARY as SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
@@ -24,7 +34,10 @@ if TYPE_CHECKING:
         Timeouts as Timeouts,
     )
     from claude_agent_py.wire.messages.catalog import EffortLevel as EffortLevel
-    from claude_agent_py.wire.settings.choices import SettingSource as SettingSource
+    from claude_agent_py.wire.settings.choices import (
+        ChosenPermissionMode as ChosenPermissionMode,
+        SettingSource as SettingSource,
+    )
     from claude_agent_py.wire.settings.mcp_servers import (
         MCPHTTPServer as MCPHTTPServer,
         MCPSSEServer as MCPSSEServer,
@@ -35,15 +48,18 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "OptionsError OptionsWarning",
-        "claude_agent_py._launch.locate": "find_cli",
-        "claude_agent_py.options.client_options": "ClientOptions",
+        "claude_agent_py._launch.environment": "environment",
+        "claude_agent_py._launch.install": "find_installed install_cli",
+        "claude_agent_py._launch.locate": "cache_folder find_cli",
+        "claude_agent_py._launch.secrets": "find_secrets",
+        "claude_agent_py.options.client_options": "ClientOptions options_or_defaults refuse_options",
         "claude_agent_py.options.fields": "DIALOG_KINDS",
         "claude_agent_py.options.values": """
             SYSTEM_PROMPT_DYNAMIC_BOUNDARY Limits PluginConfig SystemPrompt SystemPromptFile SystemPromptPreset
             SystemPromptText ThinkingAdaptive ThinkingConfig ThinkingDisabled ThinkingEnabled Timeouts
         """,
         "claude_agent_py.wire.messages.catalog": "EffortLevel",
-        "claude_agent_py.wire.settings.choices": "SettingSource",
+        "claude_agent_py.wire.settings.choices": "ChosenPermissionMode SettingSource",
         "claude_agent_py.wire.settings.mcp_servers": "MCPHTTPServer MCPSSEServer MCPStdioServer MCPToolPolicy",
         "claude_agent_py.wire.settings.sandbox": "SandboxSettings",
     }

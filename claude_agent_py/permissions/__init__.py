@@ -6,6 +6,7 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
+    from claude_agent_py.permissions.diffs import build_diff as build_diff
     from claude_agent_py.permissions.elicitation import Accept as Accept, Cancel as Cancel, Decline as Decline
     from claude_agent_py.permissions.guarding import guard as guard
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py.permissions.decisions": "Allow Decision Deny",
+        "claude_agent_py.permissions.diffs": "build_diff",
         "claude_agent_py.permissions.elicitation": "Accept Cancel Decline",
         "claude_agent_py.permissions.signatures": """
             CanUseTool QuestionHandler PlanHandler ElicitationHandler DialogHandler

@@ -16,9 +16,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._launch.environment import environment
 from claude_agent_py.client import Client
-from claude_agent_py.options import ClientOptions
+from claude_agent_py.options import ClientOptions, environment
 from claude_agent_py.pool.snapshots import build_key, copy_options
 
 ONE_SESSION: Final = (

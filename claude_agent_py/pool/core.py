@@ -18,12 +18,12 @@ from claude_agent_py._base.errors import ConnectionClosedError, PoolTimeoutError
 from claude_agent_py._base.event_loop import spawn_detached, worker
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
-from claude_agent_py._connection.current import current
+from claude_agent_py.client import current_client
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
 from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
-from claude_agent_py.transport.memory import tree_memory
+from claude_agent_py.transport import tree_memory
 
 CLOSED: Final = "the pool is closed"
 
@@ -109,7 +109,7 @@ class PoolCore:
     @property
     def is_called_from_session(self) -> bool:
         """Whether the caller is a handler of one of the sessions."""
-        client = current()
+        client = current_client()
         return client is not None and any(process.client is client for process in self.processes)
 
     def _begin_close(self) -> None:

@@ -27,16 +27,14 @@ from claude_agent_py._base.event_loop import from_any_thread, run_file_work, spa
 from claude_agent_py._base.locks import lock_file
 from claude_agent_py._base.private_files import make_private
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
-from claude_agent_py._connection.runs.prompts import prompt_message
-from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._journal.open_runs import Until
-from claude_agent_py.messages import Prompt
+from claude_agent_py.messages import Prompt, UserContent, check_prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import names_one_session
 from claude_agent_py.pool.outcome import MapProgress, Progress, Report, RunOutcome, build_outcome, show_progress
 from claude_agent_py.pool.pool import Pool
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.wire.base import dump
+from claude_agent_py.runs import RunResult, Until
+from claude_agent_py.wire import encode
 
 KIND: Final = "claude_agent_py.map_runs"
 VERSION: Final = 1
@@ -47,8 +45,8 @@ def digest_prompts(prompts: Sequence[Prompt]) -> str:
     """Return a digest of these prompts, in this order."""
     digest = hashlib.sha256()
     for prompt in prompts:
-        message = dump(prompt_message(prompt, verbatim=False).message)
-        digest.update(hashlib.sha256(to_json(message)).digest())
+        message = UserContent(role="user", content=check_prompt(prompt))
+        digest.update(hashlib.sha256(encode(message)).digest())
     return digest.hexdigest()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import AsyncIterator, Generator, Iterable
+from collections.abc import AsyncIterable, AsyncIterator, Generator, Iterable
 from pathlib import Path
 from typing import Any, Generic, Never, Self
 
@@ -12,16 +12,13 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._connection.runs.prompts import check_prompt, check_run_arguments, is_stream
-from claude_agent_py._journal.open_runs import Until
-from claude_agent_py.messages import Prompt
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.client_options import options_or_defaults, refuse_options
-from claude_agent_py.options.output_shape import Output
+from claude_agent_py.messages import Prompt, check_prompt
+from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.pool.job import Job
-from claude_agent_py.pool.outcome import MapProgress, Progress, RunOutcome, check_progress
+from claude_agent_py.pool.outcome import MapProgress, Output, Progress, RunOutcome, check_progress
 from claude_agent_py.pool.pool import Pool
 from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.runs import Until, check_run_arguments
 
 
 def map_runs(
@@ -98,7 +95,7 @@ def _check_iterable(prompts: object) -> Iterable[object]:
 
 
 def _check_listed_prompt(prompt: Any) -> Prompt:
-    if is_stream(prompt):
+    if isinstance(prompt, AsyncIterable):
         raise OptionsError("must not contain an async iterable, because it cannot be repeated", option="prompts")
     check_prompt(prompt)
     return prompt  # type: ignore[no-any-return]

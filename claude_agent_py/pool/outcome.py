@@ -7,11 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeAlias
 
+from typing_extensions import TypeVar
+
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.errors import OptionsError, RunFailed
-from claude_agent_py._connection.runs.result import RunResult
 from claude_agent_py.messages import Prompt
-from claude_agent_py.options.output_shape import Output
+from claude_agent_py.runs import RunResult
+
+Output = TypeVar("Output", default=Any)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -19,18 +19,15 @@ from claude_agent_py._base.errors import (
     OptionsError,
 )
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._connection.runs.run import Run
-from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.client import Client
 from claude_agent_py.messages import Prompt
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.client_options import options_or_defaults, refuse_options
-from claude_agent_py.options.output_shape import Output
+from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.pool.compatibility import SessionRequest, check_for_parking, check_for_pool, find_change
 from claude_agent_py.pool.core import PoolCore
+from claude_agent_py.pool.outcome import Output
 from claude_agent_py.pool.pooled_process import PooledProcess, PooledRun
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, read_memory_limit
+from claude_agent_py.runs import Run, RunResult, Until
 
 Other = TypeVar("Other")
 

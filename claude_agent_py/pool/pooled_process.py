@@ -8,23 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable
 from enum import Enum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.log import logger
-from claude_agent_py._journal.open_runs import Until
-from claude_agent_py._journal.state import State
 from claude_agent_py.client import Client
 from claude_agent_py.messages import Prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
-from claude_agent_py.runs import OneShot
-
-if TYPE_CHECKING:
-    from claude_agent_py._connection.shutdown import TasksAtClose
-
+from claude_agent_py.runs import OneShot, TasksAtClose, Until
 
 CHECK_EVERY: Final = 30.0
 """Seconds between checks whether a spare still answers."""
@@ -105,7 +99,7 @@ class PooledProcess:
         try:
             await self.client.close(tasks=self.tasks_at_close)
             # The process continues until its tasks have ended.
-            if self.client.session.state is State.LEFT:
+            if self.client.session.state == "left":
                 await self.client.connection.shutdown.wait_closed()
         except Exception:
             # Unexpected, but the slot must become free.
@@ -114,7 +108,7 @@ class PooledProcess:
     def end_left_tasks(self) -> None:
         """End a process that was left to finish its tasks, without waiting."""
         self.tasks_at_close = "stop"
-        if self.client.session.state is State.LEFT:
+        if self.client.session.state == "left":
             self.client.abort()
 
 

@@ -7,12 +7,13 @@ from typing import Any, Final
 
 import anyio
 
+from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import nth_pause
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool.compatibility import SessionRequest
 from claude_agent_py.pool.pooled_process import PooledProcess
-from claude_agent_py.transport.memory import can_measure, read_size
+from claude_agent_py.transport import can_measure
 
 
 @dataclass(frozen=True, kw_only=True)

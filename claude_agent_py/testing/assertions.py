@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
-from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py import RunResult
 from claude_agent_py.tasks import Task
-from claude_agent_py.tools import ToolCallRecord
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
+from claude_agent_py.tools import AGENT_TOOLS, ToolCallRecord
+from claude_agent_py.wire import JSONObject
 
 MAIN: Final = "main"
 """The name of the main agent in `by`."""

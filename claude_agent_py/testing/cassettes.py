@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from typing_extensions import override
 
+from claude_agent_py._base import redaction
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._base.redaction import find_secrets
-from claude_agent_py._connection.wire_log import secrets_of
+from claude_agent_py.options import find_secrets
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Failure, RawBlock, Reply, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
@@ -32,7 +32,7 @@ from claude_agent_py.testing.scrubbing import (
     mask_times,
 )
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.options import ClientOptions
@@ -235,7 +235,7 @@ class Cassette(ScriptedModel):
             self._entries, self._has_login = _load(self.path)
         self._cwd = Path(cwd).resolve() if cwd is not None else None
         own = {self._upstream.secret: "<key>"} if self._upstream is not None else {}
-        self._scrub = {**own, **find_secrets(os.environ), **(scrub or {})}
+        self._scrub = {**own, **redaction.find_secrets(os.environ), **(scrub or {})}
         self._closing = False
         self._steps = 0
         """The number of requests and answers so far."""
@@ -272,7 +272,7 @@ class Cassette(ScriptedModel):
         if self._has_login:
             defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
         options = super().options(**(defaults | overrides))
-        self._scrub = secrets_of(options, os.environ) | self._scrub
+        self._scrub = find_secrets(options, os.environ) | self._scrub
         self._places.add_secrets(self._scrub)
         return options
 

@@ -18,14 +18,14 @@ import anyio
 from anyio import lowlevel
 from typing_extensions import override
 
+from claude_agent_py._base.lines import StderrTail
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.testing import fake_player, frames, steps
 from claude_agent_py.testing.fake_player import POLL, TERMINATED, Action, Player
 from claude_agent_py.testing.frames import JSONObject
 from claude_agent_py.testing.steps import LooseStep, Step
-from claude_agent_py.transport.base import Transport
-from claude_agent_py.transport.subprocess import StderrTail
+from claude_agent_py.transport import Transport
 
 
 class Start(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, cast
 
 from claude_agent_py.testing import messages_api
 from claude_agent_py.testing.script import POLL, Answer, CutStream, Failure, Gate, Reply
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 JSON = "application/json"
 EVENT_STREAM = "text/event-stream"

@@ -13,7 +13,7 @@ import pytest
 from claude_agent_py import errors, testing
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.runs.result import RunResult
+    from claude_agent_py import RunResult
     from claude_agent_py.testing.cassettes import Cassette
     from claude_agent_py.testing.stage import (
         MakeClient,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, Literal
 
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 Conversation = Literal["main", "agent", "side"]
 

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from claude_agent_py._connection.runs.result import RunResult
+from claude_agent_py import RunResult
 from claude_agent_py.messages import AssistantMessage, InitMessage, ResultMessage
 from claude_agent_py.testing.assertions import sort_tasks
 from claude_agent_py.testing.requests import shorten_result

@@ -21,12 +21,10 @@ from anyio import CancelScope, to_thread
 
 from claude_agent_py.hooks import Hooks
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.conflicts import HOME_VARIABLES
-from claude_agent_py.options.fields import is_any_given
 from claude_agent_py.testing.messages_server import MessagesServer
 from claude_agent_py.testing.requests import RecordedRequest
 from claude_agent_py.testing.script import Answer, AnyScript, Failure, LooseAnswer, Reply, as_answer, wait_in_thread
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -63,15 +61,18 @@ class Sandbox:
         for directory in (self.home, self.cwd, self.config_dir, self.temp):
             directory.mkdir()
 
+    @property
+    def homes(self) -> dict[str, str]:
+        """The variables that name the temporary home."""
+        return {"HOME": str(self.home), "USERPROFILE": str(self.home), "CLAUDE_CONFIG_DIR": str(self.config_dir)}
+
     def environment(self, base_url: str) -> dict[str, str]:
         """Return the complete environment for a CLI that uses the Messages API at `base_url`."""
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         return {
             **inherited,
             **QUIET,
-            "HOME": str(self.home),
-            "USERPROFILE": str(self.home),
-            "CLAUDE_CONFIG_DIR": str(self.config_dir),
+            **self.homes,
             "CLAUDE_CODE_TMPDIR": str(self.temp),
             "TMPDIR": str(self.temp),
             "TEMP": str(self.temp),
@@ -210,7 +211,7 @@ class ScriptedModel:
         """
         env = self.environment(**overrides.pop("env", {}))
         if overrides.get("home"):
-            env = {name: value for name, value in env.items() if name not in HOME_VARIABLES}
+            env = {name: value for name, value in env.items() if name not in self.sandbox.homes}
         defaults = {
             "inherit_env": False,
             "env": env,
@@ -342,9 +343,10 @@ class _Player:
 
 def _answers_prompts(options: Mapping[str, Any]) -> bool:
     """Return whether something in the options answers permission prompts, which `bypassPermissions` never asks."""
-    handlers = (options.get("can_use_tool"), options.get("interactions"), options.get("permission_prompt_tool_name"))
+    names = ("can_use_tool", "interactions", "permission_prompt_tool_name")
+    is_handled = any(options.get(name) not in (None, False) for name in names)
     hooks = {event for event, _ in Hooks.of(options.get("hooks"))}
-    return is_any_given(*handlers) or options.get("permission_prompts") == "host" or "PermissionRequest" in hooks
+    return is_handled or options.get("permission_prompts") == "host" or "PermissionRequest" in hooks
 
 
 def _build_failure(message: str) -> Failure:

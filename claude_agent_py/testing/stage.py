@@ -12,7 +12,7 @@ from claude_agent_py.testing.script import AnyScript
 from claude_agent_py.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.runs.result import RunResult
+    from claude_agent_py import RunResult
 
 NO_PEER = (
     "the test has no stand-in for the model: call scripted_model([...]) or fake_cli(...) first, or mark the test with "

@@ -13,8 +13,14 @@ from typing import Any, Final, cast
 import anyio
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
-from claude_agent_py.sessions import FullSessionStore, LeasingStore, SessionKey, SessionStore, SessionStoreEntry
-from claude_agent_py.sessions.stores.protocol import implements
+from claude_agent_py.sessions import (
+    FullSessionStore,
+    LeasingStore,
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    implements,
+)
 
 LARGE_BYTES: Final = 5 * 1024 * 1024
 WRITERS: Final = 8

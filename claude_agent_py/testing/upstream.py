@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from claude_agent_py._base.credentials import read_credentials
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.sessions.stores.private_folder import read_credentials
-from claude_agent_py.wire.base import CamelModel, JSONObject, Number
+from claude_agent_py.wire import JSONObject
 
 ANTHROPIC: Final = "https://api.anthropic.com"
 TIMEOUT: Final = 600.0
@@ -89,13 +89,13 @@ class Upstream:
         return urllib.request.build_opener()
 
 
-class _Login(CamelModel):
+class _Login(msgspec.Struct, rename="camel"):
     access_token: str | None = None
-    expires_at: Number | None = None
+    expires_at: float | None = None
     """Milliseconds since the epoch."""
 
 
-class _Credentials(CamelModel):
+class _Credentials(msgspec.Struct):
     login: _Login | None = msgspec.field(default=None, name="claudeAiOauth")
 
 

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ToolCallStatus as ToolCallStatus,
         ToolTraffic as ToolTraffic,
     )
+    from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS as AGENT_TOOLS
     from claude_agent_py.wire.tools.agent import *
     from claude_agent_py.wire.tools.bash import *
     from claude_agent_py.wire.tools.files import *
@@ -58,6 +59,7 @@ else:
         "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",
         "claude_agent_py.tools.server": "Prompt Resource ToolServer",
         "claude_agent_py.tools.traffic": "ToolCallRecord ToolCallStatus ToolTraffic",
+        "claude_agent_py.wire.settings.rule_lists": "AGENT_TOOLS",
         "claude_agent_py.wire.tools.agent": "*",
         "claude_agent_py.wire.tools.bash": "*",
         "claude_agent_py.wire.tools.files": "*",

@@ -1,35 +1,12 @@
-"""The memory of process trees, if the system reports it, and sizes such as `8GiB`."""
+"""The memory of process trees, if the system reports it."""
 
 import os
-import re
 import sys
 from collections.abc import Callable, Collection
-from typing import Final
 
-from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.proc import contents
 from claude_agent_py.transport.processes import descendants, run_ps
-
-UNITS: Final[dict[str, int]] = {"": 1, "b": 1, **{f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}}
-"""Bytes by unit, in lower case."""
-UNITS.update({f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)})
-
-_SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
-
-
-def read_size(value: int | str, *, option: str) -> int:
-    """Return the bytes of a size: a positive number, or text such as `4GiB`. Raises OptionsError for anything else."""
-    found = _SIZE.fullmatch(value) if isinstance(value, str) else None
-    if found is not None and found[2].lower() in UNITS:
-        size = int(float(found[1]) * UNITS[found[2].lower()])
-    elif isinstance(value, int) and not isinstance(value, bool):
-        size = value
-    else:
-        raise OptionsError(f"must be a size such as '4GiB', not {value!r}", option=option)
-    if size <= 0:
-        raise OptionsError("must be more than 0 bytes", option=option)
-    return size
 
 
 def can_measure() -> bool:

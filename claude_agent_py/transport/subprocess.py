@@ -17,6 +17,7 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._base.configuration import plain_copy
 from claude_agent_py._base.errors import CLIStartError
 from claude_agent_py._base.event_loop import asyncio_loop, clock, run_to_its_end
+from claude_agent_py._base.lines import StderrTail
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py.transport.anyio_process import AnyioProcess
 from claude_agent_py.transport.at_exit import end_at_exit, forget
@@ -60,35 +61,6 @@ CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 
 
 AnyProcess: TypeAlias = PidfdProcess | AnyioProcess
-
-
-class StderrTail:
-    """The last bytes of stderr, and its whole lines as they come."""
-
-    def __init__(self, max_bytes: int, on_line: Callable[[str], None]) -> None:
-        self._max_bytes = max_bytes
-        self._on_line = on_line
-        self._tail = bytearray()
-        self._rest = b""
-
-    def feed(self, data: bytes) -> None:
-        """Process data of stderr, `b""` at its end. A line that is longer than the tail is split."""
-        if not data:
-            if self._rest:
-                self._on_line(self._rest.decode(errors="replace"))
-                self._rest = b""
-            return
-        self._tail += data
-        del self._tail[: max(0, len(self._tail) - self._max_bytes)]
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        if len(self._rest) > self._max_bytes:
-            lines, self._rest = [*lines, self._rest], b""
-        for line in lines:
-            self._on_line(line.decode(errors="replace").rstrip("\r"))
-
-    def text(self) -> str:
-        """Return the tail as text."""
-        return self._tail.decode(errors="replace")
 
 
 class SubprocessTransport(Transport):

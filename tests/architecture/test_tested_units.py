@@ -32,7 +32,8 @@ PURE = {
         children.assignment children.process_options
     """,
     "values to texts, and texts to values": """
-        _base.display _base.official_names _base.redaction agents.guide formatting.encoders formatting.media
+        _base.checks _base.display _base.official_names _base.redaction agents.guide formatting.encoders
+        formatting.media
         formatting.truncation permissions.diffs tools.jsonrpc tools.results
         tools.schema testing.upstream
     """,

@@ -9,11 +9,9 @@ from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.log import Drops
-from claude_agent_py._journal.facts import MAIN
-from claude_agent_py._journal.text import TextFold
 from claude_agent_py.cli.run_command import describe_call
 from claude_agent_py.cli.terminal import MARKS, one_line
-from claude_agent_py.journal import CallEnded, CallStarted
+from claude_agent_py.journal import MAIN, CallEnded, CallStarted
 from claude_agent_py.messages import (
     AssistantMessage,
     ConversationResetMessage,
@@ -24,12 +22,11 @@ from claude_agent_py.messages import (
     ResultMessage,
     StatusMessage,
     StreamEventMessage,
+    TextFold,
     UserMessage,
 )
-from claude_agent_py.permissions import InteractionOpened, InteractionSettled, OpenQuestion
-from claude_agent_py.permissions.diffs import build_diff, shorten
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled, OpenQuestion, build_diff
 from claude_agent_py.tasks import TaskBackgrounded, TaskFinished, TaskStarted, TaskStatus
-from claude_agent_py.wire.base import SYNTHETIC_MODEL
 
 Kind: TypeAlias = Literal["answer", "tool", "task", "notice"]
 
@@ -59,6 +56,11 @@ class Entry:
         return "".join(self.parts)
 
 
+def _shorten(changes: list[str]) -> list[str]:
+    more = len(changes) - CHANGED_LINES
+    return changes if more <= 0 else [*changes[:CHANGED_LINES], f"@@ {more} more lines @@"]
+
+
 class Conversation:
     """A chat so far.
 
@@ -83,7 +85,7 @@ class Conversation:
     def apply(self, event: object) -> list[Entry]:
         """Apply an item of `Client.events(facts=True)`, and return the new and changed entries."""
         changed = [self._on_text(piece) for piece in self._text.feed(event)]
-        if changed and isinstance(event, AssistantMessage) and event.model == SYNTHETIC_MODEL:
+        if changed and isinstance(event, AssistantMessage) and event.is_synthetic:
             self._answer = None
         handle = _HANDLERS.get(type(event))
         try:
@@ -124,7 +126,7 @@ class Conversation:
         line = displayable(f"{call.name} {path}", LINE_CHARS) if changes else describe_call(call)
         entry = self._add("tool", line, "→")
         self._calls[call.id] = entry
-        entry.changes = shorten(changes, CHANGED_LINES)
+        entry.changes = _shorten(changes)
         yield entry
 
     def _on_call_end(self, fact: CallEnded) -> Iterator[Entry]:

@@ -10,13 +10,12 @@ from typing import Any, Final
 
 import anyio
 
+from claude_agent_py import Run
 from claude_agent_py._base.bounded_reading import Lines
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.streams import RepeatingEvent, Stream
-from claude_agent_py._connection.runs.run import Run
-from claude_agent_py._journal.open_runs import DEFAULT_IDLE
 from claude_agent_py.cli._chat.conversation import Conversation, Entry
 from claude_agent_py.cli.run_command import FAILED, exit_code, stop_tasks
 from claude_agent_py.client import Client
@@ -62,7 +61,6 @@ async def chat_in_lines(client: Client, first: str | None) -> int:
         ClaudeAgentError: The session does not start.
     """
     async with client:
-        client.connection.runs.default_idle = DEFAULT_IDLE
         chat = LineChat(client)
         async with anyio.create_task_group() as group:
             group.start_soon(chat.follow)

@@ -11,8 +11,6 @@ import os
 import re
 import secrets
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
 import weakref
@@ -21,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from claude_agent_py._base.bounded_reading import read_bytes, read_object
+from claude_agent_py._base.credentials import read_credentials
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
@@ -34,7 +33,6 @@ LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", 
 KEPT_DAYS: Final = 7
 """How many days the transcripts of a killed process are kept."""
 NEW_SECONDS: Final = 60.0
-KEYCHAIN_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
 _HAS_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
@@ -159,35 +157,6 @@ def _read_file(path: Path, uid: int | None) -> bytes | None:
     except OSError as error:
         logger.warning("a session resumed from a store runs without %s: %s", path, error)
         return None
-
-
-def read_credentials(env: Mapping[str, str], source: Path, uid: int | None = None) -> bytes | None:
-    """Return the credentials without the refresh token, or None.
-
-    A refresh token works only once: if the CLI used the copy, the user would be logged out.
-    """
-    content = _read_file(source / ".credentials.json", uid)
-    if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
-        content = _read_keychain(env)
-    parsed = read_object(content or b"")
-    login = None if parsed is None else parsed.get("claudeAiOauth")
-    if parsed is None or not isinstance(login, dict) or "refreshToken" not in login:
-        return content
-    return json.dumps(
-        parsed | {"claudeAiOauth": {name: value for name, value in login.items() if name != "refreshToken"}}
-    ).encode()
-
-
-def _read_keychain(env: Mapping[str, str]) -> bytes | None:
-    if env.get("ANTHROPIC_API_KEY") or env.get("CLAUDE_CODE_OAUTH_TOKEN"):
-        return None
-    account = env.get("USER") or "claude-code-user"
-    command = ["security", "find-generic-password", "-a", account, "-w", "-s", "Claude Code-credentials"]
-    try:
-        found = subprocess.run(command, capture_output=True, timeout=KEYCHAIN_SECONDS, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return found.stdout.strip() or None
 
 
 def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:

@@ -8,7 +8,15 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import AnswerModel, JSONObject, MessageModel, Number, Open, WireModel
+from claude_agent_py.wire.base import (
+    SYNTHETIC_MODEL,
+    AnswerModel,
+    JSONObject,
+    MessageModel,
+    Number,
+    Open,
+    WireModel,
+)
 from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin
@@ -323,6 +331,11 @@ class AssistantMessage(AnswerModel):
     def content(self) -> list[ContentBlock]:
         """The content blocks of `message`."""
         return self.message.content
+
+    @property
+    def is_synthetic(self) -> bool:
+        """Whether the CLI wrote the message, without the model."""
+        return self.message.model == SYNTHETIC_MODEL
 
     @property
     def text(self) -> str:

@@ -1,0 +1,34 @@
+"""The secrets that the CLI gets: in its environment, in its settings and for MCP servers."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from claude_agent_py._base.lazy_names import LazyModule
+from claude_agent_py._launch.environment import environment
+from claude_agent_py.options.client_options import ClientOptions
+
+if TYPE_CHECKING:
+    from claude_agent_py._base import redaction
+else:
+    redaction = LazyModule("claude_agent_py._base.redaction")
+
+
+def find_secrets(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+    """Return the secrets that the CLI gets, by value, with the placeholder to write instead of each.
+
+    Args:
+        options: The options of the session.
+        surrounding: The environment of the program, such as `os.environ`.
+    """
+    places: list[Any] = [environment(options, surrounding)]
+    if isinstance(options.settings, Mapping):
+        places.append(options.settings.get("env"))
+    if isinstance(options.mcp_servers, Mapping):
+        for server in options.mcp_servers.values():
+            fields = server if isinstance(server, Mapping) else vars(server)
+            places += [fields.get("env"), fields.get("headers")]
+    found: dict[str, str] = {}
+    for place in places:
+        if isinstance(place, Mapping):
+            found |= redaction.find_secrets({name: value for name, value in place.items() if isinstance(value, str)})
+    return dict(sorted(found.items(), key=lambda item: -len(item[0])))
