@@ -6,6 +6,7 @@ while no worker lives. The permit of a session that is gone is taken back.
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 from typing import Final
 
 from temporalio import workflow
@@ -69,10 +70,10 @@ class LimitWorkflow:
                 await self._free(GRANT, request)
             if workflow.info().is_continue_as_new_suggested():
                 workflow.continue_as_new(s)
-            is_unused = not s.holders and s.own is None
-            timeout = timedelta(seconds=s.patience) if s.waiting or is_unused else None
+            is_temporary = self._is_temporary()
             try:
-                await workflow.wait_condition(self._has_room, timeout=timeout)
+                timeout = timedelta(seconds=s.patience) if is_temporary else None
+                await workflow.wait_condition(partial(self._has_news, is_temporary), timeout=timeout)
             except TimeoutError:
                 if not s.waiting and not s.holders:
                     return
@@ -88,6 +89,13 @@ class LimitWorkflow:
 
     def _has_room(self) -> bool:
         return bool(self._s.waiting) and len(self._s.holders) < (self._s.own or self._s.limit)
+
+    def _has_news(self, was_temporary: bool) -> bool:
+        return self._has_room() or self._is_temporary() != was_temporary
+
+    def _is_temporary(self) -> bool:
+        """Return whether to look again after a time: sessions wait, or there is nothing to keep."""
+        return bool(self._s.waiting) or not (self._s.holders or self._s.own)
 
     @workflow.signal
     def acquire(self, request: Request, limit: int) -> None:
