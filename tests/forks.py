@@ -40,7 +40,7 @@ claude_agent_py.testing.scripted_model.QUIET.update({SHORT_LIVED})
 """
 PRELOADED = f"{PLAIN}import anyio._backends._trio\n"
 FLEET = f"""{PRELOADED}
-from claude_agent_py.fleet import Archive, Fleet
+from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 import claude_agent_py.fleet._local.engine, claude_agent_py.cli.program, psycopg
 """

@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 from claude_agent_py._base.event_loop import Wakeup
 from claude_agent_py.permissions import QuestionRecord
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 
 class PendingQuestion(NamedTuple):

@@ -7,16 +7,13 @@ takes it back.
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import anyio
-
-from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import RepeatingEvent
-from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, implements
+from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, calling_store, implements
 
 HOLDER: Final = "durable turn "
 """How the names of holders of leases begin that a later call may take away."""
@@ -54,19 +51,6 @@ class HeldStore:
         """The session."""
         return self.key["session_id"]
 
-    @asynccontextmanager
-    async def _call(self, action: str) -> AsyncIterator[None]:
-        """Limit the time of a call, and convert its errors to StoreError."""
-        try:
-            with anyio.fail_after(self._timeout):
-                yield
-        except StoreError:
-            raise
-        except TimeoutError as error:
-            raise StoreError(f"the store did not {action} within {self._timeout:g} s") from error
-        except Exception as error:
-            raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
-
     # The lease -------------------------------------------------------------------------------------------------------
 
     async def take(self) -> None:
@@ -77,7 +61,7 @@ class HeldStore:
         """
         if not implements(self._store, "acquire_lease"):
             return
-        async with self._call("lease the session"):
+        async with calling_store("lease the session", self._timeout):
             try:
                 self._lease = await self._store.acquire_lease(self.key, self._holder)
             except SessionLeasedError as error:
@@ -120,7 +104,7 @@ class HeldStore:
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the entries of a transcript."""
-        async with self._call("load the session"):
+        async with calling_store("load the session", self._timeout):
             found: list[SessionStoreEntry] | None = await self._store.load(key)
         self._note_calls(found or ())
         return found

@@ -6,9 +6,8 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
-from claude_agent_py.sessions import SessionStoreEntry
-from claude_agent_py.sessions.stores.access import is_prompt
-from claude_agent_py.wire.base import INTERRUPTED
+from claude_agent_py.sessions import SessionStoreEntry, is_prompt
+from claude_agent_py.wire import INTERRUPTED
 
 Entry = Mapping[str, Any]
 

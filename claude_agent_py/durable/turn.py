@@ -15,8 +15,6 @@ from anyio.abc import TaskGroup
 from claude_agent_py._base.callbacks import Callback
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.runs.result import RunResult
-from claude_agent_py._connection.runs.run import Run
 from claude_agent_py.client import Client
 from claude_agent_py.durable._inbox import DeskInbox
 from claude_agent_py.durable.desk import Desk
@@ -45,6 +43,7 @@ from claude_agent_py.messages import PromptContent, check_prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import Inbox, QuestionRecord
 from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.runs import Run, RunResult
 from claude_agent_py.sessions import SessionStore, deliver_session, push
 
 OWN_OPTIONS: Final = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")

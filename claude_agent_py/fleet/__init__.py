@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.session import FleetSession as FleetSession
     from claude_agent_py.fleet.worker import Worker as Worker
     from claude_agent_py.fleet.workspaces import (
-        Archive as Archive,
         Copy as Copy,
         Directory as Directory,
         GitWorktree as GitWorktree,
@@ -44,6 +43,6 @@ else:
         "FleetWorkerInfo",
         "claude_agent_py.fleet.session": "FleetSession",
         "claude_agent_py.fleet.worker": "Worker",
-        "claude_agent_py.fleet.workspaces": "Archive Copy Directory GitWorktree Workspace",
+        "claude_agent_py.fleet.workspaces": "Copy Directory GitWorktree Workspace",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -21,8 +21,8 @@ from claude_agent_py.fleet.records import (
     FleetWorkerInfo,
     SessionState,
 )
-from claude_agent_py.permissions.interactions import AnswerSource
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.permissions import AnswerSource
+from claude_agent_py.wire import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet.worker import Worker

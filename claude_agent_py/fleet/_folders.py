@@ -10,9 +10,9 @@ from typing import Final, NamedTuple
 
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py._base.private_files import check_parent, check_private
-from claude_agent_py._launch.locate import user_folder
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import Directory, Workspace
+from claude_agent_py.options import user_folder
 
 PRIVATE: Final = 0o700
 

@@ -8,11 +8,8 @@ from typing import Any, TypeVar
 import anyio
 
 from claude_agent_py.fleet._engine import Engine
-from claude_agent_py.permissions import Interaction
-from claude_agent_py.permissions.interactions import AnswerSource
-from claude_agent_py.permissions.prompts import KINDS, Kind
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.fitting import fit
+from claude_agent_py.permissions import AnswerSource, Interaction, QuestionRecord
+from claude_agent_py.wire import JSONObject
 
 T = TypeVar("T")
 
@@ -21,16 +18,16 @@ class FleetInteraction(Interaction):
     """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
 
     def __init__(self, engine: Engine, row: Mapping[str, Any]) -> None:
-        kind: Kind = row["kind"]
+        self._engine = engine
+        self._record = QuestionRecord(kind=row["kind"], request=json.loads(row["request"]))
         super().__init__(
-            kind,
-            fit(KINDS[kind].wire, json.loads(row["request"]))[0],
+            self._record.kind,
+            self._record.wire,
             id=row["id"],
             created_at=row["created_at"],
             session_id=row["session"],
             agent_id=row["agent_id"],
         )
-        self._engine = engine
 
     @property
     def done(self) -> bool:
@@ -39,16 +36,16 @@ class FleetInteraction(Interaction):
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
-        return await self._record(KINDS[self.kind].read(self.wire, value), AnswerSource.here(by))
+        return await self._give(self._record.reply(value), AnswerSource.here(by))
 
     async def deny(self, message: str = "", *, by: str = "") -> bool:
         """Refuse the question. Return False if it was already answered. Retries while the database is unavailable."""
-        return await self._record(KINDS[self.kind].refuse(message), AnswerSource.here(by))
+        return await self._give(self._record.refusal(message), AnswerSource.here(by))
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return _run(self._record, reply, source)
+        return _run(self._give, reply, source)
 
-    async def _record(self, reply: JSONObject, source: AnswerSource) -> bool:
+    async def _give(self, reply: JSONObject, source: AnswerSource) -> bool:
         return await self._engine.answer(str(self.session_id), self.id, reply, source)
 
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._connection.runs.prompts import check_prompt
-from claude_agent_py._journal.open_runs import Until
 from claude_agent_py.fleet.workspaces import Copy, Workspace
+from claude_agent_py.messages import check_prompt
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.wire.base import dump
+from claude_agent_py.runs import Until
+from claude_agent_py.wire import dump
 
 AfterFailure: TypeAlias = Literal["run", "fail"]
 """What happens to the prompts behind one that failed: they run, or they fail too."""

@@ -32,8 +32,7 @@ from claude_agent_py.fleet.records import (
 )
 from claude_agent_py.fleet.session import FleetSession
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.options.client_options import options_or_defaults, refuse_options
+from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.retrying import RetryPolicy
 
 if TYPE_CHECKING:
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
 
     from temporalio.converter import PayloadCodec
 
-    from claude_agent_py._journal.open_runs import Until
     from claude_agent_py.fleet.worker import Worker
+    from claude_agent_py.runs import Until
     from claude_agent_py.sessions import SessionStore
 
 INSTALL_TEMPORAL: Final = "a fleet on Temporal needs its SDK: pip install temporalio"
@@ -137,7 +136,7 @@ class Fleet(FleetSettings):
             options: The options of its processes. The fleet sets the session options and the session store.
             version: A session keeps the version with which it started. Also register old versions until their sessions
                 have ended; sessions of a version that no worker has registered wait.
-            workspace: The directory of each session: `Copy`, `GitWorktree`, `Archive` or `Directory`. None means
+            workspace: The directory of each session: `Copy`, `GitWorktree` or `Directory`. None means
                 `options.cwd`, or an empty directory for each session.
             until: `result` or `idle`, as in `Client.query`.
             patience: Seconds that a process waits for the answer to a question before it ends.

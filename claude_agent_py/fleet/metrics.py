@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 QueueReason: TypeAlias = Literal["ready", "limit", "rate_limit", "retry", "no_worker"]
 """Why a session is queued. `ready`: it waits for a free slot of a worker. `limit`: its tenant or agent runs as many

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 SessionState: TypeAlias = Literal["queued", "running", "waiting", "idle", "failed", "cancelled"]
 """`queued`: waits for a worker or, after an error, for `not_before`. `waiting`: a person has to answer, and no process

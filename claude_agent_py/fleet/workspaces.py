@@ -1,29 +1,24 @@
 """Workspaces: the working directory of a session, prepared on the machine that runs it.
 
 A session prefers the machine that has its workspace while that machine has a worker. On another machine, the workspace
-is created again; only an `Archive` transfers the changes.
+is created again.
 """
 
-import gzip
 import os
 import re
 import shutil
 import subprocess
-import tarfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from hashlib import sha256
-from io import BytesIO
 from pathlib import Path
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from claude_agent_py._base.errors import FleetError
 
 MARK: Final = ".claude-fleet"
 """A file next to a finished workspace. If it is missing, the preparation was interrupted."""
 GIT_SECONDS: Final = 300.0
-UNPACKED_FACTOR: Final = 16
-"""How many times its packed size an archive may have unpacked. Source code has about 5 times, zeros 1000 times."""
 
 
 class Workspace(ABC):
@@ -146,87 +141,6 @@ class GitWorktree(Workspace):
             return subprocess.run(command, capture_output=True, timeout=GIT_SECONDS, check=False)
         except (OSError, subprocess.TimeoutExpired) as error:
             raise FleetError(f"git failed: {error}") from error
-
-
-class Archive(Copy):
-    """A copy that is stored in the fleet's database after every run, and unpacked on the machine of the next one.
-
-    A fleet on SQLite is on one machine, and treats it as a `Copy`.
-
-    If a worker dies, the changes of its current run are lost on other machines.
-
-    Args:
-        source: The directory to copy at first; None starts with an empty directory.
-        max_bytes: The maximum size of the packed files. Unpacked, they may have 16 times as many bytes, including the
-            holes of sparse files. A run that exceeds a limit fails.
-    """
-
-    def __init__(self, source: str | os.PathLike[str] | None = None, *, max_bytes: int = 64 * 1024 * 1024) -> None:
-        super().__init__(source)
-        self.max_bytes = max_bytes
-
-    def pack(self, folder: Path, session_id: str) -> bytes:
-        """Return the packed workspace. Stops with a FleetError at the first file that exceeds a limit."""
-        packed = BytesIO()
-        limited: Any = _Limited(packed, self.max_bytes, "packed", session_id)
-        unpacked = _Limited(packed, self.max_bytes * UNPACKED_FACTOR, "unpacked", session_id)
-        with (
-            gzip.GzipFile(fileobj=limited, mode="wb", compresslevel=3) as compressed,
-            tarfile.open(fileobj=compressed, mode="w|") as archive,
-        ):
-            archive.add(folder / "work", arcname="work", filter=unpacked.count_member)
-        return packed.getvalue()
-
-    def unpack(self, folder: Path, data: bytes) -> None:
-        """Replace the workspace with a packed one. Stops with a FleetError at the first file that exceeds the limit."""
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True, mode=0o700)
-        with gzip.GzipFile(fileobj=BytesIO(data)) as compressed:
-            most = self.max_bytes * UNPACKED_FACTOR
-            unpacked, stream = (_Limited(compressed, most, "unpacked") for _ in range(2))
-            with tarfile.open(fileobj=cast("Any", stream), mode="r|") as archive:
-                archive.extractall(  # noqa: S202 - the filter refuses paths outside
-                    folder, filter=lambda member, path: _check_member(unpacked.count_member(member), path)
-                )
-        (folder / MARK).touch()
-
-
-def _check_member(member: tarfile.TarInfo, folder: str) -> tarfile.TarInfo:
-    """Return a member of an archive to unpack. Raises FilterError if it, or the file of a hard link, is outside."""
-    if member.islnk():  # a later member with its name would overwrite that file
-        tarfile.tar_filter(member.replace(name=member.linkname), folder)
-    return tarfile.tar_filter(member, folder)
-
-
-class _Limited:
-    """A file, read or written in one direction, that raises FleetError once more bytes passed than allowed."""
-
-    def __init__(self, file: BytesIO | gzip.GzipFile, most: int, state: str, session_id: str | None = None) -> None:
-        self._file = file
-        self._most = most
-        self._count = 0
-        self._state = state
-        self._session_id = session_id
-
-    def write(self, data: bytes) -> int:
-        self._add(len(data))
-        return self._file.write(data)
-
-    def read(self, size: int) -> bytes:
-        data = self._file.read(size)
-        self._add(len(data))
-        return data
-
-    def count_member(self, member: tarfile.TarInfo) -> tarfile.TarInfo:
-        """Count a member of an archive before it is read. The size of a sparse file includes its holes."""
-        self._add(tarfile.BLOCKSIZE + member.size)
-        return member
-
-    def _add(self, count: int) -> None:
-        self._count += count
-        if self._count > self._most:
-            message = f"the {self._state} workspace has more than {self._most} bytes"
-            raise FleetError(f"{message}; `max_bytes` sets the limit", session_id=self._session_id)
 
 
 def safe_name(session_id: str) -> str:

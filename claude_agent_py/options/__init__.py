@@ -11,7 +11,11 @@ if TYPE_CHECKING:
     from claude_agent_py._base.errors import OptionsError as OptionsError, OptionsWarning as OptionsWarning
     from claude_agent_py._launch.environment import environment as environment
     from claude_agent_py._launch.install import find_installed as find_installed, install_cli as install_cli
-    from claude_agent_py._launch.locate import cache_folder as cache_folder, find_cli as find_cli
+    from claude_agent_py._launch.locate import (
+        cache_folder as cache_folder,
+        find_cli as find_cli,
+        user_folder as user_folder,
+    )
     from claude_agent_py._launch.secrets import find_secrets as find_secrets
     from claude_agent_py.options.client_options import (
         ClientOptions as ClientOptions,
@@ -50,7 +54,7 @@ else:
         "claude_agent_py._base.errors": "OptionsError OptionsWarning",
         "claude_agent_py._launch.environment": "environment",
         "claude_agent_py._launch.install": "find_installed install_cli",
-        "claude_agent_py._launch.locate": "cache_folder find_cli",
+        "claude_agent_py._launch.locate": "cache_folder find_cli user_folder",
         "claude_agent_py._launch.secrets": "find_secrets",
         "claude_agent_py.options.client_options": "ClientOptions options_or_defaults refuse_options",
         "claude_agent_py.options.fields": "DIALOG_KINDS",

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.guarding import guard as guard
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
+        AnswerSource as AnswerSource,
         Inbox as Inbox,
         Interaction as Interaction,
         InteractionOpened as InteractionOpened,
@@ -63,7 +64,7 @@ else:
         "claude_agent_py.permissions.guarding": "guard",
         "claude_agent_py.permissions.inbox_sqlite": "SQLiteInbox",
         "claude_agent_py.permissions.interactions": """
-            Inbox Interaction InteractionOpened InteractionSettled PendingInteractions
+            AnswerSource Inbox Interaction InteractionOpened InteractionSettled PendingInteractions
         """,
         "claude_agent_py.permissions.open_questions": "OpenQuestion",
         "claude_agent_py.permissions.policies": """

@@ -49,7 +49,7 @@ class QuestionRecord:
     @property
     def subject(self) -> Subject:
         """The question, as a handler of this kind receives it: a `PermissionRequest`, a tuple of `Question`s, ..."""
-        return cast("Subject", KINDS[self.kind].subject(self._wire, None))
+        return cast("Subject", KINDS[self.kind].subject(self.wire, None))
 
     @property
     def summary(self) -> str:
@@ -57,7 +57,8 @@ class QuestionRecord:
         return summarize(self.kind, self.subject)
 
     @property
-    def _wire(self) -> Any:
+    def wire(self) -> Any:
+        """The request as `Inbox.ask` receives it."""
         return fit(KINDS[self.kind].wire, self.request)[0]
 
     def reply(self, value: object) -> JSONObject:
@@ -69,7 +70,7 @@ class QuestionRecord:
         Raises:
             ValueError: The value does not answer this question.
         """
-        return KINDS[self.kind].read(self._wire, value)
+        return KINDS[self.kind].read(self.wire, value)
 
     def refusal(self, message: str = "") -> JSONObject:
         """Return the reply that denies, leaves unanswered, cancels or dismisses."""

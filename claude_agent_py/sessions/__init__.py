@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         list_subagents as list_subagents,
     )
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
+    from claude_agent_py.sessions.stores.access import calling_store as calling_store, is_prompt as is_prompt
     from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
     from claude_agent_py.sessions.stores.edits import (
@@ -108,6 +109,7 @@ else:
             StoredSession SessionUsage get_session get_session_messages get_subagent_messages list_subagents
         """,
         "claude_agent_py.sessions.stored_tasks": "StoredTask",
+        "claude_agent_py.sessions.stores.access": "calling_store is_prompt",
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
         "claude_agent_py.sessions.stores.directory": "DirectoryStore",
         "claude_agent_py.sessions.stores.edits": """

@@ -30,10 +30,8 @@ WORKER = """
 import json, sys, anyio
 given = json.loads(sys.argv[1])
 from claude_agent_py import ClientOptions
-from claude_agent_py.fleet import Archive, Fleet
+from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
-if source := given["agent"].pop("archive", None):
-    given["agent"]["workspace"] = Archive(source)
 store = SQLiteStore(given["store"]) if not given["store"].startswith("postgres") else PostgresStore(given["store"])
 fleet = Fleet(given["url"], store=store, poll=0.2, **given["fleet"])
 fleet.agent("worker", ClientOptions(inherit_env=False, **given["options"]), **given["agent"])
@@ -198,7 +196,7 @@ async def events_of(session: FleetSession) -> list[Any]:
 def execute(fleet: Fleet, statement: str, **values: object) -> list[Any]:
     """Run a statement on the file of a fleet, and return the rows that it finds."""
     engine: Any = fleet._engine
-    with closing(sqlite3.connect(engine.file.path, timeout=PATIENCE)) as connection, connection:
+    with closing(sqlite3.connect(engine.path, timeout=PATIENCE)) as connection, connection:
         return connection.execute(statement, values).fetchall()
 
 

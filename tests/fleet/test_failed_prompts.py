@@ -266,4 +266,4 @@ def refuse_results(fleet: Fleet) -> None:
 async def reap(fleet: Fleet) -> None:
     """Do what a worker does from time to time: fail overdue prompts."""
     engine: Any = fleet._engine
-    await engine.file.write(_changes.fail_overdue)
+    await engine.write(_changes.fail_overdue)

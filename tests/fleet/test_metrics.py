@@ -191,7 +191,7 @@ def explaining(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Callable[[], li
     monkeypatch.setattr(_file.Transaction, "all", note_all)
 
     def explain(statement: str, values: Any) -> str:
-        with closing(sqlite3.connect(fleet._engine.file.path)) as connection:  # type: ignore[attr-defined]
+        with closing(sqlite3.connect(fleet._engine.path)) as connection:  # type: ignore[attr-defined]
             return "\n".join(row[-1] for row in connection.execute(f"EXPLAIN QUERY PLAN {statement}", values))
 
     def explain_all() -> list[tuple[str, str]]:

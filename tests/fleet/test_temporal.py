@@ -15,7 +15,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
-from claude_agent_py.fleet import Archive, Copy, Fleet, FleetSession, Workspace
+from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
@@ -469,9 +469,6 @@ async def test_a_wrong_address_is_refused(url: str) -> None:
 
 async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> None:
     async with Fleet(temporal, store=MemoryStore()) as fleet:
-        fleet.agent("worker", workspace=Archive())
-        with pytest.raises(OptionsError, match="Archive"):
-            await fleet.worker(folder=tmp_path).__aenter__()
         with pytest.raises(OptionsError, match="tenants take turns"):
             await fleet.tenant("acme", weight=3)
         with pytest.raises(OptionsError, match="tenant_limit"):

@@ -16,7 +16,7 @@ from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.records import FleetOutcome
-from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions import AnswerSource
 
 EARLIER_FAILED: Final = "EarlierPromptFailed"
 """The error of a prompt that failed because one before it did."""

@@ -11,7 +11,7 @@ from claude_agent_py.durable import PendingQuestion
 from claude_agent_py.fleet._local._changes import Claim, LostError, add_events, check_claim, settle_question
 from claude_agent_py.fleet._local._file import File, Row, Transaction, decode
 from claude_agent_py.permissions import QuestionRecord
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 
 class FileDesk:

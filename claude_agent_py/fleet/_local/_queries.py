@@ -88,12 +88,12 @@ def list_sessions(
     return build_infos(tx, tx.all(query, *given.values(), limit))
 
 
-def load_outcome(tx: Transaction, session: str, number: int | None) -> FleetOutcome:
+def load_outcome(tx: Transaction, session: str, run: int | None) -> FleetOutcome:
     """Return the state and the result of a prompt, by default the last one. Raises FleetError if it does not exist."""
     found = load_session(tx, session)
-    row = tx.one("SELECT * FROM fleet_runs WHERE session = ? AND number = ?", session, number or found["runs"])
+    row = tx.one("SELECT * FROM fleet_runs WHERE session = ? AND number = ?", session, run or found["runs"])
     if row is None:
-        raise FleetError(f"the session {session!r} has no run {number}", session_id=session)
+        raise FleetError(f"the session {session!r} has no run {run}", session_id=session)
     result: Mapping[str, Any] = decode(row["result"])
     fields: dict[str, Any] = {"prompt_uuid": row["uuid"], **result}
     fields |= {name: row[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at")}

@@ -11,7 +11,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._local._changes import record, start
 from claude_agent_py.fleet._local._file import Row, Transaction
-from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions import AnswerSource
 
 MADE_UP: Final = 20
 """How many times that were missed start a session later. Earlier ones are named in the audit log."""

@@ -63,7 +63,7 @@ from claude_agent_py.fleet.records import (
     SessionState,
 )
 from claude_agent_py.fleet.worker import Worker
-from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
 
 MAX_PROMPT: Final = 1_000_000

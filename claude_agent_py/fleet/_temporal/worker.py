@@ -79,10 +79,8 @@ from claude_agent_py.fleet._temporal.workflow import (
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.worker import Worker
-from claude_agent_py.fleet.workspaces import Archive
 from claude_agent_py.journal import Fact, encode_fact
-from claude_agent_py.permissions import QuestionRecord
-from claude_agent_py.permissions.interactions import AnswerSource
+from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.retrying import RetryPolicy
 
 ENDED: Final = ("idle", "failed", "cancelled")
@@ -235,8 +233,6 @@ class TemporalWorker(Worker):
         known = list(self._fleet.agents.values())
         if not known:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        if any(isinstance(agent.workspace, Archive) for agent in known):
-            raise OptionsError("Archive is not possible on Temporal: use Copy or GitWorktree", option="workspace")
         _ = self._store  # required
         return known
 

@@ -30,6 +30,26 @@ SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
 
 
+@contextlib.asynccontextmanager
+async def calling_store(action: str, seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a call of a store, and convert its errors to StoreError.
+
+    Args:
+        action: What the store does, for errors: `load the session`.
+        seconds: The limit.
+    """
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except StoreError:
+        raise
+    except TimeoutError as error:
+        message = f"the store did not answer in time: it took more than {seconds:g} s to {action}"
+        raise StoreError(message) from error
+    except Exception as error:
+        raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
+
+
 class StoreAccess:
     """The calls of a store. Each takes at most `timeout` seconds and raises only StoreError."""
 
@@ -43,19 +63,9 @@ class StoreAccess:
         """Whether the store can look for a session in all projects. Stores of the official protocol cannot."""
         return implements(self.store, "find_session")
 
-    @contextlib.asynccontextmanager
-    async def call(self, action: str) -> AsyncIterator[None]:
+    def call(self, action: str) -> contextlib.AbstractAsyncContextManager[None]:
         """Limit the time of a call, and convert its errors to StoreError."""
-        try:
-            with anyio.fail_after(self._timeout):
-                yield
-        except StoreError:
-            raise
-        except TimeoutError as error:
-            message = f"the store did not answer in time: it took more than {self._timeout:g} s to {action}"
-            raise StoreError(message) from error
-        except Exception as error:
-            raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
+        return calling_store(action, self._timeout)
 
     def load(self, place: Place) -> "Batches":
         """Return the batches of a transcript; none if there is no such transcript."""
