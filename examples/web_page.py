@@ -8,7 +8,7 @@ import uvicorn
 from offline import offline
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.serve import Sessions, make_app, make_token
+from claude_agent_py.serve import Server, Sessions, make_app, make_token
 from claude_agent_py.testing import Reply, tool_use
 
 TOKEN = make_token()
@@ -44,11 +44,12 @@ def chat(address: str) -> None:
 
 
 def main() -> None:
-    app = make_app(Sessions(ClientOptions(permission_mode="default")), token=TOKEN)
-    config = uvicorn.Config(app, "127.0.0.1", 0, log_level="critical", timeout_graceful_shutdown=1)
+    sessions = Sessions(ClientOptions(permission_mode="default"))
+    app = make_app(sessions, token=TOKEN)
+    config = uvicorn.Config(app, "127.0.0.1", 0, log_level="warning")
     socket = config.bind_socket()
     socket.listen()
-    server = uvicorn.Server(config)
+    server = Server(config, sessions)
     serving = threading.Thread(target=server.run, args=([socket],))
     serving.start()
     chat(f"http://127.0.0.1:{socket.getsockname()[1]}")

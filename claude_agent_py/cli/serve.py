@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from claude_agent_py.serve import Sessions, make_app, make_token
+        from claude_agent_py.serve import Server, Sessions, make_app, make_token
         from claude_agent_py.serve.web import LOOPBACK
     except ImportError:
         raise OptionsError(MISSING) from None
@@ -44,7 +44,8 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.host not in names and not arguments.name:
         raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
     token = make_token()
-    app = make_app(Sessions(options), token=token, hosts=names)
+    sessions = Sessions(options)
+    app = make_app(sessions, token=token, hosts=names)
     config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning", timeout_graceful_shutdown=5)
     sock = config.bind_socket()
     sock.listen()  # so that nobody is refused until it runs
@@ -55,5 +56,5 @@ def execute(arguments: argparse.Namespace) -> int:
         import webbrowser
 
         webbrowser.open(address)
-    uvicorn.Server(config).run(sockets=[sock])
+    Server(config, sessions).run(sockets=[sock])
     return 0

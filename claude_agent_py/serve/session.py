@@ -7,7 +7,8 @@ opened again with the next prompt. What the log no longer has is read from the s
 import json
 import secrets
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -15,8 +16,15 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError, InterruptedRunError, PromptCancelledError, SessionError
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    ConnectionClosedError,
+    InterruptedRunError,
+    PromptCancelledError,
+    SessionError,
+)
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
@@ -57,7 +65,6 @@ class ServedSession:
         *,
         owner: str = "",
         is_stored: bool = False,
-        start: Callable[..., object],
     ) -> None:
         """Create a session.
 
@@ -66,18 +73,18 @@ class ServedSession:
             options: The options of its client.
             owner: The user to whom it belongs.
             is_stored: Whether the conversation exists.
-            start: Starts a worker: `start(function, *arguments)`.
         """
         self.id = session_id
         self.owner = owner
         self.client: Client | None = None
         self._options = options
         self._is_stored = is_stored
-        self._start = start
         self.epoch: str = secrets.token_hex(4)
         """Names this object's numbering: another process of the server numbers anew."""
         self.log = EventLog(MAX_BYTES, time.time())
         self._changed = anyio.Event()
+        self._is_over = False
+        """Whether the server ends: nobody may follow or send any more."""
         self._opening = anyio.Lock()
         self._questions: dict[str, Interaction] = {}
         self._prompts: set[str] = set()
@@ -118,13 +125,14 @@ class ServedSession:
         """Yield the events after the one with this id, each with its id, and go on with new ones.
 
         Without an id, or with one whose events are no longer there, it begins with an event `reset`, then the stored
-        conversation, then all that happened since. Any number of readers may follow; a slow one loses nothing.
+        conversation, then all that happened since. Any number of readers may follow; a slow one loses nothing. It ends
+        with `Sessions.close`.
         """
         self.readers += 1
         try:
             epoch, _, number = (after or "").partition(".")
             position = int(number) if epoch == self.epoch and number.isdecimal() else -1
-            while True:
+            while not self._is_over:
                 if not self.log.has_all_after(position):
                     position, until = self.log.start
                     yield "", ServedEvent(0, b'{"type":"reset"}')
@@ -142,6 +150,12 @@ class ServedSession:
         finally:
             self.readers -= 1
             self.used_at = time.monotonic()
+
+    async def end(self) -> None:
+        """End the streams of all readers and the process, for good."""
+        self._is_over = True
+        self._wake()
+        await self.close()
 
     def _read_stored(self, until: float) -> Sequence[bytes]:
         """Return the facts of the stored conversation before a time. Blocks."""
@@ -171,7 +185,7 @@ class ServedSession:
             run = client.query(prompt, uuid=prompt_id)
             self._prompts.add(prompt_id)
             self._is_stored = True
-        self._start(self._watch, prompt_id, run)
+        spawn_detached(partial(self._watch, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
     async def answer(self, question_id: str, answer: Mapping[str, Any], *, by: str = "") -> bool:
@@ -208,6 +222,8 @@ class ServedSession:
     # The client ---------------------------------------------------------------------------------------------------
 
     async def _open(self) -> Client:
+        if self._is_over:
+            raise ConnectionClosedError("the server of the session ends")
         conversation: dict[str, Any] = {"resume": self.id} if self._is_stored else {"session_id": self.id}
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
@@ -216,7 +232,8 @@ class ServedSession:
         await client.connect()
         self.client = client
         self._add({"type": "opened"})
-        self._start(self._listen, client, client.events(facts=True))
+        events = client.events(facts=True)
+        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
         return client
 
     async def _listen(self, client: Client, events: AsyncIterator[Any]) -> None:

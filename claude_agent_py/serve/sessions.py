@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from typing import Any, Final, Literal, Self, TypeAlias
+from functools import partial
+from typing import Final, Literal, Self, TypeAlias
 from uuid import UUID, uuid4
 
 import anyio
 import anyio.to_thread
 
+from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.serve.session import ServedSession
@@ -25,7 +26,7 @@ LOOK_EVERY: Final = 1.0
 
 
 class Sessions:
-    """Sessions that are served. Use it as an async context manager: it ends their processes.
+    """Sessions that are served. Use it as an async context manager, or call `close`, which ends their processes.
 
     Args:
         options: The options of each session's client.
@@ -54,22 +55,23 @@ class Sessions:
         self._on_leave = on_leave
         self._owns = owns
         self._sessions: dict[str, ServedSession] = {}
-        self._stack: AsyncExitStack | None = None
-        self._group: Any = None
+        self._looking: anyio.CancelScope | None = None
 
     async def __aenter__(self) -> Self:
-        self._stack = AsyncExitStack()
-        self._group = await self._stack.enter_async_context(anyio.create_task_group())
-        self._group.start_soon(self._look_after)
         return self
 
     async def __aexit__(self, *exc: object) -> None:
-        assert self._stack is not None  # noqa: S101 - it was entered
+        await self.close()
+
+    async def close(self) -> None:
+        """End the streams of all readers, and all processes. The conversations stay, for another `Sessions`."""
+        if self._looking is not None:
+            self._looking.cancel()
+            self._looking = None
         with anyio.CancelScope(shield=True):
-            for session in list(self._sessions.values()):
-                await session.close()
-        self._group.cancel_scope.cancel()
-        await self._stack.aclose()
+            async with anyio.create_task_group() as group:
+                for session in self._sessions.values():
+                    group.start_soon(session.end)
 
     # Sessions -----------------------------------------------------------------------------------------------------
 
@@ -141,28 +143,30 @@ class Sessions:
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
         session = self._sessions[session_id] = ServedSession(
-            session_id, options, owner=user, is_stored=stored is not None, start=self._start
+            session_id, options, owner=user, is_stored=stored is not None
         )
+        if self._looking is None:
+            self._looking = anyio.CancelScope()
+            spawn_detached(partial(self._look_after, self._looking), name="claude_agent_py sessions")
         return session
 
-    def _start(self, function: Callable[..., Any], *arguments: Any) -> None:
-        if self._group is None:
-            raise OptionsError("enter it first: async with Sessions(...) as sessions")
-        self._group.start_soon(function, *arguments)
-
-    async def _look_after(self) -> None:
+    async def _look_after(self, scope: anyio.CancelScope) -> None:
         """Close what nobody uses, and stop what everybody has left."""
-        while True:
-            await anyio.sleep(LOOK_EVERY)
-            now = time.monotonic()
-            for session in list(self._sessions.values()):
-                unused = now - session.used_at
-                has_left = not session.readers and unused > LEAVE_SECONDS
-                if session.client is None:
-                    if has_left and unused > self._idle_after:
-                        del self._sessions[session.id]  # what is stored stays
-                elif (self._on_leave == "stop" and has_left) if session.is_busy else unused > self._idle_after:
-                    await session.close()
+        with scope:
+            while self._sessions:
+                await anyio.sleep(LOOK_EVERY)
+                for session in list(self._sessions.values()):
+                    await self._look_at(session, time.monotonic() - session.used_at)
+        if self._looking is scope:
+            self._looking = None
+
+    async def _look_at(self, session: ServedSession, unused: float) -> None:
+        has_left = not session.readers and unused > LEAVE_SECONDS
+        if session.client is None:
+            if has_left and unused > self._idle_after:
+                del self._sessions[session.id]  # what is stored stays
+        elif (self._on_leave == "stop" and has_left) if session.is_busy else unused > self._idle_after:
+            await session.close()
 
 
 def _is_uuid(text: str) -> bool:

@@ -10,8 +10,10 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from socket import socket
 from typing import Any, Final, TypeAlias
 
+import uvicorn
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -50,7 +52,7 @@ def make_app(
     """Return an application that serves the page and these sessions, to mount or to run with uvicorn.
 
     Args:
-        sessions: The sessions. The application enters them when it starts and leaves them when it ends.
+        sessions: The sessions. They are closed when the application ends; a mounted one does not notice that.
         token: What a request must have in the header `Authorization: Bearer ...`. The page takes it from the fragment
             of its address: `http://localhost:8000/#token`.
         authenticate: Finds the user of a request, instead of a token.
@@ -68,8 +70,10 @@ def make_app(
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        async with sessions:
+        try:
             yield
+        finally:
+            await sessions.close()
 
     routes = [
         Route("/", _show_page),
@@ -90,6 +94,23 @@ def make_app(
         _Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
     }
     return _Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), hosts)
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server for such an application. It closes the sessions when it begins to shut down.
+
+    Otherwise uvicorn would wait for the pages to leave, which stay as long as the server does.
+    """
+
+    def __init__(self, config: uvicorn.Config, sessions: Sessions) -> None:
+        """Create a server for a configuration with the application of these sessions."""
+        super().__init__(config)
+        self._sessions = sessions
+
+    async def shutdown(self, sockets: list[socket] | None = None) -> None:
+        """Close the sessions, then the connections. uvicorn calls it."""
+        await self._sessions.close()
+        await super().shutdown(sockets)
 
 
 def make_token() -> str:

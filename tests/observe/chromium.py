@@ -133,7 +133,8 @@ class Browser:
         """Wait until an expression is true in the page."""
         deadline = time.monotonic() + LIMIT
         while not self.evaluate(expression):
-            assert time.monotonic() < deadline, f"never true: {expression}"
+            shown = f"never true: {expression}"
+            assert time.monotonic() < deadline, f"{shown}\n{self.evaluate('document.body.innerText')}"
             time.sleep(0.02)
 
     def key(self, key: str) -> None:

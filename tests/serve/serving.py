@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from claude_agent_py.serve import Sessions, make_app
+from claude_agent_py.serve import Server, Sessions, make_app
 
 TOKEN = "a-token"
 
@@ -15,10 +15,10 @@ TOKEN = "a-token"
 def served(sessions: Sessions, **options: object) -> Iterator[str]:
     """Serve these sessions, and yield the address."""
     app = make_app(sessions, **{"token": TOKEN, **options})  # type: ignore[arg-type]
-    config = uvicorn.Config(app, "127.0.0.1", 0, log_level="critical", timeout_graceful_shutdown=1)
+    config = uvicorn.Config(app, "127.0.0.1", 0, log_level="warning")
     sock = config.bind_socket()
     sock.listen()  # so that nobody is refused until it runs
-    server = uvicorn.Server(config)
+    server = Server(config, sessions)
     thread = threading.Thread(target=server.run, args=([sock],))
     thread.start()
     try:

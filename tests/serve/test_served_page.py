@@ -113,7 +113,8 @@ def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) 
             visit(browser, url)
             say(browser, "Go")
             tasks = "document.getElementById('tasks').innerText"
-            browser.wait(f"{tasks}.includes('✓ Look') && {tasks}.includes('… Wait long')")
+            browser.wait(f"{tasks}.includes('… Wait long')")
+            browser.wait(f"{tasks}.includes('✓ Look')")
             find = "[...document.querySelectorAll('#tasks > li')].find((li) => li.innerText.includes('Wait long'))"
             browser.evaluate(f"{find}.querySelectorAll('button')[0].click()")
             browser.wait("document.getElementById('output').textContent.includes('begun')")

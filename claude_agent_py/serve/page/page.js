@@ -119,7 +119,7 @@ function markdown(parent, text) {
 let view; // what is shown of the current session
 const fresh = () => ({
   prompts: new Map(), messages: new Map(), calls: new Map(), tasks: new Map(), questions: new Map(), notes: new Set(),
-  turns: new Map(), cost: 0, isRunning: false,
+  turns: new Map(), cost: 0, isRunning: false, shown: null, // the task whose output is shown
 });
 
 function follow(end) {
@@ -284,12 +284,18 @@ function onTask(fact) {
 }
 
 async function showOutput(task) {
+  view.shown = task;
+  const isOver = ENDED.has(task.status);
   try {
     const found = await call("GET", `sessions/${current}/tasks/${encodeURIComponent(task.id)}/output`);
+    if (view.shown !== task) return; // another one was chosen meanwhile
     $("output-title").textContent = `Output of ${task.name || task.id}`;
-    $("output").textContent = found.text || "(nothing yet)";
-    $("output-section").hidden = false;
-    $("output").scrollTop = $("output").scrollHeight;
+    if ($("output").textContent !== found.text || $("output-section").hidden) {
+      $("output").textContent = found.text || (isOver ? "(nothing)" : "(nothing yet)");
+      $("output-section").hidden = false;
+      $("output").scrollTop = $("output").scrollHeight;
+    }
+    if (!isOver) setTimeout(() => view.shown === task && showOutput(task), 1000);
   } catch (error) {
     complain(error);
   }
