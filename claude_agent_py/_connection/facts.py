@@ -12,6 +12,8 @@ from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.todo import TaskList
+from claude_agent_py.wire.control.initialize import InitializeReply
+from claude_agent_py.wire.messages.catalog import AgentInfo
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
@@ -19,8 +21,6 @@ from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.facts import Fact
-    from claude_agent_py.wire.control.initialize import InitializeReply
-    from claude_agent_py.wire.messages.catalog import AgentInfo
 
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3

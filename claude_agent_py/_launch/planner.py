@@ -119,6 +119,14 @@ FORCE_SHARE: Final = 0.5
 """The largest part of `Timeouts.close` that killing the CLI may take."""
 
 
+def _check_machine(options: ClientOptions, environ: Mapping[str, str], cwd: Path | None) -> None:
+    """Check what has to exist on the machine of the CLI."""
+    check_home(options, environ, cwd)
+    _check_files(options)
+    if isinstance(options.user, str) and sys.platform != "win32" and find_account(options.user) is None:
+        raise OptionsError(f"user {options.user!r} does not exist on this system", option="user")
+
+
 def plan_launch(
     options: ClientOptions,
     *,
@@ -142,10 +150,7 @@ def plan_launch(
     is_elsewhere = options.spawn is not None
     cwd = _cwd(options)
     if not is_elsewhere:
-        check_home(options, environ, cwd)
-        if isinstance(options.user, str) and sys.platform != "win32" and find_account(options.user) is None:
-            raise OptionsError(f"user {options.user!r} does not exist on this system", option="user")
-        _check_files(options)
+        _check_machine(options, environ, cwd)
     flags, too_long = _flags(options)
     settings = join_settings(options, too_long.pop("settings", []))
     initialize = {row.name: value for row, value in rows_with_values("field", options)} | too_long

@@ -58,8 +58,16 @@ class BoundTools:
 
     def make(self) -> Iterator[Tool[Any, Any]]:
         """Yield the tools."""
-        editor, session_id = self._editor, self._session_id
         files = self._capabilities.fs or schema.FileSystemCapabilities()
+        if files.read_text_file:
+            yield self._make_reader()
+        if files.write_text_file:
+            yield self._make_writer()
+        if self._capabilities.terminal:
+            yield self._make_terminal()
+
+    def _make_reader(self) -> Tool[Any, Any]:
+        editor, session_id = self._editor, self._session_id
 
         @tool(name="read_open_file", read_only=True)
         async def read_open_file(  # noqa: D417
@@ -76,6 +84,11 @@ class BoundTools:
             reply = await editor.read_text_file(session_id=session_id, path=path, line=line, limit=limit)
             return reply.content
 
+        return read_open_file
+
+    def _make_writer(self) -> Tool[Any, Any]:
+        editor, session_id = self._editor, self._session_id
+
         @tool(name="write_open_file")
         async def write_open_file(path: str, content: str, context: ToolContext) -> str:  # noqa: D417
             """Write a text file through the user's editor, which shows the change at once.
@@ -87,6 +100,11 @@ class BoundTools:
             await self._check("Write", {"file_path": path, "content": content}, context)
             await editor.write_text_file(session_id=session_id, path=path, content=content)
             return f"{path} was written."
+
+        return write_open_file
+
+    def _make_terminal(self) -> Tool[Any, Any]:
+        editor, session_id = self._editor, self._session_id
 
         @tool(name="run_in_terminal")
         async def run_in_terminal(  # noqa: D417
@@ -117,14 +135,7 @@ class BoundTools:
             code = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
             return f"{cut}{shown.output}\n({code})"
 
-        if files.read_text_file:
-            yield read_open_file
-        if files.write_text_file:
-            yield write_open_file
-        if self._capabilities.terminal:
-            yield run_in_terminal
-
-    # Checks -------------------------------------------------------------------------------------------------------
+        return run_in_terminal
 
     async def _check(self, name: str, data: JSONObject, context: ToolContext) -> None:
         """Raise ToolError unless the session would let the built-in tool `name` run with this input."""

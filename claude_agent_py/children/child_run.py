@@ -128,7 +128,18 @@ class ChildRun:
         session.check_open()
         self.tree.admit(self.lineage)
         self.parent.connection.shutdown.children.add(self.cancel)
-        self._adopt(self._build_started_message(), self.stop, self.brief.to_json(), self.author)
+        started = TaskStartedMessage(
+            task_id=self.task_id,
+            run_id=self.run_id,
+            task_type=CHILD_AGENT,
+            description=self.brief.title,
+            prompt=self.prompt,
+            subagent_type=self.agent_id,
+            is_backgrounded=not self.is_awaited,
+            parent_task_id=self.parent_task_id,
+            tool_use_id=self.tool_use_id,
+        )
+        self._adopt(started, self.stop, self.brief.to_json(), self.author)
         self._report_status(TaskStatus.PENDING)
         session.workers.start_logged(self._run_and_report)
 
@@ -273,19 +284,6 @@ class ChildRun:
 
     # Messages to the parent --------------------------------------------------------------------------------------
 
-    def _build_started_message(self) -> TaskStartedMessage:
-        return TaskStartedMessage(
-            task_id=self.task_id,
-            run_id=self.run_id,
-            task_type=CHILD_AGENT,
-            description=self.brief.title,
-            prompt=self.prompt,
-            subagent_type=self.agent_id,
-            is_backgrounded=not self.is_awaited,
-            parent_task_id=self.parent_task_id,
-            tool_use_id=self.tool_use_id,
-        )
-
     def _report_status(self, status: TaskStatus) -> None:
         self._send_to_parent(TaskUpdatedMessage, patch=TaskPatch(status=status.value))
 
@@ -353,7 +351,12 @@ class ChildRun:
             case AssistantMessage():
                 inject(self._attribute(message))
                 for call in message.tool_uses:
-                    self._report_progress(call.name)
+                    self._send_to_parent(
+                        TaskProgressMessage,
+                        description=f"Running {call.name}",
+                        last_tool_name=call.name,
+                        usage=self.measure_usage(),
+                    )
             case UserMessage():
                 inject(self._attribute(message))
             case PermissionDeniedMessage():
@@ -363,14 +366,6 @@ class ChildRun:
                 self._begin_conversation(message)
             case TaskStartedMessage():
                 self._adopt_task(message)
-
-    def _report_progress(self, tool_name: str) -> None:
-        self._send_to_parent(
-            TaskProgressMessage,
-            description=f"Running {tool_name}",
-            last_tool_name=tool_name,
-            usage=self.measure_usage(),
-        )
 
     def _begin_conversation(self, message: InitMessage) -> None:
         """Add the init message of a turn to the child's conversation, and after the first one the prompt."""

@@ -40,7 +40,9 @@ def execute(arguments: argparse.Namespace) -> int:
     os.dup2(2, 1)
     options = load_target(arguments.target) if arguments.target else None
     try:
-        from claude_agent_py.acp import serve
+        from claude_agent_py import acp
+
+        serve = acp.serve
     except ImportError:
         raise OptionsError(MISSING) from None
     # End as after Ctrl-C: the programs of the sessions end first.

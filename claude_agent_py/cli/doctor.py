@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 import anyio
@@ -24,10 +24,8 @@ from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLINotFoundError, CLIVersionError
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION, __version__
 from claude_agent_py.client import Client
+from claude_agent_py.control import InitializeReply
 from claude_agent_py.options import ClientOptions, Timeouts, cache_folder, find_cli, install_cli
-
-if TYPE_CHECKING:
-    from claude_agent_py.control import InitializeReply
 
 WINDOWS: Final = sys.platform == "win32"
 DEPENDENCIES: Final = ("anyio", "msgspec", "pydantic", "typing-extensions")

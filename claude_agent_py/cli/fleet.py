@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -32,36 +33,43 @@ SHOWN_CHARS: Final = 100
 
 Arguments = argparse.Namespace
 Action = Callable[["Fleet", Arguments], Awaitable[int]]
+Add = Callable[..., argparse.ArgumentParser]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
-    commands = parser.add_subparsers(required=True, metavar="action")
+    add = partial(_add, parser.add_subparsers(required=True, metavar="action"))
+    for add_group in (_add_worker, _add_sessions, _add_prompts, _add_administration):
+        add_group(add)
 
-    def add(
-        name: str, run: Action, help_text: str, *, has_session: bool = True, has_actor: bool = False
-    ) -> argparse.ArgumentParser:
-        action = commands.add_parser(name, help=help_text, description=help_text)
-        if name != "worker":
-            action.add_argument(
-                "--url",
-                default=os.environ.get(VARIABLE),
-                help=f"the address, or MODULE:NAME for a Fleet with its store and codec (default: {VARIABLE})",
-            )
-        action.add_argument("--json", action="store_true", help="print JSON")
-        if has_actor:
-            action.add_argument(
-                "--as",
-                dest="actor",
-                metavar="NAME",
-                default="",
-                help="your name, for the audit log (default: the user)",
-            )
-        if has_session:
-            action.add_argument("session", help="the session's id")
-        action.set_defaults(action=run)
-        return action
 
+def _add(
+    commands: Any, name: str, run: Action, help_text: str, *, has_session: bool = True, has_actor: bool = False
+) -> argparse.ArgumentParser:
+    """Add a subcommand."""
+    action: argparse.ArgumentParser = commands.add_parser(name, help=help_text, description=help_text)
+    if name != "worker":
+        action.add_argument(
+            "--url",
+            default=os.environ.get(VARIABLE),
+            help=f"the address, or MODULE:NAME for a Fleet with its store and codec (default: {VARIABLE})",
+        )
+    action.add_argument("--json", action="store_true", help="print JSON")
+    if has_actor:
+        action.add_argument(
+            "--as",
+            dest="actor",
+            metavar="NAME",
+            default="",
+            help="your name, for the audit log (default: the user)",
+        )
+    if has_session:
+        action.add_argument("session", help="the session's id")
+    action.set_defaults(action=run)
+    return action
+
+
+def _add_worker(add: Add) -> None:
     worker = add("worker", _run_worker, "Run sessions on this machine.", has_session=False)
     worker.add_argument("fleet", metavar="MODULE:NAME", help="the Fleet with its agents, such as `agents:fleet`")
     worker.add_argument(
@@ -83,6 +91,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="serve /healthz, /readyz and /metrics by HTTP (default host: 127.0.0.1)",
     )
 
+
+def _add_sessions(add: Add) -> None:
     start = add("start", _start, "Start a session.", has_session=False, has_actor=True)
     start.add_argument("agent", help="an agent that a worker has registered")
     start.add_argument("prompt", help="the first prompt")
@@ -105,6 +115,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     add("show", _show, "Show the results and questions of a session.")
 
+
+def _add_prompts(add: Add) -> None:
     send = add("send", _send, "Send a prompt to a session.", has_actor=True)
     send.add_argument("prompt", help="the next prompt")
     send.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
@@ -126,6 +138,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     events.add_argument("--after", type=int, default=0, metavar="NUMBER", help="only events after this number")
     events.add_argument("--follow", action="store_true", help="wait for further events")
 
+
+def _add_administration(add: Add) -> None:
     help_text = "Set the limit and the weight of a tenant."
     tenant = add("tenant", _set_tenant, help_text, has_session=False, has_actor=True)
     tenant.add_argument("tenant", help="the tenant's name, as passed to `start`")

@@ -33,8 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from claude_agent_py.serve import Server, Sessions, make_app, make_token
-        from claude_agent_py.serve.web import LOOPBACK
+        from claude_agent_py.serve import LOOPBACK, Server, Sessions, make_app, make_token
     except ImportError:
         raise OptionsError(MISSING) from None
     options = load_target(arguments.target) if arguments.target else ClientOptions()

@@ -19,11 +19,11 @@ from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
 from claude_agent_py.cli.inbox import VARIABLE as INBOX_VARIABLE, open_inbox
 from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.errors import ClaudeAgentError, FleetError, SessionError
+from claude_agent_py.permissions import Interaction
 from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet
-    from claude_agent_py.permissions import Interaction
 
 NOTHING: Final = "no session runs on this machine"
 MIN_INTERVAL: Final = 0.1

@@ -12,12 +12,17 @@ if TYPE_CHECKING:
     from claude_agent_py.serve.event_log import ServedEvent as ServedEvent
     from claude_agent_py.serve.session import ServedSession as ServedSession
     from claude_agent_py.serve.sessions import Sessions as Sessions
-    from claude_agent_py.serve.web import Server as Server, make_app as make_app, make_token as make_token
+    from claude_agent_py.serve.web import (
+        LOOPBACK as LOOPBACK,
+        Server as Server,
+        make_app as make_app,
+        make_token as make_token,
+    )
 else:
     _NAMES = {
         "claude_agent_py.serve.event_log": "ServedEvent",
         "claude_agent_py.serve.session": "ServedSession",
         "claude_agent_py.serve.sessions": "Sessions",
-        "claude_agent_py.serve.web": "Server make_app make_token",
+        "claude_agent_py.serve.web": "LOOPBACK Server make_app make_token",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -13,14 +13,14 @@ from dataclasses import asdict, dataclass, field
 from difflib import SequenceMatcher, unified_diff
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
+from typing import Any, Final, Literal, Self, TypeAlias
 
 from typing_extensions import override
 
 from claude_agent_py._base import redaction
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py.options import find_secrets
+from claude_agent_py.options import ClientOptions, find_secrets
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Failure, RawBlock, Reply, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
@@ -33,10 +33,6 @@ from claude_agent_py.testing.scrubbing import (
 )
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 from claude_agent_py.wire import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.options import ClientOptions
-
 
 FACTS: Final = ("model", "tools", "system")
 SHOWN_CHARS: Final = 2000

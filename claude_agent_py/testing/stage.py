@@ -3,16 +3,14 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
+from claude_agent_py import RunResult
 from claude_agent_py.client import Client
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.testing.fake_cli import FakeCLI
 from claude_agent_py.testing.script import AnyScript
 from claude_agent_py.testing.scripted_model import ScriptedModel
-
-if TYPE_CHECKING:
-    from claude_agent_py import RunResult
 
 NO_PEER = (
     "the test has no stand-in for the model: call scripted_model([...]) or fake_cli(...) first, or mark the test with "

@@ -250,6 +250,9 @@ async def _leases(store: LeasingStore) -> None:
     await store.release_lease(third)
     fourth = await store.acquire_lease(a_key(), "fourth", ttl=600)
     assert fourth.epoch > third.epoch, "epochs grow over releases"
+
+
+async def _gives_a_lease_to_one_of_several(store: LeasingStore) -> None:
     winners: list[str] = []
 
     async def compete(holder: str) -> None:
@@ -283,5 +286,6 @@ CHECKS: Final[tuple[Check, ...]] = (
     ("delete", _deletes),
     ("list_session_summaries", _keeps_summaries),
     ("acquire_lease", _leases),
+    ("acquire_lease", _gives_a_lease_to_one_of_several),
 )
 __all__ = ["check_session_store"]

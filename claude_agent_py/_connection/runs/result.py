@@ -14,9 +14,11 @@ from claude_agent_py import observe, tools
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
+from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.run_failure import Failure, find_failure
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import REFUSAL, Output
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
@@ -24,9 +26,7 @@ from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.runs.run_state import RunState
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 REPR_CHARS: Final = 80

@@ -22,16 +22,15 @@ from claude_agent_py._connection.runs.result import (
     find_in_result,
     make_result,
 )
-from claude_agent_py._connection.runs.run_state import NEVER_AWAITED
+from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
+from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.text import TextFold
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.tasks.task import Task
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.message_types import RunMessage
-    from claude_agent_py._connection.runs.run_state import RunState
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py._journal.ports import ControlPort
-    from claude_agent_py.tasks.task import Task
     from claude_agent_py.tools.traffic import ToolCallRecord
 
 Part = TypeVar("Part")
