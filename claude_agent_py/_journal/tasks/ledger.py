@@ -116,9 +116,10 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                names = ("description", "type", "subagent_type", "parent_id")
-                changed = dict(zip(names, fields, strict=True))
-                self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
+                if self.wants(TaskChanged):
+                    names = ("description", "type", "subagent_type", "parent_id")
+                    changed = dict(zip(names, fields, strict=True))
+                    self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events
@@ -231,7 +232,8 @@ class Ledger:
         self._emit_start(TaskStarted if run is record.runs[0] else TaskReopened, record, run, now)
 
     def _emit_start(self, event: type[TaskEvent], record: Record, run: TaskRun, now: float) -> None:
-        self.emit(event, record, run, now, acts=False, **record.describe_start(run))
+        fields = record.describe_start(run) if self.wants(event) else {}
+        self.emit(event, record, run, now, acts=False, **fields)
 
     def emit(
         self,
@@ -357,6 +359,7 @@ class Ledger:
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""
+        by_model = run.spent.by_model
         return TaskOutcome(
             task_id=record.id,
             status=run.status,
@@ -364,7 +367,7 @@ class Ledger:
             summary=run.summary,
             failure_reason=run.end_reason,
             output_file=run.output_file or record.output_file,
-            usage=record.compute_usage(run, self.prices),
+            usage=record.compute_usage(run, self.prices, by_model),
             exit_code=run.exit_code,
             is_report=run.is_report,
             run_id=run.run_id,
@@ -372,7 +375,7 @@ class Ledger:
             ended_at=run.ended_at or None,
             description=record.description,
             ended_by=record.find_cause_of_end(run, self.records.get(record.parent_id or "")),
-            models=record.compute_spent(run, self.prices),
+            models=self.prices.price(by_model),
         )
 
     def list_ends(self, record: Record) -> list[TaskFinished]:

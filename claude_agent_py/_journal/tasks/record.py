@@ -9,10 +9,10 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
-from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens
+from claude_agent_py._journal.fact_base import MAIN
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending, read_count
+from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNotificationMessage, TaskStatus, TaskUsage
 
@@ -242,16 +242,12 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         """Whether it is a shell that has not moved to the background."""
         return self.is_backgrounded is False and not self.is_agent
 
-    def compute_usage(self, run: TaskRun, prices: Prices) -> TaskUsage | None:
+    def compute_usage(
+        self, run: TaskRun, prices: Prices, by_model: Mapping[str, Counts] | None = None
+    ) -> TaskUsage | None:
         """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
-        return run.spent.usage(None if self.is_external else prices)
+        return run.spent.usage(None if self.is_external else prices, by_model)
 
-    def compute_spent(self, run: TaskRun, prices: Prices) -> dict[str, Spent]:
-        """Return the tokens of a run by model, and their cost."""
-        return {
-            model: Spent(tokens=_to_tokens(counts), cost_usd=prices.cost_of({model: counts}) or 0.0)
-            for model, counts in run.spent.by_model.items()
-        }
 
     def find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
         """Return why a run ended that did not end on its own; None if it did, or if unknown."""
@@ -267,8 +263,3 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         ends_first = parent is not None and parent.is_backgrounded is False
         belongs = self.is_backgrounded is False or ends_first or (parent is not None and parent.is_done)
         return EndedBy.PARENT if run.status is TaskStatus.STOPPED and belongs else None
-
-
-def _to_tokens(counts: Counts) -> Tokens:
-    given, output, written, written_1h, read = map(read_count, counts)
-    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)

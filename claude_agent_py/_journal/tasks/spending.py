@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 
 from msgspec import Struct, field
 
+from claude_agent_py._journal.fact_base import Spent, Tokens
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage
@@ -80,6 +81,18 @@ class Prices:
             elif any(counts):
                 return None
         return cost
+
+    def price(self, spent: Mapping[str, Counts]) -> dict[str, Spent]:
+        """Return tokens by model with their cost, which is 0 if the price of the model is unknown."""
+        return {
+            model: Spent(tokens=_to_tokens(counts), cost_usd=self.cost_of({model: counts}) or 0.0)
+            for model, counts in spent.items()
+        }
+
+
+def _to_tokens(counts: Counts) -> Tokens:
+    given, output, written, written_1h, read = map(read_count, counts)
+    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
 
 
 def weigh(counts: Counts) -> float:
@@ -159,9 +172,9 @@ class Spending(Struct, gc=False):
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
 
-    def usage(self, prices: Prices | None) -> TaskUsage | None:
-        """Return the usage, with a cost derived from `prices` if the CLI reported none."""
-        by_model = self.by_model
+    def usage(self, prices: Prices | None, by_model: Mapping[str, Counts] | None = None) -> TaskUsage | None:
+        """Return the usage, with a cost derived from `prices` if the CLI reported none. `by_model` saves counting."""
+        by_model = self.by_model if by_model is None else by_model
         if self.reported is None and not by_model:
             return None
         usage = self.reported or TaskUsage()
