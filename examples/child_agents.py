@@ -9,7 +9,7 @@ from offline import offline
 from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.tasks import TaskAnswered, TaskAsked, TaskHistory
 from claude_agent_py.testing import Reply, ToolCall, text, tool_use
 
 PORTER = AgentDefinition(description="Ports code to another language.", prompt="You port code.", max_turns=50)
@@ -54,8 +54,10 @@ async def main() -> None:
             workers.cancel_scope.cancel()
         print(await history.rebuild("session"))
         for record in await history.records("session"):
-            if record.kind in ("awaiting_user", "answered"):
-                print(record.author, record.kind, record.details.get("question") or f"by {record.details['by']}")
+            if isinstance(record, TaskAsked):
+                print(record.author, "asked", record.asked.question)
+            elif isinstance(record, TaskAnswered):
+                print(record.author, "was answered by", record.answered.by)
         (brief,) = [task.brief for task in (await history.rebuild("session")).walk() if task.id == audit.id]
         print("asked for:", brief["title"], brief["artifacts"], brief["priority"])
     print("ported:", await workshop.joinpath("parser.rs").exists())

@@ -52,7 +52,7 @@ PRINTED: dict[str, list[str]] = {
         "It is ported, and it leaks nothing.\nspawned: They leak nothing either.\n",
         "Port the parser: completed, 1 tool calls\n",
         "Port the parser [porter] completed, 220 tokens\nAudit the parser [auditor] completed, 110 tokens\n",
-        "porter awaiting_user Bash: touch parser.rs\nporter answered by Ann\n",
+        "porter asked Bash: touch parser.rs\nporter was answered by Ann\n",
         "asked for: Audit the tests ['tests/'] low\nported: True\n",
     ],
     "controlling": ["haiku", "% full", "interrupt: interrupted", "the run ended: aborted_", "I am claude-haiku"],

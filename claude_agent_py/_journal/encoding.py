@@ -1,21 +1,27 @@
 """The JSON form of facts: one object a line, which `make_schema` describes."""
 
+import json
 from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._journal.facts import VERSION, Fact, TaskFinished
+from claude_agent_py._base.bounded_reading import without_surrogates
+from claude_agent_py._journal.facts import VERSION, AnyFact, Fact, TaskFinished
 from claude_agent_py.wire.base import JSONObject
 
 _encode: Final = msgspec.json.Encoder(enc_hook=str).encode  # the answer of a handler may contain anything
 _decode: Final = msgspec.json.Decoder(Fact).decode
 
 
-def encode_fact(fact: Fact) -> bytes:
-    """Return a fact as one line of JSON, without the line break."""
+def encode_fact(fact: AnyFact) -> bytes:
+    """Return a fact as one line of JSON, without the line break. Lone surrogates become U+FFFD."""
     if type(fact) is TaskFinished and fact.message is not None:
         fact = fact.replace(message=None)
-    return _encode(fact)
+    try:
+        return _encode(fact)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(fact, enc_hook=str), ensure_ascii=False)
+        return without_surrogates(text).encode()
 
 
 def decode_fact(line: bytes | str) -> Fact:

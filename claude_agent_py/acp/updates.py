@@ -55,7 +55,7 @@ from claude_agent_py.messages import (
     ToolResultBlock,
     UserMessage,
 )
-from claude_agent_py.tasks import TaskStatus
+from claude_agent_py.tasks import TaskEvent, TaskStatus
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire import JSONObject
 
@@ -119,7 +119,9 @@ class Updates:
         """The tasks whose call still waits for them, and which the editor shows as that call."""
 
     def feed(self, event: object) -> Iterator[Update]:
-        """Yield the updates for an event."""
+        """Yield the updates for an event. An editor does not show tasks that are not in the journal."""
+        if isinstance(event, TaskEvent) and not event.number:
+            return
         handle = _HANDLERS.get(type(event))
         yield from self._keep_going(self._on_message(event) if handle is None else handle(self, event), event)
 

@@ -1,17 +1,17 @@
 """A history of tasks across sessions, in an SQLite file.
 
-File access runs in worker threads, and several processes may share a file. Writes are idempotent, so replaying a
-session is safe.
+It is a table of facts about tasks: the events of `TaskManager` in their JSON form. File access runs in worker threads,
+and several processes may share a file. Writes are idempotent, so replaying a session is safe.
 
-`recorder` turns task events into records; `writers` contains the tables and ends the tasks of processes that died.
+`recorder` collects the facts, `table` stores them, `recorded` rebuilds tasks from them, and `writers` ends the tasks of
+processes that died.
 """
 
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
@@ -23,23 +23,10 @@ from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py._journal.tasks.events import TaskEvent
+from claude_agent_py.history.recorded import RecordedTask, RecordedTree, apply, rebuild
 from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.records import FinishedTask, RecordedTree, TaskRecord, rebuild
-from claude_agent_py.history.writers import (
-    FINISHED,
-    LAST_STATUS,
-    PUT_FINISHED,
-    RECORD,
-    SCHEMA,
-    VERSION,
-    Writers,
-    encode_finished,
-    encode_record,
-    put_records,
-    read_finished,
-    read_record,
-    read_session_id,
-)
+from claude_agent_py.history.table import HAS_ENDED, LATEST, SCHEMA, VERSION, Row, put_rows, read_fact, select
+from claude_agent_py.history.writers import Writers
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -48,15 +35,15 @@ T = TypeVar("T")
 logger: logging.Logger = get_logger(__name__)
 
 POLL: Final = 0.2
-"""Seconds between two checks of `follow` for new records."""
+"""Seconds between two checks of `follow` for new facts."""
 
 
 class TaskHistory:
     """The tasks of many sessions. Use it as an async context manager, or call `open` and `close`.
 
-    Every method raises SessionError if the file cannot be opened, read or written, or a value cannot be stored. An
-    unreadable row (written by another program or a newer version) is skipped, logged and counted in `skipped_rows`.
-    Lone surrogates, which UTF-8 cannot encode, become U+FFFD.
+    Every method raises SessionError if the file cannot be opened, read or written. An unreadable row (written by
+    another program or a newer version) is skipped, logged and counted in `skipped_rows`. Lone surrogates, which UTF-8
+    cannot encode, become U+FFFD.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -80,14 +67,13 @@ class TaskHistory:
         return self
 
     async def close(self) -> None:
-        """Store all records so far and close the file. Idempotent. Further use reopens it.
+        """Store all facts so far and close the file. Idempotent. Further use reopens it.
 
         Raises:
-            SessionError: The records could not be stored; the file is closed.
+            SessionError: The facts could not be stored; the file is closed.
         """
         with anyio.CancelScope(shield=True):
             try:
-                self._record_pending_changes()
                 await self._flush(is_last=True)
             finally:
                 self._recorders = [each for each in self._recorders if each.is_in_use]
@@ -101,23 +87,11 @@ class TaskHistory:
 
     # Writing
 
-    async def add(self, *tasks: FinishedTask) -> None:
-        """Store finished runs. A run that is already stored is replaced."""
-        with _convert_errors(self._path):
-            rows = [encode_finished(task) for task in tasks]
-        await self._run(lambda cursor: cursor.executemany(PUT_FINISHED, rows))
-
-    async def record(self, *records: TaskRecord) -> None:
-        """Store steps, with the next numbers of their sessions. A step that is already stored stays unchanged."""
-        with _convert_errors(self._path):
-            rows = [encode_record(record) for record in records]
-        await self._run(lambda cursor: put_records(cursor, rows, None))
-
     def attach(self, manager: TaskManager, session_id: Callable[[], str | None] | str) -> Callable[[TaskEvent], Any]:
-        """Record all future steps of a session's tasks, and the start and end of each earlier run.
+        """Record all further events of a session's tasks, and the start and end of each earlier run.
 
-        Records are stored soon after they are created; `flush` stores them immediately. Call this while the session is
-        open. Returns the listener, for `TaskManager.off`.
+        They are stored soon after they happen; `flush` stores them immediately. Call this while the session is open.
+        Returns the listener, for `TaskManager.off`.
 
         Args:
             manager: The tasks of the session, `client.tasks`.
@@ -136,19 +110,11 @@ class TaskHistory:
         return recorder.keep
 
     async def flush(self) -> None:
-        """Store all records so far, except records of a session whose id is not known yet.
-
-        Includes usage and other frequently changing details, which are otherwise stored with the next step of any task.
-        """
-        self._record_pending_changes()
+        """Store all facts so far, except those of a session whose id is not known yet."""
         await self._flush()
 
-    def _record_pending_changes(self) -> None:
-        for recorder in self._recorders:
-            recorder.record_pending_changes()
-
     async def _flush(self, *, is_last: bool = False) -> None:
-        """Store the waiting records. `is_last` includes the records of sessions whose id is unknown."""
+        """Store the waiting facts. `is_last` includes those of sessions whose id is unknown."""
         self._leave_to_original()
         waiting = [(each, each.session_id) for each in self._recorders if each.waiting]
         ready = [(each, session_id or "") for each, session_id in waiting if session_id is not None or is_last]
@@ -156,7 +122,7 @@ class TaskHistory:
             await run_file_work(self._store_all, ready)
 
     def _leave_to_original(self) -> None:
-        """In a forked process, leave the records of the sessions and the lock to the original."""
+        """In a forked process, leave the facts of the sessions and the lock to the original."""
         if self._process != os.getpid():
             self._process = os.getpid()
             self._recorders = []
@@ -172,15 +138,11 @@ class TaskHistory:
         # Take the rows under the lock: concurrent flushes then store them in order.
         rows = [recorder.waiting.popleft() for _ in range(len(recorder.waiting))]
         try:
-            placed = [
-                # A task keeps the session of its first row.
-                replace(row, session_id=recorder.sessions.setdefault(row.task_id, session_id))
-                for row in rows
-                if not _check_stored(cursor, recorder, row, session_id)
-            ]
-            records = [encode_record(row) for row in placed if isinstance(row, TaskRecord)]
-            put_records(cursor, records, self._writers.own)
-            cursor.executemany(PUT_FINISHED, [encode_finished(row) for row in placed if isinstance(row, FinishedTask)])
+            for row in rows:
+                if not _check_stored(cursor, recorder, row, session_id):
+                    # A task keeps the session of its first row.
+                    its_session = recorder.sessions.setdefault(row.task_id, session_id)
+                    put_rows(cursor, its_session, [row], self._writers.own)
             # On a full disk, only the commit fails.
             cursor.connection.commit()
         except BaseException:
@@ -199,8 +161,8 @@ class TaskHistory:
         since: float | None = None,
         until: float | None = None,
         limit: int = 1000,
-    ) -> list[FinishedTask]:
-        """Return finished runs, latest first.
+    ) -> list[RecordedTask]:
+        """Return finished runs, latest first: each task as it was when the run ended, with its `outcome`.
 
         Args:
             session_id: Only runs of this session.
@@ -224,35 +186,48 @@ class TaskHistory:
             statuses = [status] if isinstance(status, str) else list(status)
             where += f" AND status IN ({', '.join('?' * len(statuses))})"
             values += [_parse_status(name).value for name in statuses]
-        rows = await self._select(
-            FINISHED, f"finished WHERE {where} ORDER BY ended_at DESC, task_id LIMIT ?", *values, limit
-        )
-        return self._parse_rows("finished", read_finished, rows)
+        ends = f"SELECT session_id, task_id, run_id, number FROM facts WHERE {LATEST} AND {where}"  # noqa: S608 - see above
 
-    async def records(self, session_id: str, task_id: str | None = None, *, after: int = 0) -> list[TaskRecord]:
-        """Return the steps of a session's tasks, or of one task, sorted by number.
+        def read(cursor: sqlite3.Cursor) -> list[RecordedTask]:
+            rows = cursor.execute(f"{ends} ORDER BY ended_at DESC, task_id LIMIT ?", (*values, limit)).fetchall()
+            return [task for row in rows if (task := self._rebuild_one(cursor, *row)) is not None]
+
+        return await self._read(read)
+
+    def _rebuild_one(
+        self, cursor: sqlite3.Cursor, session_id: str, task_id: str, run_id: str, number: int
+    ) -> RecordedTask | None:
+        """Return a task at the end of a run, or None if the end cannot be read."""
+        where = "session_id = ? AND task_id = ? AND (run_id IN (?, '') OR ? = '') AND number <= ?"
+        task: RecordedTask | None = None
+        last = 0
+        for fact in self._parse_rows(select(cursor, where, (session_id, task_id, run_id, run_id, number))):
+            task, last = apply(task, fact, session_id), fact.number
+        return task if last == number else None
+
+    async def records(self, session_id: str, task_id: str | None = None, *, after: int = 0) -> list[TaskEvent]:
+        """Return the facts about a session's tasks, or one task, sorted by their number in the history.
 
         Args:
             session_id: The session.
-            task_id: Only steps of this task.
-            after: Only steps with a greater number.
+            task_id: Only facts about this task.
+            after: Only facts with a greater number.
         """
         where, values = _build_where([("session_id = ?", session_id), ("task_id = ?", task_id), ("number > ?", after)])
-        rows = await self._select(RECORD, f"records WHERE {where} ORDER BY number", *values)
-        return self._parse_rows("records", read_record, rows)
+        return await self._read(lambda cursor: self._parse_rows(select(cursor, where, values)))
 
     def follow(
         self, session_id: str, task_id: str | None = None, *, after: int = 0, poll: float = POLL
-    ) -> AsyncIterator[TaskRecord]:
-        """Iterate over the records of a session, or of one task: first the stored ones, then new ones. Never ends.
+    ) -> AsyncIterator[TaskEvent]:
+        """Iterate over the facts about a session's tasks, or one task: the stored ones, then new ones. Never ends.
 
-        Another process may be recording. To continue after a cancellation, pass the number of the last record as
+        Another process may be recording. To continue after a cancellation, pass the number of the last fact as
         `after`. Iterating raises SessionError if the file cannot be read.
 
         Args:
             session_id: The session, which may begin later.
-            task_id: Only records of this task.
-            after: Only records with a greater number.
+            task_id: Only facts about this task.
+            after: Only facts with a greater number.
             poll: Seconds between two checks of the file.
 
         Raises:
@@ -261,7 +236,7 @@ class TaskHistory:
         if not poll > 0:
             raise OptionsError(f"must be positive, not {poll}", option="poll")
 
-        async def read() -> Sequence[TaskRecord]:
+        async def read() -> Sequence[TaskEvent]:
             nonlocal after
             found = await self.records(session_id, task_id, after=after)
             if found:
@@ -281,63 +256,55 @@ class TaskHistory:
 
         Args:
             session_id: The session.
-            at: The number of a record, to return the tree at that moment. None returns the current state or, for a
-                session recorded by another process, the state at the last record.
+            at: The number of a fact, to return the tree at that moment. None means the last fact.
         """
-        if at is None:
-            self._record_pending_changes()
-        records = await self.records(session_id)
-        if at is not None:
-            records = [record for record in records if record.number <= at]
+        facts = await self.records(session_id)
         with _convert_errors(self._path):
-            return rebuild(records)
+            return rebuild(session_id, (fact for fact in facts if at is None or fact.number <= at))
 
     async def sessions(self) -> list[str]:
         """Return the ids of the stored sessions."""
-        both = "(SELECT session_id FROM finished UNION SELECT session_id FROM records) ORDER BY session_id"
-        return self._parse_rows("sessions", read_session_id, await self._select(("session_id",), both))
+        names = "SELECT DISTINCT session_id FROM facts ORDER BY session_id"
+        return await self._read(lambda cursor: [str(name) for (name,) in cursor.execute(names)])
 
     async def forget(self, *, before: float) -> int:
-        """Delete the runs that ended before a time (in seconds since the epoch), and return how many.
+        """Delete the facts of each session before a time (in seconds since the epoch), and return how many runs ended.
 
-        Records of a session are deleted up to the first one at or after that time, so that the rest has no gaps.
+        The facts of a session are deleted up to the first one at or after that time, so that the rest has no gaps. A
+        run that ended later stays in `finished`, without the prompt of its start.
         """
+        old = (
+            "FROM facts WHERE NOT EXISTS (SELECT 1 FROM facts kept WHERE kept.at >= ?"
+            " AND kept.session_id = facts.session_id AND kept.number <= facts.number)"
+        )
 
         def drop(cursor: sqlite3.Cursor) -> int:
-            dropped = cursor.execute("DELETE FROM finished WHERE ended_at < ?", (before,)).rowcount
-            cursor.execute(
-                "DELETE FROM records WHERE NOT EXISTS (SELECT 1 FROM records kept WHERE kept.at >= ?"
-                " AND kept.session_id = records.session_id AND kept.number <= records.number)",
-                (before,),
-            )
-            return dropped
+            (dropped,) = cursor.execute(f"SELECT count(*) {old} AND kind = 'task_finished'", (before,)).fetchone()
+            cursor.execute(f"DELETE {old}", (before,))
+            return int(dropped)
 
         return await self._run(drop)
 
-    def _parse_rows(self, table: str, read: Callable[[Sequence[Any]], T], rows: Sequence[Sequence[object]]) -> list[T]:
-        """Parse rows, skipping invalid ones."""
+    def _parse_rows(self, rows: Iterable[tuple[Any, ...]]) -> list[TaskEvent]:
+        """Return the facts in rows, skipping invalid ones."""
         found = []
         for row in rows:
             try:
-                found.append(read(row))
+                found.append(read_fact(*row))
             except ValueError as error:
                 # `follow` reads an invalid row at the end repeatedly. Count it once.
-                identity = hash((table, *row))
-                if identity in self._skipped:
-                    continue
-                self._skipped.add(identity)
-                self.skipped_rows += 1
-                logger.warning("skipped a row of %s in the history %s: %s", table, self._path, error)
+                if hash(row) not in self._skipped:
+                    self._skipped.add(hash(row))
+                    self.skipped_rows += 1
+                    logger.warning("skipped a fact of the history %s: %s", self._path, error)
         return found
 
     # The database
 
-    async def _select(self, columns: Sequence[str], rest: str, *values: object) -> list[tuple[object, ...]]:
-        query = f"SELECT {', '.join(columns)} FROM {rest}"  # noqa: S608 - text of ours, values are bound
-
-        def read(cursor: sqlite3.Cursor) -> list[tuple[Any, ...]]:
+    async def _read(self, work: Callable[[sqlite3.Cursor], T]) -> T:
+        def read(cursor: sqlite3.Cursor) -> T:
             self._writers.end_dead_writers(cursor)
-            return cursor.execute(query, values).fetchall()
+            return work(cursor)
 
         await self._flush()
         return await self._run(read)
@@ -358,18 +325,23 @@ class TaskHistory:
 
 
 def _open(path: str) -> sqlite3.Connection:
-    connection = open_shared(path, SCHEMA, version=VERSION)
+    connection = open_shared(path, SCHEMA, version=VERSION, migrate=_refuse)
     connection.text_factory = _decode_text
     return connection
 
 
-def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: TaskRecord | FinishedTask, session_id: str) -> bool:
+def _refuse(cursor: sqlite3.Cursor, version: int) -> None:
+    if version:
+        raise sqlite3.DatabaseError("it was written by an older version of the library; start a new file")
+
+
+def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: Row, session_id: str) -> bool:
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
-    if row.run_id is not None:
+    if row.run_id:
         return False
     if row.task_id not in recorder.sessions:
-        last = cursor.execute(LAST_STATUS, (session_id, row.task_id)).fetchone()
-        if last is not None and (status := TaskStatus.read(last[0])) is not None and status.is_terminal:
+        last = cursor.execute(HAS_ENDED, (session_id, row.task_id)).fetchone()
+        if last is not None and last[0] is not None:
             recorder.ended_before.add(row.task_id)
     return row.task_id in recorder.ended_before
 

@@ -276,7 +276,7 @@ class ServedSession:
     # Events -------------------------------------------------------------------------------------------------------
 
     def _take(self, event: Any) -> None:
-        if isinstance(event, Fact):
+        if isinstance(event, Fact) and event.number:
             self._take_fact(event)
         elif isinstance(event, StreamEventMessage):
             self._take_delta(event)

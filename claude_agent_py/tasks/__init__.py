@@ -36,12 +36,9 @@ if TYPE_CHECKING:
     from claude_agent_py._journal.tasks.spending import ModelPrice as ModelPrice
     from claude_agent_py._journal.tasks.state import Evidence as Evidence
     from claude_agent_py.history import (
-        FinishedTask as FinishedTask,
         RecordedTask as RecordedTask,
         RecordedTree as RecordedTree,
-        RecordKind as RecordKind,
         TaskHistory as TaskHistory,
-        TaskRecord as TaskRecord,
     )
     from claude_agent_py.tasks.files.output_reader import TaskOutput as TaskOutput
     from claude_agent_py.tasks.intake import TaskIntake as TaskIntake
@@ -58,7 +55,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "TaskError TaskNotFoundError TaskOutputError TaskTimeoutError",
-        "claude_agent_py.history": "FinishedTask RecordedTask RecordedTree RecordKind TaskHistory TaskRecord",
+        "claude_agent_py.history": "RecordedTask RecordedTree TaskHistory",
         "claude_agent_py._journal.tasks.events": """
             Answered Asked TaskAnswered TaskAsked TaskBackgrounded TaskChanged TaskEvent TaskFinished
             TaskOutputAvailable TaskProgressed TaskReopened TaskRevised TaskStarted TaskStatusChanged

@@ -23,7 +23,15 @@ from claude_agent_py import (
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.children.assignment import Brief
 from claude_agent_py.messages import TaskStartedMessage
-from claude_agent_py.tasks import EndedBy, Evidence, RecordKind, TaskEvent, TaskHistory, TaskStarted, TaskStatusChanged
+from claude_agent_py.tasks import (
+    EndedBy,
+    Evidence,
+    TaskEvent,
+    TaskFinished,
+    TaskHistory,
+    TaskStarted,
+    TaskStatusChanged,
+)
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -192,9 +200,7 @@ async def test_what_a_child_runs_is_stopped_with_it(
             records = [(await history.records("s1", task.id))[-1] for task in below]
     expected = (TaskStatus.STOPPED, EndedBy.PARENT, Evidence.PROCESS_EXIT, None)
     assert {(end.status, end.ended_by, end.evidence, end.failure_reason) for end in ends} == {expected}
-    assert {(record.kind, record.details["by"], record.details["evidence"]) for record in records} == {
-        (RecordKind.CANCELLED, "parent", "process_exit")
-    }
+    assert [record.outcome for record in records if isinstance(record, TaskFinished)] == ends
     assert [record.getMessage() for record in caplog.records if "closing stops" in record.getMessage()] == []
 
 
@@ -311,15 +317,19 @@ async def test_children_wait_for_a_process(agent_of: MakeAgent) -> None:
             gate.open()
             assert [(await task).summary for task in (first, second)] == ["slow", "quick"]
             await client.close()
-            kinds = {
-                task.description: [record.kind for record in await history.records("s1", task.id)]
-                for task in (first, second, third)
-            }
-    assert kinds == {
-        "one": [RecordKind.CREATED, RecordKind.STARTED, RecordKind.COMPLETED],
-        "two": [RecordKind.CREATED, RecordKind.STARTED, RecordKind.COMPLETED],
-        "three": [RecordKind.CREATED, RecordKind.CANCELLED],
-    }
+            facts = await history.records("s1")
+    starts = [fact for fact in facts if isinstance(fact, TaskStarted)]
+    assert [(start.description, start.status) for start in starts] == [
+        ("one", "pending"),
+        ("two", "pending"),
+        ("three", "pending"),
+    ]
+    changes = [fact for fact in facts if isinstance(fact, TaskStatusChanged)]
+    assert [[change.new for change in changes if change.task_id == start.task_id] for start in starts] == [
+        ["running", "completed"],
+        ["running", "completed"],
+        ["stopped"],
+    ]
 
 
 @pytest.mark.parametrize(

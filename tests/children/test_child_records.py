@@ -10,7 +10,16 @@ from claude_agent_py import Allow, Client, ClientOptions, OptionsError, Permissi
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.errors import TaskNotFoundError
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tasks import RecordKind, TaskHistory, TaskRecord
+from claude_agent_py.tasks import (
+    TaskAnswered,
+    TaskAsked,
+    TaskEvent,
+    TaskFinished,
+    TaskHistory,
+    TaskOutcome,
+    TaskStarted,
+    TaskStatusChanged,
+)
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -40,7 +49,7 @@ async def result_of(fake: FakeCLI) -> dict[str, Any]:
     return result
 
 
-async def records_of(history: TaskHistory) -> list[TaskRecord]:
+async def records_of(history: TaskHistory) -> list[TaskEvent]:
     await history.flush()
     return await history.records("s1")
 
@@ -75,9 +84,9 @@ async def test_a_child_is_spawned_with_all_that_a_record_names(agent_of: MakeAge
         "priority": "high",
     }
     assert (task.brief, rebuilt.brief, rebuilt.author, rebuilt.prompt) == (brief, brief, "Ann", prompt)
-    assert (created.kind, created.status) == (RecordKind.CREATED, TaskStatus.PENDING)
-    assert (created.author, created.parent_task_id, created.details["brief"]) == ("Ann", "a1", brief)
-    assert created.details["prompt"] == prompt
+    assert isinstance(created, TaskStarted)
+    assert (created.author, created.agent, created.brief, created.prompt) == ("Ann", "a1", brief, prompt)
+    assert created.status is TaskStatus.PENDING
 
 
 async def test_what_cannot_be_spawned_is_refused_before_a_task_exists(agent_of: MakeAgent) -> None:
@@ -118,16 +127,16 @@ async def test_a_blank_title_is_refused_before_a_task_exists(agent_of: MakeAgent
     assert "title" in result["content"][0]["text"]
 
 
-async def ended(agent: ChildAgent, end: Any, fake: FakeCLI | None = None, **options: Any) -> TaskRecord:
-    """Record a child, and return the record of its end."""
+async def ended(agent: ChildAgent, end: Any, fake: FakeCLI | None = None, **options: Any) -> TaskOutcome:
+    """Record a child, and return how it ended."""
     async with TaskHistory(":memory:") as history, parent(fake, **options) as client:
         history.attach(client.tasks, "s1")
         task = await client.spawn(agent, "Do it.") if fake is None else await only_task(client)
         await end(client, task)
         outcome = await task
-        *_, last = await records_of(history)
-    assert last.details["by"] == outcome.ended_by
-    return last
+        [last] = [fact for fact in await records_of(history) if isinstance(fact, TaskFinished)]
+    assert last.outcome == outcome
+    return outcome
 
 
 async def only_task(client: Client) -> Any:
@@ -141,7 +150,7 @@ async def test_a_child_that_the_program_stops(agent_of: MakeAgent) -> None:
 
     with anyio.fail_after(60):
         end = await ended(agent_of(child_cli(steps.wait_for_prompt(), steps.hang())), stop)
-    assert (end.kind, end.details["by"]) == (RecordKind.CANCELLED, "program")
+    assert (end.status, end.ended_by) == ("stopped", "program")
 
 
 async def test_a_child_that_exceeds_its_time_limit(agent_of: MakeAgent) -> None:
@@ -150,7 +159,7 @@ async def test_a_child_that_exceeds_its_time_limit(agent_of: MakeAgent) -> None:
 
     with anyio.fail_after(60):
         end = await ended(agent_of(child_cli(steps.wait_for_prompt(), steps.hang()), timeout=0.2), wait)
-    assert (end.kind, end.details["by"]) == (RecordKind.FAILED, "timeout")
+    assert (end.status, end.ended_by) == ("failed", "timeout")
 
 
 async def test_a_child_whose_call_is_taken_back(agent_of: MakeAgent) -> None:
@@ -169,7 +178,7 @@ async def test_a_child_whose_call_is_taken_back(agent_of: MakeAgent) -> None:
     with anyio.fail_after(60):
         fake = FakeCLI(call, steps.wait_gate(gate), off)
         end = await ended(agent, take_back, fake, custom_tools=[child_tool(agent)])
-    assert (end.kind, end.details["by"]) == (RecordKind.CANCELLED, "parent")
+    assert (end.status, end.ended_by) == ("stopped", "parent")
 
 
 async def test_what_a_child_asks_and_who_answers_it(agent_of: MakeAgent) -> None:
@@ -185,11 +194,12 @@ async def test_what_a_child_asks_and_who_answers_it(agent_of: MakeAgent) -> None
             await waiting.answer(Allow(), by="Ann")
             await task
             records = await records_of(history)
-    asked = next(record for record in records if record.kind is RecordKind.AWAITING_USER)
-    answered = next(record for record in records if record.kind is RecordKind.ANSWERED)
-    assert (asked.details["interaction"], asked.details["question"]) == (waiting.id, waiting.summary)
-    assert (answered.details["by"], answered.details["answer"]) == ("Ann", {"behavior": "allow"})
-    assert (answered.details["interaction"], answered.details["origin"].split()[0]) == (waiting.id, "process")
+    [asked] = [record for record in records if isinstance(record, TaskAsked)]
+    [answered] = [record for record in records if isinstance(record, TaskAnswered)]
+    assert (asked.asked.interaction_id, asked.asked.question) == (waiting.id, waiting.summary)
+    answer = answered.answered
+    assert (answer.by, answer.answer) == ("Ann", {"behavior": "allow"})
+    assert (answer.interaction_id, answer.origin.split()[0]) == (waiting.id, "process")
     assert asked.number < answered.number
 
 
@@ -204,11 +214,13 @@ async def test_what_a_child_asks_its_own_handler(agent_of: MakeAgent) -> None:
             history.attach(client.tasks, "s1")
             await (await client.spawn(agent_of(child_cli(*ASKS), options=own), "Do it."))
             records = await records_of(history)
-    kinds = [record.kind for record in records]
-    asked = kinds.index(RecordKind.AWAITING_USER)
-    assert kinds[asked : asked + 3] == [RecordKind.AWAITING_USER, RecordKind.ANSWERED, RecordKind.RESUMED]
-    details = records[asked + 1].details
-    assert (details["by"], details["origin"], details["interaction"]) == ("decide", "can_use_tool", None)
+    asked = [record.kind for record in records].index("asked")
+    [answered, resumed] = records[asked + 1 : asked + 3]
+    assert isinstance(answered, TaskAnswered)
+    answer = answered.answered
+    assert (answer.by, answer.origin, answer.interaction_id) == ("decide", "can_use_tool", None)
+    assert isinstance(resumed, TaskStatusChanged)
+    assert resumed.new is TaskStatus.RUNNING
 
 
 @pytest.mark.parametrize("timeout", [None, 2])
@@ -227,7 +239,8 @@ async def test_a_child_that_ends_while_it_asks_is_not_resumed_before(
                 await anext(inbox.arrivals())
                 await task.stop()
             await task
-            kinds = [record.kind for record in await records_of(history)]
-    assert kinds[-1] is (RecordKind.CANCELLED if timeout is None else RecordKind.FAILED)
-    assert timeout or RecordKind.AWAITING_USER in kinds  # on a busy machine, the time ends before
-    assert RecordKind.RESUMED not in kinds
+            records = await records_of(history)
+    end = "stopped" if timeout is None else "failed"
+    statuses = [record.new.value for record in records if isinstance(record, TaskStatusChanged)]
+    assert timeout or "awaiting_user" in statuses  # on a busy machine, the time ends before
+    assert statuses == ["running", *(["awaiting_user"] if "awaiting_user" in statuses else []), end]

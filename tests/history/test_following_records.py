@@ -1,4 +1,4 @@
-"""Records that another process makes: following them live, and what becomes of them when it dies."""
+"""Facts that another process records: following them live, and what becomes of its tasks when it dies."""
 
 import os
 import sqlite3
@@ -16,7 +16,7 @@ from forks import Program, run_program
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.tasks import RecordKind, TaskHistory, TaskRecord
+from claude_agent_py.tasks import EndedBy, TaskEvent, TaskFinished, TaskHistory
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -84,25 +84,33 @@ def signs(path: Path) -> list[str]:
     return os.listdir(folder) if folder.exists() else []
 
 
+async def begin(history: TaskHistory, *task_ids: str) -> None:
+    """Record the starts of tasks of another client."""
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, *map(frames.task_started, task_ids))
+    await history.flush()
+
+
 async def test_what_another_process_records_is_followed_live(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with recording(path) as other:
         async with TaskHistory(path) as history:
-            seen: list[TaskRecord] = []
+            seen: list[TaskEvent] = []
             records = history.follow("s1", poll=0.01)
             with anyio.fail_after(60):
                 other.send(frames.task_started("a1"))
-                seen += [await anext(records), await anext(records)]
+                seen.append(await anext(records))
                 other.send(frames.task_progress("a1"), frames.task_notification("a1"))
-                seen += [await anext(records), await anext(records)]
+                seen += [await anext(records) for _ in range(3)]
             with anyio.move_on_after(0.05) as scope:
                 await anext(records)
             assert scope.cancelled_caught  # there is nothing more, and waiting for it can be cancelled
-            assert [(record.number, record.kind.value) for record in seen] == [
-                (1, "created"),
-                (2, "started"),
-                (3, "progressed"),
-                (4, "completed"),
+            assert [(record.number, record.kind) for record in seen] == [
+                (1, "started"),
+                (2, "progressed"),
+                (3, "status_changed"),
+                (4, "finished"),
             ]
             later = history.follow("s1", after=3)
             assert (await anext(later)).number == 4
@@ -113,8 +121,7 @@ async def test_a_cancelled_reader_continues_where_it_was(tmp_path: Path) -> None
         records = history.follow("s1", "a1", poll=0.01)
         with anyio.move_on_after(0.05):
             await anext(records)
-        await history.record(TaskRecord("s1", "other", RecordKind.CREATED, 1.0))
-        await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0))
+        await begin(history, "other", "a1")
         with anyio.fail_after(60):
             assert (await anext(records)).task_id == "a1"
         with pytest.raises(OptionsError, match="poll: must be positive"):
@@ -126,9 +133,9 @@ async def test_a_last_record_that_cannot_be_read_is_logged_once(
 ) -> None:
     path = tmp_path / "history.db"
     async with TaskHistory(path) as history:
-        await history.record(*(TaskRecord("s1", name, RecordKind.CREATED, 1.0) for name in ("a1", "a2")))
+        await begin(history, "a1", "a2")
         with closing(sqlite3.connect(path)) as connection, connection:
-            connection.execute("UPDATE records SET kind = 'hibernated' WHERE task_id = 'a2'")
+            connection.execute("UPDATE facts SET fact = replace(fact, 'started', 'hibernated') WHERE task_id = 'a2'")
         records = history.follow("s1", poll=0.001)
         assert (await anext(records)).task_id == "a1"
 
@@ -144,7 +151,7 @@ async def test_a_last_record_that_cannot_be_read_is_logged_once(
                 reader.cancel_scope.cancel()
         assert [message for message in caplog.messages if "hibernated" in message] == caplog.messages[:1]
         assert history.skipped_rows == 1
-        await history.record(TaskRecord("s1", "a3", RecordKind.CREATED, 1.0))
+        await begin(history, "a3")
         with anyio.fail_after(60):
             assert (await anext(records)).task_id == "a3"
 
@@ -162,19 +169,21 @@ async def test_a_session_whose_process_died_is_closed_by_the_next_reader(tmp_pat
             with anyio.fail_after(60):
                 ends = [await anext(records), await anext(records)]
             last = {task.id: task for task in (await history.rebuild("s1")).walk()}
-            finished = {task.task_id: task for task in await history.finished(status="stopped")}
+            finished = {task.id: task.outcome for task in await history.finished(status="stopped")}
     assert signs(path) == []
     for end in ends:
-        assert (end.kind, end.status, end.details["by"]) == (RecordKind.CANCELLED, TaskStatus.STOPPED, "process")
-        assert end.failure_reason == "the process that recorded it has ended"
+        assert isinstance(end, TaskFinished)
+        outcome = end.outcome
+        assert (outcome.status, outcome.ended_by, outcome.evidence) == ("stopped", EndedBy.PROCESS, "process_exit")
+        assert outcome.failure_reason == "the process that recorded it has ended"
     assert {task_id: task.status.value for task_id, task in last.items()} == {
         "a1": "stopped",
         "a2": "stopped",
         "a3": "completed",
     }
-    assert {task_id: task.evidence for task_id, task in finished.items()} == dict.fromkeys(("a1", "a2"), "process_exit")
+    assert finished == {end.task_id: end.outcome for end in ends if isinstance(end, TaskFinished)}
     async with TaskHistory(path) as history:
-        assert len(await history.records("s1")) == 7 + 2  # once
+        assert len(await history.records("s1")) == 5 + 2  # once
 
 
 async def test_a_process_that_ends_well_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -186,10 +195,10 @@ async def test_a_process_that_ends_well_leaves_nothing_behind(tmp_path: Path) ->
             tracking(manager, frames.task_started("a1"))
             await history.flush()
             assert len(signs(path)) == 1
-            assert (await reader.records("s1"))[-1].status is TaskStatus.RUNNING
+            assert [task.status for task in (await reader.rebuild("s1"))] == ["running"]
             tracking(manager, frames.task_notification("a1"))
         assert signs(path) == []
-        assert (await reader.records("s1"))[-1].kind is RecordKind.COMPLETED
+        assert [task.status for task in (await reader.rebuild("s1"))] == ["completed"]
 
 
 async def test_closing_the_history_first_does_not_end_running_tasks(tmp_path: Path) -> None:
@@ -200,10 +209,10 @@ async def test_closing_the_history_first_does_not_end_running_tasks(tmp_path: Pa
     tracking(manager, frames.task_started("a1"))
     await history.close()
     async with TaskHistory(path) as reader:
-        assert (await reader.records("s1"))[-1].status is TaskStatus.RUNNING
+        assert [task.status for task in (await reader.rebuild("s1"))] == ["running"]
         tracking(manager, frames.task_notification("a1"))
         await history.close()  # which stores what came since
-        assert (await reader.records("s1"))[-1].kind is RecordKind.COMPLETED
+        assert [task.status for task in (await reader.rebuild("s1"))] == ["completed"]
     assert signs(path) == []
 
 
@@ -214,9 +223,9 @@ async def test_a_session_that_continues_in_another_process_belongs_to_it(tmp_pat
     with recording(path) as second:
         second.send(frames.task_started("a1", run_id="1-a1", prompt="Look again."))
         async with TaskHistory(path) as history:
-            kinds = [record.kind.value for record in await history.records("s1")]
+            kinds = [record.kind for record in await history.records("s1")]
             (task,) = await history.rebuild("s1")
-    assert kinds == ["created", "started", "cancelled", "changed", "started"]
+    assert kinds == ["started", "finished", "started"]
     assert (task.status, task.run_id, task.prompt) == (TaskStatus.RUNNING, "1-a1", "Look again.")
 
 
@@ -248,7 +257,7 @@ async def end():
     tell(manager, frames.task_notification("a1"))
     await history.flush()
     async with TaskHistory(sys.argv[1]) as other:
-        print([record.kind.value for record in await other.records("s1")], flush=True)
+        print([record.kind for record in await other.records("s1")], flush=True)
     await history.close()
 
 anyio.run(begin)
@@ -264,4 +273,4 @@ anyio.run(end)
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 async def test_a_forked_process_reads_the_history_and_leaves_the_tasks_to_the_original(tmp_path: Path) -> None:
     done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", FORK, str(tmp_path / "history.db")])
-    assert done.stdout.splitlines() == ["2", "['created', 'started', 'progressed', 'completed']"], done.stderr
+    assert done.stdout.splitlines() == ["1", "['started', 'progressed', 'status_changed', 'finished']"], done.stderr

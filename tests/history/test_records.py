@@ -1,4 +1,4 @@
-"""Records: what they say of a task, their numbers, and the tree at any of them."""
+"""The facts in a history: what they say of a task, their numbers, and the tree at any of them."""
 
 import sqlite3
 import sys
@@ -15,7 +15,20 @@ from hypothesis import given, strategies as st
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import SessionError
 from claude_agent_py.history import RecordedTask
-from claude_agent_py.tasks import Answered, Asked, Evidence, RecordKind, TaskEvent, TaskHistory, TaskRecord
+from claude_agent_py.tasks import (
+    Answered,
+    Asked,
+    Evidence,
+    TaskAnswered,
+    TaskAsked,
+    TaskEvent,
+    TaskFinished,
+    TaskHistory,
+    TaskProgressed,
+    TaskReopened,
+    TaskRevised,
+    TaskStarted,
+)
 from claude_agent_py.testing import frames
 
 FACTS = (
@@ -24,16 +37,12 @@ FACTS = (
     "subagent_type",
     "description",
     "status",
-    "prompt",
-    "run_id",
-    "summary",
-    "usage",
-    "activity",
     "output_file",
-    "is_backgrounded",
+    "activity",
 )
-"""What a rebuilt task and a live one have in common."""
+"""What a rebuilt task and a live one have in common. Usage and counts of an outcome may change without a fact."""
 
+BEGINS = (TaskStarted, TaskReopened)
 IDS = st.sampled_from(["a1", "a2", "a3", "b1"])
 Happening = Callable[[TaskManager], object]
 
@@ -89,19 +98,19 @@ def live(manager: TaskManager) -> dict[str, dict[str, Any]]:
         task.id: {
             **{name: getattr(task, name) for name in FACTS},
             "failure_reason": task.failure_reason if task.done else None,
-            "children": {child.id for child in task.children},
+            "summary": task.summary if task.done else None,
         }
         for task in manager
     }
 
 
 def rebuilt(tasks: list[RecordedTask]) -> dict[str, dict[str, Any]]:
-    """What its records say of them."""
+    """What its facts say of them."""
     return {
         task.id: {
             **{name: getattr(task, name) for name in FACTS},
             "failure_reason": task.failure_reason,
-            "children": {child.id for child in task.children},
+            "summary": task.summary if task.status.is_terminal else None,
         }
         for task in tasks
     }
@@ -109,7 +118,7 @@ def rebuilt(tasks: list[RecordedTask]) -> dict[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 @given(happening=st.lists(st.tuples(happenings(), st.booleans()), max_size=30))
-def test_the_tree_at_any_number_is_the_live_one_of_that_moment(
+def test_a_task_that_has_begun_is_rebuilt_at_any_number_as_it_was(
     backend: str, happening: list[tuple[Happening, bool]]
 ) -> None:
     async def compare() -> None:
@@ -126,9 +135,12 @@ def test_the_tree_at_any_number_is_the_live_one_of_that_moment(
             await history.flush()
             records = await history.records("s1")
             assert [record.number for record in records] == list(range(1, len(records) + 1))
+            begun = {record.task_id: record.number for record in reversed(records) if isinstance(record, BEGINS)}
             for number, then in moments.items():
-                assert rebuilt(list((await history.rebuild("s1", at=number)).walk())) == then
-            assert rebuilt(list((await history.rebuild("s1")).walk())) == live(manager)
+                of_then = [task for task, first in begun.items() if first <= number]
+                found = rebuilt(list((await history.rebuild("s1", at=number)).walk()))
+                assert {task: found[task] for task in of_then} == {task: then[task] for task in of_then}
+            assert {record.task_id for record in records} >= {event.task_id for event in manager.so_far()}
 
     anyio.run(compare, backend=backend)
 
@@ -142,7 +154,7 @@ def attached(history: TaskHistory) -> TaskManager:
     return manager
 
 
-async def told(history: TaskHistory, task_id: str | None = None) -> list[TaskRecord]:
+async def told(history: TaskHistory, task_id: str | None = None) -> list[TaskEvent]:
     await history.flush()
     return await history.records("s1", task_id)
 
@@ -159,24 +171,37 @@ async def test_a_task_is_recorded_from_its_prompt_to_its_evidence() -> None:
         intake_of(manager).track_prompt_end("r1", "a1")
         tracking(manager, frames.task_notification("a1", summary="All is well.", usage=usage(900)))
         records = await told(history)
-    assert [(record.number, record.kind.value) for record in records] == [
-        (1, "created"),
-        (2, "started"),
-        (3, "progressed"),
-        (4, "awaiting_user"),
+    assert [(record.number, record.kind) for record in records] == [
+        (1, "started"),
+        (2, "progressed"),
+        (3, "status_changed"),
+        (4, "asked"),
         (5, "answered"),
-        (6, "resumed"),
-        (7, "completed"),
+        (6, "status_changed"),
+        (7, "status_changed"),
+        (8, "finished"),
     ]
-    created, _, progressed, awaiting, answered, _, completed = records
-    assert (created.author, created.details["prompt"], created.details["agent"]) == ("", "Look closely.", "reviewer")
-    assert (progressed.details["activity"], progressed.details["tool"]) == ("Reading", "Read")
-    assert awaiting.details.items() >= {"question": "Bash: ls", "asks": "permission", "interaction": "f00d"}.items()
-    assert (answered.details["answer"], answered.details["by"]) == ({"behavior": "allow"}, "Ann")
-    assert (answered.details["origin"], answered.details["interaction"]) == ("process 7 on host", "f00d")
-    assert (completed.summary, completed.details["evidence"]) == ("All is well.", Evidence.NOTIFICATION.value)
-    assert completed.details["usage"]["total_tokens"] == 900
-    assert "by" not in completed.details
+    match records:
+        case [
+            TaskStarted() as start,
+            TaskProgressed() as progress,
+            _,
+            TaskAsked() as waits,
+            TaskAnswered() as reply,
+            *_,
+        ]:
+            assert (start.author, start.prompt, start.name) == ("", "Look closely.", "reviewer")
+            assert (progress.activity, progress.last_tool_name) == ("Reading", "Read")
+            assert waits.asked == asked
+            assert reply.answered == Answered({"behavior": "allow"}, "Ann", "process 7 on host", "f00d")
+        case _:
+            pytest.fail(str(records))
+    end = records[-1]
+    assert isinstance(end, TaskFinished)
+    outcome = end.outcome
+    assert (outcome.summary, outcome.evidence, outcome.ended_by) == ("All is well.", Evidence.NOTIFICATION, None)
+    assert outcome.usage is not None
+    assert outcome.usage.total_tokens == 900
 
 
 @pytest.mark.anyio
@@ -189,9 +214,9 @@ async def test_each_prompt_of_a_task_that_waits_is_recorded() -> None:
         for number in (1, 2):
             intake_of(manager).track_prompt_end(f"r{number}", "a1")
         records = await told(history)
-    waits = [record for record in records if record.kind is RecordKind.AWAITING_USER]
-    assert [record.details["question"] for record in waits] == ["Question 1?", "Question 2?"]
-    assert [record.kind for record in records].count(RecordKind.RESUMED) == 1
+    waits = [record.asked.question for record in records if isinstance(record, TaskAsked)]
+    assert waits == ["Question 1?", "Question 2?"]
+    assert [record.kind for record in records].count("status_changed") == 2  # it waits, and then it runs
 
 
 @pytest.mark.anyio
@@ -217,8 +242,8 @@ async def test_who_or_what_ended_a_task() -> None:
         intake_of(manager).process_exited("the CLI ended")
         records = await told(history)
         outcomes = {task.id: task.outcome for task in manager}
-    ends = {record.task_id: record for record in records if record.status is not None and record.status.is_terminal}
-    assert {task_id: end.details.get("by") for task_id, end in ends.items()} == {
+    ends = {record.task_id: record.outcome for record in records if isinstance(record, TaskFinished)}
+    assert {task_id: end.ended_by for task_id, end in ends.items()} == {
         "model": "model",
         "turn": "parent",
         "owner": None,
@@ -228,10 +253,8 @@ async def test_who_or_what_ended_a_task() -> None:
         "waited": None,
         "lost": "process",
     }
-    assert ends["lost"].kind is RecordKind.FAILED
-    assert {task_id: outcome and outcome.ended_by for task_id, outcome in outcomes.items()} == {
-        task_id: end.details.get("by") for task_id, end in ends.items()
-    }
+    assert ends["lost"].status is TaskStatus.FAILED
+    assert ends == outcomes
 
 
 @pytest.mark.anyio
@@ -248,9 +271,9 @@ async def test_what_happened_while_nobody_recorded_is_recorded_later_once() -> N
         history.attach(manager, "s1")
         tracking(manager, frames.task_progress("a1", run_id="1-a1"))
         records = await told(history)
-    assert [record.kind.value for record in before] == ["created", "started", "progressed"]
-    assert [record.kind.value for record in records[3:]] == ["completed", "resumed", "progressed"]
-    assert [record.run_id for record in records[3:]] == ["0-a1", "1-a1", "1-a1"]
+    assert [record.kind for record in before] == ["started", "progressed"]
+    assert [record.kind for record in records[2:]] == ["finished", "reopened", "progressed"]
+    assert [record.run_id for record in records[2:]] == ["0-a1", "1-a1", "1-a1"]
 
 
 def lost() -> TaskManager:
@@ -267,8 +290,8 @@ async def test_an_end_that_a_resumed_session_reports_is_recorded_even_if_it_came
         history.attach(lost(), "s1")
         records = await told(history)
         (finished,) = await history.finished()
-    assert [(record.kind.value, record.run_id) for record in records] == [("created", None), ("cancelled", None)]
-    assert (finished.task_id, finished.run_id, finished.status) == ("b1", None, TaskStatus.STOPPED)
+    assert [(record.kind, record.run_id) for record in records] == [("finished", None)]
+    assert (finished.id, finished.run_id, finished.status) == ("b1", None, TaskStatus.STOPPED)
 
 
 @pytest.mark.anyio
@@ -284,7 +307,7 @@ async def test_an_end_that_a_resumed_session_reports_leaves_what_is_known(was_st
         records = await told(history)
         finished = await history.finished()
         (task,) = (await history.rebuild("s1")).walk()
-    assert [record.kind.value for record in records[len(before) :]] == ([] if was_stored else ["cancelled"])
+    assert [record.kind for record in records[len(before) :]] == ([] if was_stored else ["finished"])
     assert (task.description, task.status, len(finished)) == (
         "Slow",
         TaskStatus.FAILED if was_stored else TaskStatus.STOPPED,
@@ -307,12 +330,20 @@ async def test_a_session_whose_id_comes_late_keeps_all_its_records() -> None:
         names.append("s2")  # after /clear: what was begun is finished where it began
         tracking(manager, frames.task_notification("a1"), frames.task_started("a2"))
         await history.flush()
-        assert [record.kind.value for record in await history.records("s1")][-1] == "completed"
+        assert [record.kind for record in await history.records("s1")][-1] == "finished"
         assert {record.task_id for record in await history.records("s2")} == {"a2"}
         assert [task.session_id for task in await history.finished()] == ["s1"]
 
 
 # Numbers
+
+
+async def store(history: TaskHistory, session: str, task_id: str, at: float = 1000.0) -> None:
+    """Store the start of a task."""
+    manager = TaskManager(clock=Clock(at))
+    tracking(manager, frames.task_started(task_id))
+    history.attach(manager, session)
+    await history.flush()
 
 
 @pytest.mark.anyio
@@ -322,8 +353,8 @@ async def test_each_session_counts_from_one_also_with_several_writers_and_after_
     async def write(name: str) -> None:
         async with TaskHistory(path) as history:
             for number in range(20):
-                await history.record(TaskRecord("both", f"{name}{number}", RecordKind.CREATED, float(number)))
-                await history.record(TaskRecord(name, "a", RecordKind.PROGRESSED, float(number), step=number))
+                await store(history, "both", f"{name}{number}")
+                await store(history, name, f"a{number}")
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as writers:
@@ -333,16 +364,16 @@ async def test_each_session_counts_from_one_also_with_several_writers_and_after_
         for session, count in (("both", 40), ("one", 20), ("two", 20)):
             assert [record.number for record in await history.records(session)] == list(range(1, count + 1))
         assert [record.number for record in await history.records("one", after=18)] == [19, 20]
-        await history.forget(before=100.0)
-        await history.record(TaskRecord("one", "b", RecordKind.CREATED, 200.0))
+        await history.forget(before=2000.0)
+        await store(history, "one", "b", at=3000.0)
         assert [record.number for record in await history.records("one")] == [21]
 
 
 @pytest.mark.anyio
 async def test_forgetting_leaves_no_gap() -> None:
     async with TaskHistory(":memory:") as history:
-        times = [1.0, 30.0, 2.0, 40.0]
-        await history.record(*(TaskRecord("s1", f"a{at}", RecordKind.CREATED, at) for at in times))
+        for at in (1.0, 30.0, 2.0, 40.0):
+            await store(history, "s1", f"a{at}", at=at)
         await history.forget(before=10.0)
         assert [record.number for record in await history.records("s1")] == [2, 3, 4]
 
@@ -368,7 +399,7 @@ async def test_what_a_full_disk_refuses_is_stored_later(tmp_path: Path, is_first
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     [*_, last] = await told(history)
-    assert (last.kind, [task.summary for task in await history.finished()]) == (RecordKind.COMPLETED, ["done"])
+    assert (last.kind, [task.summary for task in await history.finished()]) == ("finished", ["done"])
     with closing(sqlite3.connect(path)) as database:
         [(writer,)] = database.execute("SELECT writer FROM writers")
     assert [each.name for each in Path(f"{path}-writers").iterdir()] == [writer]
@@ -388,6 +419,16 @@ async def test_a_file_of_a_newer_version_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.anyio
+async def test_a_file_of_an_older_version_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    with closing(sqlite3.connect(path)) as old, old:
+        old.execute("CREATE TABLE records (key TEXT)")
+        old.execute("PRAGMA user_version = 1")
+    with pytest.raises(SessionError, match=r"old\.db .* older version of the library; start a new file"):
+        await TaskHistory(path).open()
+
+
+@pytest.mark.anyio
 async def test_a_late_end_of_an_earlier_run_does_not_end_the_task() -> None:
     async with TaskHistory(":memory:") as history:
         manager = attached(history)
@@ -395,5 +436,7 @@ async def test_a_late_end_of_an_earlier_run_does_not_end_the_task() -> None:
         tracking(manager, frames.task_notification("a1", "failed", "late"))
         records = await told(history)
         (task,) = await history.rebuild("s1")
-    assert (records[-1].kind, records[-1].run_id, records[-1].failure_reason) == (RecordKind.FAILED, "0-a1", "late")
+    last = records[-1]
+    assert isinstance(last, TaskRevised)
+    assert (last.run_id, last.outcome.failure_reason) == ("0-a1", "late")
     assert (task.status, task.run_id) == (TaskStatus.RUNNING, "1-a1")

@@ -12,8 +12,16 @@ from folding import Clock, deliver, intake_of, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.history.records import rebuild
-from claude_agent_py.tasks import FinishedTask, RecordKind, TaskHistory, TaskRecord
+from claude_agent_py.history.recorded import rebuild
+from claude_agent_py.tasks import (
+    Answered,
+    RecordedTask,
+    TaskAnswered,
+    TaskEvent,
+    TaskHistory,
+    TaskStarted,
+    TaskUsage,
+)
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -25,33 +33,63 @@ async def history(tmp_path: Path) -> AsyncIterator[TaskHistory]:
         yield history
 
 
-def run(task_id: str, status: TaskStatus = TaskStatus.COMPLETED, **fields: object) -> FinishedTask:
-    return FinishedTask(**({"session_id": "s1", "task_id": task_id, "status": status} | fields))  # type: ignore[arg-type]
+def run(
+    task_id: str,
+    status: str = "completed",
+    *,
+    agent: str = "reviewer",
+    at: float = 1000.0,
+    session: str = "s1",
+    summary: str = "done",
+    **started: Any,
+) -> tuple[str, float, list[dict[str, Any]]]:
+    """Return the session of a run, the time of its start and its end, and its frames."""
+    start = frames.task_started(task_id, subagent_type=agent, **started)
+    end = frames.task_notification(task_id, status, summary, run_id=started.get("run_id", f"0-{task_id}"))
+    return session, at, [start, end]
+
+
+async def keep(history: TaskHistory, *runs: tuple[str, float, list[dict[str, Any]]]) -> None:
+    """Store runs, each by a session that began now."""
+    for session, at, its_frames in runs:
+        manager = TaskManager(clock=Clock(at))
+        history.attach(manager, session)
+        tracking(manager, *its_frames)
+        await history.flush()
 
 
 async def test_what_was_kept_comes_back(history: TaskHistory) -> None:
-    kept = FinishedTask(
+    clock = Clock(10.0)
+    manager = TaskManager(clock=clock)
+    history.attach(manager, "s1")
+    fields = {"subagent_type": "reviewer", "prompt": "look", "parent_task_id": "a0", "is_backgrounded": True}
+    tracking(manager, frames.task_started("a1", "review", **fields))
+    clock.now = 20.5
+    used: dict[str, Any] = {"total_tokens": 120, "tool_uses": 2, "duration_ms": 5}
+    tracking(manager, frames.task_notification("a1", "failed", "it broke", usage=used, output_file="/tmp/a1"))
+    [kept] = await history.finished()
+    outcome = kept.outcome
+    assert kept == RecordedTask(
+        id="a1",
         session_id="s1",
-        task_id="a1",
-        status=TaskStatus.FAILED,
-        run_id="0-a1",
+        parent_id="a0",
         type="local_agent",
-        agent="reviewer",
-        parent_task_id="a0",
+        subagent_type="reviewer",
         description="review",
-        prompt="look",
+        status=TaskStatus.FAILED,
         summary="it broke",
-        failure_reason="no luck",
-        output_file="/tmp/a1",
-        exit_code=3,
-        evidence="notification",
-        total_tokens=120.0,
-        tool_uses=2.0,
-        started_at=10.0,
+        failure_reason="it broke",
+        usage=TaskUsage(**used),
+        created_at=10.0,
         ended_at=20.5,
+        run_id="0-a1",
+        prompt="look",
+        output_file="/tmp/a1",
+        is_backgrounded=True,
+        outcome=manager["a1"].outcome,
     )
-    await history.add(kept)
-    assert await history.finished() == [kept]
+    assert outcome is not None
+    assert (outcome.evidence, outcome.duration) == ("notification", 10.5)
 
 
 async def test_a_file_that_cannot_be_opened_is_a_typed_error(tmp_path: Path) -> None:
@@ -79,22 +117,22 @@ async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
         intake_of(manager).process_exited("over")
         await deliver(manager)
         kept = await history.finished()
-        assert sorted((task.task_id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
-        steps = [(record.task_id, record.kind.value) for record in await history.records("s1")]
-        ends = [("a1", "completed")] * 2 + [("a2", "completed")]
-        assert sorted(step for step in steps if step[1] == "completed") == ends
+        assert sorted((task.id, task.run_id) for task in kept) == [("a1", "0-a1"), ("a1", "1-a1"), ("a2", "0-a2")]
+        ends = [record.task_id for record in await history.records("s1") if record.kind == "finished"]
+        assert sorted(ends) == ["a1", "a1", "a2"]
     assert heard == []  # other listeners get nothing twice
 
 
 async def test_questions(history: TaskHistory) -> None:
-    await history.add(
-        run("a1", agent="reviewer", ended_at=100.0),
-        run("a2", TaskStatus.FAILED, agent="planner", ended_at=200.0),
-        run("a3", TaskStatus.STOPPED, agent="reviewer", ended_at=300.0, session_id="s2"),
+    await keep(
+        history,
+        run("a1", at=100.0),
+        run("a2", "failed", agent="planner", at=200.0),
+        run("a3", "stopped", at=300.0, session="s2"),
     )
 
     async def ids(**question: object) -> list[str]:
-        return [task.task_id for task in await history.finished(**question)]  # type: ignore[arg-type]
+        return [task.id for task in await history.finished(**question)]  # type: ignore[arg-type]
 
     assert await ids() == ["a3", "a2", "a1"]
     assert await ids(session_id="s1") == ["a2", "a1"]
@@ -110,31 +148,22 @@ async def test_questions(history: TaskHistory) -> None:
 
 
 async def test_text_is_never_taken_for_sql(history: TaskHistory) -> None:
-    nasty = "x'; DROP TABLE finished; --"
-    await history.add(run(nasty, agent=nasty))
-    assert [task.task_id for task in await history.finished(agent=nasty, session_id="s1")] == [nasty]
+    nasty = "x'; DROP TABLE facts; --"
+    await keep(history, run(nasty, agent=nasty, session=nasty))
+    assert [task.id for task in await history.finished(agent=nasty, session_id=nasty, task_id=nasty)] == [nasty]
 
 
-async def test_the_same_run_twice_is_one_row_and_the_later_one_counts(history: TaskHistory) -> None:
-    await history.add(run("a1", run_id="0"), run("a1", run_id="1"))
-    await history.add(run("a1", TaskStatus.FAILED, run_id="0"))
-    assert {(task.run_id, task.status.value) for task in await history.finished()} == {
-        ("0", "failed"),
-        ("1", "completed"),
+async def test_a_run_that_is_corrected_is_one_run_and_the_correction_counts(history: TaskHistory) -> None:
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1"), frames.task_notification("a1", summary="one"))
+    tracking(manager, frames.task_notification("a1", "failed", "no"))
+    tracking(manager, frames.task_started("a1", run_id="1-a1"), frames.task_notification("a1", run_id="1-a1"))
+    assert {(task.run_id, task.status.value, task.summary) for task in await history.finished()} == {
+        ("0-a1", "failed", "no"),
+        ("1-a1", "completed", "done"),
     }
-
-
-async def test_records_are_kept_once_and_in_order(history: TaskHistory) -> None:
-    steps = [
-        TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, author="planner", details={"title": "é"}),
-        TaskRecord("s1", "a1", RecordKind.STARTED, 2.0),
-        TaskRecord("s1", "a1", RecordKind.AWAITING_USER, 3.0),
-        TaskRecord("s1", "a1", RecordKind.AWAITING_USER, 4.0, step=1),
-        TaskRecord("s1", "a1", RecordKind.COMPLETED, 5.0, summary="done"),
-    ]
-    await history.record(*steps)
-    await history.record(*reversed(steps))
-    assert await history.records("s1") == steps
+    assert await history.finished(status="failed", since=0.0) != []
     assert await history.records("s1", "a2") == []
 
 
@@ -167,20 +196,30 @@ async def session(history: TaskHistory) -> TaskManager:
 
 async def test_a_session_is_kept_by_itself(history: TaskHistory) -> None:
     manager = await session(history)
-    kept = {(task.task_id, task.run_id): task for task in await history.finished()}
+    kept = {(task.id, task.run_id): task for task in await history.finished()}
     assert {key: task.summary for key, task in kept.items()} == {
         ("b1", "0-b1"): "failed with exit code 3",
         ("a2", "0-a2"): "done",
         ("a1", "0-a1"): "one",
         ("a1", "1-a1"): "two",
     }
-    assert (kept["b1", "0-b1"].exit_code, kept["b1", "0-b1"].parent_task_id) == (3, "a2")
-    assert kept["a2", "0-a2"].total_tokens == 900
-    assert kept["a1", "0-a1"].agent == "planner"
-    steps = [(record.task_id, record.kind.value) for record in await history.records("s1", "a2")]
-    kinds = ["created", "started", "progressed", "awaiting_user", "resumed", "completed"]
-    assert steps == [("a2", kind) for kind in kinds]
-    assert [record.author for record in await history.records("s1", "a2")] == ["planner", *["general-purpose"] * 5]
+    of_shell, of_agent = kept["b1", "0-b1"], kept["a2", "0-a2"]
+    assert of_shell.outcome is not None
+    assert (of_shell.outcome.exit_code, of_shell.parent_id) == (3, "a2")
+    assert of_agent.usage is not None
+    assert of_agent.usage.total_tokens == 900
+    assert kept["a1", "0-a1"].subagent_type == "planner"
+    facts = await history.records("s1", "a2")
+    assert [fact.kind for fact in facts] == [
+        "started",
+        "progressed",
+        "status_changed",
+        "asked",
+        "status_changed",
+        "status_changed",
+        "finished",
+    ]
+    assert [fact.author for fact in facts] == ["planner", *["general-purpose"] * 6]
     assert len(manager) == 3
 
 
@@ -206,22 +245,22 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     tracking(manager, frames.task_notification("a1", summary="it was done before"))
     intake_of(manager).process_exited("over")
     await deliver(manager)
-    assert [record.kind.value for record in await history.records("s1")] == [
-        "created",
+    assert [record.kind for record in await history.records("s1")] == [
         "started",
-        "failed",
-        "completed",
+        "status_changed",
+        "finished",
+        "status_changed",
+        "revised",
     ]
     assert str(await history.rebuild("s1")) == str(manager.tree())
 
 
 def test_a_parent_that_nothing_is_known_of_makes_a_root() -> None:
-    records = [
-        TaskRecord("s1", "a2", RecordKind.CREATED, 1.0, parent_task_id="a1", details={"agent": "helper"}),
-        TaskRecord("s1", "b1", RecordKind.CREATED, 2.0, parent_task_id="a2", details={"description": "build"}),
-        TaskRecord("s1", "b1", RecordKind.STARTED, 3.0),
+    facts: list[TaskEvent] = [
+        TaskStarted(task_id="a2", name="helper", parent_id="a1", status=TaskStatus.PENDING),
+        TaskStarted(task_id="b1", description="build", parent_id="a2"),
     ]
-    assert str(rebuild(records)) == "a2 [helper] pending\n└── build [task] running"
+    assert str(rebuild("s1", facts)) == "a2 [helper] pending\n└── build [task] running"
 
 
 async def test_a_session_that_is_replayed_leaves_the_history_as_it_was(history: TaskHistory) -> None:
@@ -237,7 +276,7 @@ async def test_several_writers_share_a_file(tmp_path: Path) -> None:
     async def write(name: str) -> None:
         async with TaskHistory(path) as history:
             for number in range(20):
-                await history.add(run(f"{name}{number}"))
+                await keep(history, run(f"{name}{number}"))
 
     with anyio.fail_after(60):
         async with anyio.create_task_group() as writers:
@@ -248,18 +287,16 @@ async def test_several_writers_share_a_file(tmp_path: Path) -> None:
 
 
 async def test_forgetting(history: TaskHistory) -> None:
-    await history.add(run("a1", ended_at=10.0), run("a2", ended_at=20.0), run("a3"))
-    await history.record(
-        TaskRecord("s1", "a1", RecordKind.STARTED, 5.0), TaskRecord("s1", "a2", RecordKind.STARTED, 15.0)
-    )
-    assert await history.forget(before=15.0) == 1
-    assert {task.task_id for task in await history.finished()} == {"a2", "a3"}
-    assert [record.task_id for record in await history.records("s1")] == ["a2"]
+    await keep(history, run("a1", at=10.0), run("a2", at=20.0), run("a3", at=10.0, session="s2"))
+    assert await history.forget(before=15.0) == 2
+    assert {task.id for task in await history.finished()} == {"a2"}
+    assert {record.task_id for record in await history.records("s1")} == {"a2"}
+    assert await history.sessions() == ["s1"]
 
 
 async def test_in_memory_and_used_without_opening() -> None:
     history = TaskHistory(":memory:")
-    await history.add(run("a1"))
+    await keep(history, run("a1"))
     assert len(await history.finished()) == 1
     await history.close()
     await history.close()
@@ -285,87 +322,70 @@ async def change(path: Path, statement: str, *values: object) -> None:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("status", "hibernating"),
-        ("status", 7),
-        ("total_tokens", "many"),
-        ("started_at", b"\xff"),
-        ("exit_code", "one"),
-        ("description", b"blob"),
+        ("fact", '{"fact": "task_hibernated", "task_id": "a1"}'),
+        ("fact", '{"fact": "task_started", "task_id": 7}'),
+        ("fact", '{"fact": "task_finished", "task_id": "a1"}'),
+        ("fact", '{"fact": "state_changed", "state": "idle"}'),
+        ("fact", "no json"),
+        ("fact", "[1]"),
+        ("fact", "[" * 100_000),
+        ("fact", '{"a":' * 3000 + "1" + "}" * 3000),
+        ("fact", b"\xff"),
+        ("fact", 7),
     ],
 )
-async def test_an_odd_run_is_left_out_and_counted(tmp_path: Path, column: str, value: object, caplog: Any) -> None:
+async def test_an_odd_fact_is_left_out_and_counted(tmp_path: Path, column: str, value: object, caplog: Any) -> None:
     path = tmp_path / "history.db"
     async with TaskHistory(path) as history:
-        await history.add(run("a1"), run("a2"))
-        await change(path, f"UPDATE finished SET {column} = ? WHERE task_id = 'a1'", value)
-        assert [task.task_id for task in await history.finished()] == ["a2"]
+        await keep(history, run("a1"), run("a2"))
+        await change(path, f"UPDATE facts SET {column} = ? WHERE task_id = 'a1' AND kind = 'task_finished'", value)
+        assert [task.id for task in await history.finished()] == ["a2"]
+        assert [fact.kind for fact in await history.records("s1", "a1")] == ["started", "status_changed"]
+        assert len((await history.rebuild("s1")).roots) == 2
         assert history.skipped_rows == 1
-    assert column in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("column", "value"),
-    [
-        ("kind", "hibernated"),
-        ("details", "no json"),
-        ("details", "[1]"),
-        ("details", "[" * 100_000),
-        ("details", '{"a":' * 300 + "1" + "}" * 300),
-        ("at", "today"),
-        ("step", 1.5),
-    ],
-)
-async def test_an_odd_record_is_left_out_and_counted(tmp_path: Path, column: str, value: object) -> None:
-    path = tmp_path / "history.db"
-    async with TaskHistory(path) as history:
-        steps = [TaskRecord("s1", name, RecordKind.CREATED, 1.0) for name in ("a1", "a2")]
-        await history.record(*steps)
-        await change(path, f"UPDATE records SET {column} = ? WHERE task_id = 'a1'", value)
-        assert await history.records("s1") == steps[1:]
-        assert [task.id for task in (await history.rebuild("s1")).walk()] == ["a2"]
-        assert history.skipped_rows == 1
+    assert "skipped a fact" in caplog.text
 
 
 async def test_text_that_is_none_is_read_as_far_as_it_goes(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     async with TaskHistory(path) as history:
-        await history.add(run("a1"))
-        await change(path, "UPDATE finished SET description = CAST(x'61ff' AS TEXT)")
-        assert [task.description for task in await history.finished()] == ["a\ufffd"]
-
-
-async def test_details_of_another_version_leave_the_rest_of_the_tree(history: TaskHistory) -> None:
-    odd = {"type": ["x"], "description": 7, "usage": {"total_tokens": "many"}}
-    await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details=odd))
-    (task,) = await history.rebuild("s1")
-    assert (task.type, task.description, task.usage) == (None, "", None)
+        await keep(history, run("a1", summary="a!"))
+        odd = "UPDATE facts SET fact = CAST(replace(CAST(fact AS BLOB), x'6121', x'61ff') AS TEXT)"
+        await change(path, odd)
+        assert [task.summary for task in await history.finished()] == ["a\ufffd"]
 
 
 async def test_half_characters_are_replaced(history: TaskHistory) -> None:
-    await history.add(run("a1", summary="\ud83d half"))
-    await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details={"x": "\ud800"}))
-    assert [task.summary for task in await history.finished()] == ["\ufffd half"]
-    assert [record.details for record in await history.records("s1")] == [{"x": "\ufffd"}]
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1"))
+    intake_of(manager).track_answer("a1", Answered({"message": "\ud83d half"}))
+    answered = (await history.records("s1"))[-1]
+    assert isinstance(answered, TaskAnswered)
+    assert answered.answered.answer == {"message": "\ufffd half"}
 
 
-async def test_what_cannot_be_kept_is_a_typed_error(history: TaskHistory) -> None:
+async def test_what_has_no_json_form_is_left_out(history: TaskHistory, caplog: pytest.LogCaptureFixture) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]
-    with pytest.raises(SessionError):
-        await history.add(run("a1", exit_code=2**70))
-    with pytest.raises(SessionError):
-        await history.add(run("a1", summary=object()))
-    for details in ({"x": object()}, {"x": deep}):
-        with pytest.raises(SessionError):
-            await history.record(TaskRecord("s1", "a1", RecordKind.CREATED, 1.0, details=details))
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1"))
+    for answer in ({"x": deep}, {"x": Path("a")}):
+        intake_of(manager).track_answer("a1", Answered(answer))
+    tracking(manager, frames.task_notification("a1"))
+    kept = await history.records("s1")
+    assert [fact.kind for fact in kept] == ["started", "answered", "status_changed", "finished"]
+    assert [fact.answered.answer for fact in kept if isinstance(fact, TaskAnswered)] == [{"x": "a"}]
+    assert "the history of a session" in caplog.text
     with pytest.raises(SessionError):
         await history.finished(limit=2**70)
-    assert await history.finished() == []
 
 
 async def test_a_chain_of_thousands_of_parents_is_a_typed_error(history: TaskHistory) -> None:
-    chain = [TaskRecord("s1", f"a{n}", RecordKind.CREATED, 1.0, parent_task_id=f"a{n - 1}") for n in range(5000)]
-    await history.record(*chain)
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, *(frames.task_started(f"a{n}", parent_task_id=f"a{n - 1}") for n in range(5000)))
     with pytest.raises(SessionError):
         await history.rebuild("s1")

@@ -354,10 +354,11 @@ async def test_what_listeners_hear_of_a_task_are_the_facts_of_the_journal(tmp_pa
             started,
             frames.system("background_tasks_changed", tasks=[{**shell, "parent_task_id": "a1"}]),
             frames.task_started("b2", is_backgrounded=False, tool_use_id="t3", **SHELL),  # a part of its call
+            frames.task_started("m1", is_backgrounded=True, ambient=True, task_type="dream"),
             frames.can_use_tool("r1", agent_id="a1"),
         ),
         steps.wait_for_reply("r1"),
-        steps.emit(*(frames.task_notification(task, summary="seen") for task in ("a1", "b1", "b2"))),
+        steps.emit(*(frames.task_notification(task, summary="seen") for task in ("a1", "b1", "b2", "m1"))),
         frames.of_prompt(frames.result()),
     )
     inbox = PendingInteractions()
@@ -381,7 +382,7 @@ async def test_what_listeners_hear_of_a_task_are_the_facts_of_the_journal(tmp_pa
     assert {task: told.status for task, told in story.tasks.items()} == {"a1": "completed", "b1": "completed"}
     about_tasks = [fact for fact in facts if isinstance(fact, TaskEvent)]
     assert [id(event) for event in events if event.number] == [id(fact) for fact in about_tasks]
-    assert {event.task_id for event in events if not event.number} == {"b2"}, A_PART
+    assert {event.task_id for event in events if not event.number} == {"b2", "m1"}, A_PART
     of_agent = [fact for fact in about_tasks if fact.task_id == "a1"]
     statuses = [fact.new for fact in of_agent if isinstance(fact, TaskStatusChanged)]
     assert statuses[:4] == ["paused", "running", "awaiting_user", "running"]

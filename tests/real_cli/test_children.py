@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from claude_agent_py import (
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.client import current_client
 from claude_agent_py.permissions import PendingInteractions
-from claude_agent_py.tasks import TaskHistory
+from claude_agent_py.tasks import TaskEvent, TaskFinished, TaskHistory, TaskStarted, TaskStatusChanged
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, text, tool_use
 from claude_agent_py.tools import tool
 
@@ -182,7 +183,7 @@ async def a_tool_that_a_subagent_calls_spawns_below_it(one: Family) -> None:
         await history.flush()
         created = (await history.records("session", spawned.id))[0]
     assert (spawned.parent, spawned.author, spawned.summary) == (plan, "general-purpose", "one is 1")
-    assert (created.author, created.parent_task_id) == ("general-purpose", plan.id)
+    assert (created.author, created.agent) == ("general-purpose", plan.id)
 
 
 async def a_child_is_what_its_definition_says(one: Family) -> None:
@@ -212,7 +213,8 @@ async def an_interrupt_ends_the_child_that_the_turn_waits_for(one: Family) -> No
         await history.flush()
         *_, last = await history.records("session", task.id)
     one.gates["interrupted"].open()
-    assert (last.kind.value, last.details["by"], last.status) == ("cancelled", "parent", TaskStatus.STOPPED)
+    assert isinstance(last, TaskFinished)
+    assert (last.outcome.ended_by, last.outcome.status) == ("parent", TaskStatus.STOPPED)
 
 
 async def the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once(one: Family) -> None:
@@ -332,6 +334,12 @@ async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_l
 
 
 @on_linux
+def statuses_of(facts: Iterable[TaskEvent]) -> list[str]:
+    """Return the statuses of a task, from its start to its end."""
+    starts = [fact.status.value for fact in facts if isinstance(fact, TaskStarted)]
+    return starts + [fact.new.value for fact in facts if isinstance(fact, TaskStatusChanged)]
+
+
 async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
     asker = ChildAgent(AgentDefinition(description="Asks", prompt="You write files."), id="asker")
     failer = ChildAgent(AgentDefinition(description="Fails", prompt="You fail."), id="failer")
@@ -393,23 +401,25 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
     assert len(parallel) == 2  # both in one message
     assert [one for one in asked if "LAPWING" in one or "touch made" in one] == []
     assert str(rebuilt) == live
-    assert [record.kind.value for record in steps["write"] if record.kind.value != "changed"] == [
-        "created",
+    assert [statuses_of(steps[name]) for name in ("write", "break")] == [
+        ["pending", "running", "awaiting_user", "running", "completed"],
+        ["pending", "running", "failed"],
+    ]
+    by_kind: dict[str, Any] = {fact.kind: fact for fact in steps["write"]}
+    kinds = [fact.kind for fact in steps["write"]]
+    assert [kind for kind in kinds if kind not in ("status_changed", "changed", "output_available")] == [
         "started",
         "progressed",
-        "awaiting_user",
+        "asked",
         "answered",
-        "resumed",
-        "completed",
+        "finished",
     ]
-    kinds = [record.kind.value for record in steps["break"] if record.kind.value != "changed"]
-    assert kinds == ["created", "started", "failed"]
-    by_kind = {record.kind.value: record for record in steps["write"]}
     brief = {"title": "write", "intent": "Do it: write", "artifacts": [], "priority": "normal"}
-    assert by_kind["created"].details["brief"] == brief
-    assert by_kind["awaiting_user"].details["question"].startswith("Bash: touch made")
-    assert by_kind["answered"].details["interaction"] == by_kind["awaiting_user"].details["interaction"]
-    assert by_kind["completed"].details["usage"]["total_tokens"] > 0
+    assert by_kind["started"].brief == brief
+    asked_by, answered = by_kind["asked"].asked, by_kind["answered"].answered
+    assert asked_by.question.startswith("Bash: touch made")
+    assert answered.interaction_id == asked_by.interaction_id
+    assert by_kind["finished"].outcome.usage.total_tokens > 0
     numbers = [record.number for records in steps.values() for record in records]
     assert sorted(numbers) == list(range(1, len(numbers) + 1))
     assert {record.author for record in steps["write"][1:]} == {"asker"}
@@ -529,16 +539,16 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
                 async with TaskHistory(path) as history:
                     assert await anyio.to_thread.run_sync(process.stdout.readline) == "under way\n"
                     records = history.follow("session", poll=0.01)
-                    before = [await anext(records), await anext(records)]
+                    before = await anext(records)
                     process.kill()
                     after = await anext(records)
-                    while after.status is TaskStatus.RUNNING:  # more that it had recorded
+                    while not isinstance(after, TaskFinished):  # more that it had recorded
                         after = await anext(records)
                     (task,) = await history.rebuild("session")
             finally:
                 process.kill()
         kill(*processes_of(model))
         gate.open()
-    assert [record.kind.value for record in before] == ["created", "started"]
-    assert (after.kind.value, after.details["by"], task.status) == ("cancelled", "process", TaskStatus.STOPPED)
-    assert after.failure_reason == "the process that recorded it has ended"
+    assert isinstance(before, TaskStarted)
+    assert (after.outcome.ended_by, after.outcome.status, task.status) == ("process", "stopped", "stopped")
+    assert task.failure_reason == "the process that recorded it has ended"

@@ -10,7 +10,17 @@ from leftovers import kill
 from one_session import OneSession
 
 from claude_agent_py import AssistantMessage, Client, InterruptedRunError, TaskStatus
-from claude_agent_py.tasks import EndedBy, Evidence, ModelPrice, Task, TaskEvent, TaskFinished, TaskHistory, TaskList
+from claude_agent_py.tasks import (
+    EndedBy,
+    Evidence,
+    ModelPrice,
+    Task,
+    TaskEvent,
+    TaskFinished,
+    TaskHistory,
+    TaskList,
+    TaskStarted,
+)
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, Usage, text, tool_use
 from claude_agent_py.todo import TASK_LIST_ENVIRONMENT
 
@@ -419,17 +429,17 @@ async def test_a_session_in_the_history_and_who_ended_its_tasks() -> None:
         live, rebuilt = str(client.tasks.tree()), str(await history.rebuild("session"))
         records = await history.records("session")
         names = {task.id: task.description for task in client.tasks}
-        ends = {names[record.task_id]: record for record in records if record.kind.value == "cancelled"}
-        assert {name: end.details.get("by") for name, end in ends.items()} == {
+        ends = {names[record.task_id]: record.outcome for record in records if isinstance(record, TaskFinished)}
+        assert {name: end.ended_by for name, end in ends.items() if end.status is TaskStatus.STOPPED} == {
             "by program": "program",
             "by model": "model",
             "below": "parent",
         }
         assert rebuilt == live
         assert [record.number for record in records] == list(range(1, len(records) + 1))
-        created = {names[record.task_id]: record for record in records if record.kind.value == "created"}
-        assert created["by program"].details["prompt"] == "LONG"
-        assert created["below"].author == "general-purpose"
+        started = {names[record.task_id]: record for record in records if isinstance(record, TaskStarted)}
+        assert started["by program"].prompt == "LONG"
+        assert started["below"].author == "general-purpose"
 
         one.answers(agent("waited for", "WAITED", run_in_background=False), "never said")
         with anyio.fail_after(240):
@@ -439,9 +449,9 @@ async def test_a_session_in_the_history_and_who_ended_its_tasks() -> None:
             await run.interrupt()
             outcome = await task
         await history.flush()
-        *_, last = [record for record in await history.records("session", task.id) if record.kind.value != "changed"]
+        facts = await history.records("session", task.id)
         assert (outcome.status, outcome.ended_by) == (TaskStatus.STOPPED, "parent")
-        assert (last.kind.value, last.details["by"]) == ("cancelled", "parent")
+        assert [fact.outcome.ended_by for fact in facts if isinstance(fact, TaskFinished)] == ["parent"]
 
 
 async def test_shells_that_the_cli_stops_because_it_is_aborted_are_stopped_by_the_program() -> None:

@@ -13,7 +13,6 @@ from folding import HASTY, intake_of, level, shell_started, tracking
 
 from claude_agent_py import Client, ClientOptions, OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
-from claude_agent_py.history import FinishedTask
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -91,7 +90,7 @@ async def test_odd_lines_of_a_transcript_are_left_out_and_half_characters_replac
     with anyio.fail_after(30):
         assert [chunk async for chunk in manager["a1"].follow()] == ["\ufffd half\n"]
     async with TaskHistory(tmp_path / "history.db") as history:
-        await history.add(FinishedTask("s", "a1", TaskStatus.COMPLETED, summary=messages[-1].text))
+        history.attach(manager, "s")
         assert [kept.summary for kept in await history.finished()] == ["\ufffd half"]
 
 

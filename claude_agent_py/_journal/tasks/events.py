@@ -72,6 +72,10 @@ class _RunBegan(TaskEvent):
     """The prompt of the run; the earlier one if the CLI itself resumed the task."""
     is_backgrounded: bool = True
     """Whether the call that launched it does not wait for it."""
+    status: TaskStatus = TaskStatus.RUNNING
+    """For example `pending`, until the process of a child agent starts."""
+    brief: dict[str, Any] = field(default_factory=dict)
+    """The input of a child agent, as `Task.brief` has it."""
 
 
 class TaskStarted(_RunBegan):

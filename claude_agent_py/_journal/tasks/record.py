@@ -235,6 +235,8 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
             "call": run.tool_use_id,
             "prompt": run.prompt,
             "is_backgrounded": self.is_backgrounded is not False,
+            "status": TaskStatus.RUNNING if run.status.is_terminal else run.status,
+            "brief": dict(self.brief or {}),
         }
 
     @property
@@ -247,7 +249,6 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
     ) -> TaskUsage | None:
         """Return the usage of a run. A subagent of a child agent has no cost, because the child's cost includes it."""
         return run.spent.usage(None if self.is_external else prices, by_model)
-
 
     def find_cause_of_end(self, run: TaskRun, parent: "Record | None") -> EndedBy | None:
         """Return why a run ended that did not end on its own; None if it did, or if unknown."""
