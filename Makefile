@@ -33,9 +33,9 @@ lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versi
 soak: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
-fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; FLEET_URL=temporal://... for Temporal
+fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing
-	$(BIN)/python scripts/fleet_demo.py $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py --sessions 12 --prompts 1 --kills 1 --stops 0 --servers 0 --outages 0 $(ARGS)
 
 soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults, on SQLite and on Temporal (hours; ARGS="--kills 20 ...")
 	@$(BIN)/claude-agent-py install-cli --if-missing
