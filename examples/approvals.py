@@ -25,8 +25,8 @@ async def person(client: Client, inbox: SQLiteInbox) -> None:
     while not (waiting := list(inbox)):  # noqa: ASYNC110 - the inbox of another process can only be polled
         await anyio.sleep(0.1)
     print(f"waits: {waiting[0].summary}; the task is {', '.join(task.status for task in client.tasks)}")
-    answer = [sys.executable, "-m", "claude_agent_py", "answer", "--inbox", str(INBOX), waiting[0].id, "allow"]
-    await anyio.run_process(answer)
+    inbox_command = [sys.executable, "-m", "claude_agent_py", "inbox", "--inbox", str(INBOX)]
+    await anyio.run_process([*inbox_command, "answer", waiting[0].id, "allow"])
 
 
 async def main() -> None:
