@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Protocol, Self, 
 from anyio.lowlevel import checkpoint
 
 from claude_agent_py import _connection  # loads on first use, to keep the import of the client fast
+from claude_agent_py._base.configuration import snake_case
 from claude_agent_py._base.errors import (
     CLOSED,
     NOT_CONNECTED,
@@ -136,8 +137,7 @@ class Client(SessionControls, Generic[Output]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            from claude_agent_py._base.configuration import snake_case  # both only for a missing name
-            from claude_agent_py._base.official_names import OFFICIAL_METHODS
+            from claude_agent_py._base.official_names import OFFICIAL_METHODS  # only for a missing name
 
             instead = OFFICIAL_METHODS.get(snake_case(name))
             hint = f": instead of the official SDK's {name}, use {instead}" if instead else ""

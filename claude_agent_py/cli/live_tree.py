@@ -3,6 +3,7 @@
 `rich` (extra `cli`) draws the tree. Without it, or without a terminal, each change is printed as a line.
 """
 
+import importlib.util
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TextIO
@@ -10,7 +11,7 @@ from typing import Any, Final, TextIO
 import anyio
 
 from claude_agent_py._base.display import displayable
-from claude_agent_py.cli.terminal import MARKS, build_tree, create_console, one_line
+from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.tasks import Task, TaskManager
 
 SHOWN_CHARS: Final = 300
@@ -23,10 +24,9 @@ def create_screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Scree
 
     `clock` returns the time in seconds since the epoch, or 0 if it is unknown.
     """
-    console = create_console(out)
-    if console is None:
+    if not out.isatty() or importlib.util.find_spec("rich") is None:
         return Screen(out, clock)
-    return _LiveTree(console, clock)
+    return _LiveTree(out, clock)
 
 
 def describe_task(task: Task, now: float) -> str:
@@ -72,9 +72,11 @@ class Screen:
 class _LiveTree(Screen):
     """Redraws a tree of the tasks."""
 
-    def __init__(self, console: Any, clock: Callable[[], float]) -> None:
+    def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
+        from rich.console import Console
+
         super().__init__(None, clock)
-        self._console = console
+        self._console = Console(file=out, highlight=False)
 
     def say(self, text: str) -> None:
         self._console.print(displayable(text, None), markup=False)
@@ -92,9 +94,17 @@ class _LiveTree(Screen):
             self._console.print(self._tree(tasks))
 
     def _tree(self, tasks: TaskManager) -> Any:
-        return build_task_tree(tasks.roots, self._clock()) if len(tasks) else ""
+        if not len(tasks):
+            return ""
+        from rich.tree import Tree
 
+        tree = Tree("tasks", guide_style="dim")
+        self._add(tree, tasks.roots)
+        return tree
 
-def build_task_tree(roots: Iterable[Task], now: float) -> Any:
-    """Return a `rich` tree of tasks and their children."""
-    return build_tree("tasks", roots, lambda task: (MARKS[task.status], " ", describe_task(task, now)))
+    def _add(self, parent: Any, tasks: Iterable[Task]) -> None:
+        from rich.text import Text
+
+        for task in tasks:
+            line = Text.assemble(MARKS[task.status], " ", describe_task(task, self._clock()))
+            self._add(parent.add(line), task.children)

@@ -6,22 +6,22 @@ handshake **before** it answers `initialize`, so messages must be answered while
 
 import logging
 from collections.abc import Callable, Mapping
-from functools import cache, partial
-from typing import Any, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Event
-from pydantic import TypeAdapter, ValidationError
-
-from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
+from claude_agent_py._base.callbacks import Report, log_failure
 from claude_agent_py._base.errors import HandlerError, OptionsError
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.jsonrpc import RequestID, RPCError
+from claude_agent_py.tools.jsonrpc import RPCError
 from claude_agent_py.tools.results import failure_text
-from claude_agent_py.tools.server import ToolServer, load_small_set
+from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
+
+if TYPE_CHECKING:
+    from claude_agent_py.tools.package_session import PackageSession
 
 Start: TypeAlias = Callable[..., object]
 """Starts a worker: an async function and its arguments."""
@@ -31,169 +31,17 @@ INNER_SERVERS = ("_lowlevel_server", "_mcp_server")
 
 
 def find_low_level(server: object) -> Any:
-    """Return the low-level server of an `mcp` server object, or None for other objects. Does not import `mcp`."""
+    """Return the low-level server of an `mcp` server object, or None for other objects. Does not import `mcp`.
+
+    Knows the low-level `Server`, `FastMCP` (version 1), `MCPServer` (version 2), and `FastMCP` of the package of that
+    name.
+    """
     for candidate in (server, *(getattr(server, name, None) for name in INNER_SERVERS)):
         if callable(getattr(candidate, "run", None)) and callable(
             getattr(candidate, "create_initialization_options", None)
         ):
             return candidate
     return None
-
-
-def require_package() -> None:
-    """Raise OptionsError if the package is not installed."""
-    try:
-        import mcp  # noqa: F401
-    except ImportError as error:
-        raise OptionsError("requires the mcp package: pip install mcp") from error
-
-
-class PackageSession:
-    """Serves one client with a server of the `mcp` package. The first message starts the server with `start`.
-
-    Supports the low-level `Server`, `FastMCP` (version 1), `MCPServer` (version 2), and `FastMCP` of the package of
-    that name. The package is imported on first use because that takes half a second.
-    """
-
-    def __init__(self, server: object, send: Send, start: Start) -> None:
-        self._server = find_low_level(server)
-        self._send = send
-        self._start_worker = start
-        self._scope = CancelScope()
-        self._pending: dict[RequestID, _Pending] = {}
-        self._inbox: Any = None
-        self._started: Event | None = None
-
-    async def handle(self, message: JSONObject, context: HandlerContext) -> JSONObject | None:
-        """Handle a message and return the server's answer, or None if it needs none.
-
-        Raises RPCError for a message that the server cannot answer.
-        """
-        # The server reads the message's `_meta` instead.
-        del context
-        request_id = jsonrpc.check_request_id(message) if "method" in message else None
-        require_package()
-        try:
-            parsed = _message_adapter().validate_python(message)
-        except ValidationError as error:
-            raise RPCError(jsonrpc.INVALID_REQUEST, failure_text("reading the message", error)) from None
-        await self._start()
-        if message.get("method") == "notifications/cancelled":
-            self._answer_cancelled((message.get("params") or {}).get("requestId"))
-        if request_id is None:
-            await self._send_to_server(parsed)
-            return None
-        answer = await self._answer(request_id, parsed)
-        if message.get("method") == "tools/list":
-            _load_small_set(message, answer)
-        return answer
-
-    async def _answer(self, request_id: RequestID, parsed: object) -> JSONObject:
-        pending = self._pending[request_id] = _Pending()
-        try:
-            if not await self._send_to_server(parsed):
-                raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
-            await pending.done.wait()
-        finally:
-            if self._pending.get(request_id) is pending:
-                del self._pending[request_id]
-        if isinstance(pending.answer, RPCError):
-            raise pending.answer
-        return pending.answer
-
-    async def _send_to_server(self, parsed: Any) -> bool:
-        """Send a message to the server and return whether it accepted it."""
-        from mcp.shared.message import SessionMessage
-
-        try:
-            await self._inbox.send(SessionMessage(parsed))
-        except (ClosedResourceError, BrokenResourceError):
-            return False
-        return True
-
-    def _answer_cancelled(self, request_id: object) -> None:
-        """Answer a cancelled request, because some versions of the package do not."""
-        pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
-        if pending is not None:
-            pending.done.set()
-
-    def close(self) -> None:
-        """End the server."""
-        self._scope.cancel()
-        for pending in self._pending.values():
-            pending.done.set()
-
-    # The server
-
-    async def _start(self) -> None:
-        """Start the server if it is not running."""
-        if self._started is not None:
-            await self._started.wait()
-            return
-        self._started = Event()
-        self._start_worker(self._serve, self._started)
-        await self._started.wait()
-
-    async def _serve(self, started: Event) -> None:
-        """Run the server until it ends or is closed. Logs exceptions instead of raising them."""
-        from mcp.shared.memory import create_client_server_memory_streams
-
-        self._scope = CancelScope()
-        with self._scope:
-            try:
-                async with create_client_server_memory_streams() as ((outbox, self._inbox), streams):
-                    self._start_worker(self._forward, outbox)
-                    started.set()
-                    await self._server.run(*streams, self._server.create_initialization_options())
-            except BaseException as error:
-                log_failure(make_handler_error(f"MCP server {getattr(self._server, 'name', '')}", error))
-        self._started = None
-        started.set()
-        for pending in self._pending.values():
-            pending.answer = RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
-            pending.done.set()
-
-    async def _forward(self, outbox: Any) -> None:
-        """Route the server's messages: answers to their pending requests, other messages to the CLI."""
-        try:
-            async for item in outbox:
-                message = _as_json(item.message)
-                pending = self._pending.get(message.get("id", "")) if jsonrpc.is_response(message) else None
-                if pending is not None:
-                    pending.answer = message
-                    pending.done.set()
-                elif "method" in message:
-                    self._send(message)
-        except (ClosedResourceError, BrokenResourceError):
-            # The server has ended.
-            pass
-
-
-def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
-    """Show the tools of a server to the model from the start if they are a small set and fit on one page."""
-    result = answer.get("result") or {}
-    if not (request.get("params") or {}).get("cursor") and not result.get("nextCursor"):
-        load_small_set(result.get("tools") or [])
-
-
-class _Pending:
-    """A request that the server has not answered yet."""
-
-    def __init__(self) -> None:
-        self.done = Event()
-        self.answer: JSONObject | RPCError = RPCError(jsonrpc.CANCELLED, "the request was cancelled")
-
-
-@cache
-def _message_adapter() -> TypeAdapter[Any]:
-    from mcp.types import JSONRPCMessage  # a union in version 2, a root model in version 1
-
-    return TypeAdapter(JSONRPCMessage)
-
-
-def _as_json(message: object) -> JSONObject:
-    dumped: JSONObject = _message_adapter().dump_python(message, mode="json", by_alias=True, exclude_none=True)
-    return dumped
 
 
 logger: logging.Logger = get_logger("claude_agent_py.tools")
@@ -209,6 +57,14 @@ thread; must not block and need not wait for the reply."""
 def is_hosted(server: object) -> bool:
     """Return whether an object is a server that can run in this process. Does not import `mcp`."""
     return isinstance(server, ToolServer) or find_low_level(server) is not None
+
+
+def _open_package_session(server: object, send: Send, start: Start) -> "PackageSession":
+    try:
+        from claude_agent_py.tools.package_session import PackageSession
+    except ImportError as error:
+        raise OptionsError("requires the mcp package: pip install mcp") from error
+    return PackageSession(server, send, start)
 
 
 class MCPHost:
@@ -275,7 +131,7 @@ class MCPHost:
             return None
         return {"mcp_response": RPCError(jsonrpc.INVALID_REQUEST, reason).to_response(request_id)}
 
-    def _get_session(self, name: str, start: Start | None = None) -> ServerSession | PackageSession:
+    def _get_session(self, name: str, start: Start | None = None) -> "ServerSession | PackageSession":
         """Return the session of a server, which its first message opens."""
         session = self._sessions.get(name)
         if session is None:
@@ -283,7 +139,7 @@ class MCPHost:
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd)
             elif start is not None:
-                session = PackageSession(server, send, start)
+                session = _open_package_session(find_low_level(server), send, start)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session

@@ -192,7 +192,9 @@ async def test_without_a_running_session_it_says_so() -> None:
 
 async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     server = comfortable(Event())
-    monkeypatch.setitem(sys.modules, "mcp", None)
+    monkeypatch.delitem(sys.modules, "claude_agent_py.tools.package_session", raising=False)
+    for name in ("mcp", "mcp.shared.memory"):
+        monkeypatch.setitem(sys.modules, name, None)
 
     async def use(connected: Connected) -> None:
         reply = await connected.ask("ping")

@@ -98,7 +98,6 @@ class PostgresStore(SQLStore):
 
     def __init__(self, conninfo: str, *, schema: str = "claude_sessions") -> None:
         try:
-            import psycopg
             import psycopg.conninfo
         except ImportError as error:
             message = 'PostgresStore needs psycopg 3: pip install "psycopg[binary]"'

@@ -1,0 +1,160 @@
+"""`PackageSession`: a server of the `mcp` package in this process.
+
+`host` imports this module on first use, because the package takes half a second and may be missing.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+from anyio import BrokenResourceError, CancelScope, ClosedResourceError, Event
+from mcp.shared.memory import create_client_server_memory_streams
+from mcp.shared.message import SessionMessage
+from mcp.types import JSONRPCMessage
+from pydantic import TypeAdapter, ValidationError
+
+from claude_agent_py._base.callbacks import log_failure, make_handler_error
+from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.jsonrpc import RequestID, RPCError
+from claude_agent_py.tools.results import failure_text
+from claude_agent_py.tools.server import load_small_set
+from claude_agent_py.tools.session import Send
+from claude_agent_py.wire.base import JSONObject
+
+Start: TypeAlias = Callable[..., object]
+"""Starts a worker: an async function and its arguments."""
+
+_MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(JSONRPCMessage)
+"""A union in version 2 of the package, a root model in version 1."""
+
+
+class PackageSession:
+    """Serves one client with a low-level server. The first message starts it with `start`."""
+
+    def __init__(self, server: Any, send: Send, start: Start) -> None:
+        self._server = server
+        self._send = send
+        self._start_worker = start
+        self._scope = CancelScope()
+        self._pending: dict[RequestID, _Pending] = {}
+        self._inbox: Any = None
+        self._started: Event | None = None
+
+    async def handle(self, message: JSONObject, context: HandlerContext) -> JSONObject | None:
+        """Handle a message and return the server's answer, or None if it needs none.
+
+        Raises RPCError for a message that the server cannot answer.
+        """
+        # The server reads the message's `_meta` instead.
+        del context
+        request_id = jsonrpc.check_request_id(message) if "method" in message else None
+        try:
+            parsed = _MESSAGES.validate_python(message)
+        except ValidationError as error:
+            raise RPCError(jsonrpc.INVALID_REQUEST, failure_text("reading the message", error)) from None
+        await self._start()
+        if message.get("method") == "notifications/cancelled":
+            self._answer_cancelled((message.get("params") or {}).get("requestId"))
+        if request_id is None:
+            await self._send_to_server(parsed)
+            return None
+        answer = await self._answer(request_id, parsed)
+        if message.get("method") == "tools/list":
+            _load_small_set(message, answer)
+        return answer
+
+    async def _answer(self, request_id: RequestID, parsed: object) -> JSONObject:
+        pending = self._pending[request_id] = _Pending()
+        try:
+            if not await self._send_to_server(parsed):
+                raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
+            await pending.done.wait()
+        finally:
+            if self._pending.get(request_id) is pending:
+                del self._pending[request_id]
+        if isinstance(pending.answer, RPCError):
+            raise pending.answer
+        return pending.answer
+
+    async def _send_to_server(self, parsed: Any) -> bool:
+        """Send a message to the server and return whether it accepted it."""
+        try:
+            await self._inbox.send(SessionMessage(parsed))
+        except (ClosedResourceError, BrokenResourceError):
+            return False
+        return True
+
+    def _answer_cancelled(self, request_id: object) -> None:
+        """Answer a cancelled request, because some versions of the package do not."""
+        pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
+        if pending is not None:
+            pending.done.set()
+
+    def close(self) -> None:
+        """End the server."""
+        self._scope.cancel()
+        for pending in self._pending.values():
+            pending.done.set()
+
+    # The server
+
+    async def _start(self) -> None:
+        """Start the server if it is not running."""
+        if self._started is not None:
+            await self._started.wait()
+            return
+        self._started = Event()
+        self._start_worker(self._serve, self._started)
+        await self._started.wait()
+
+    async def _serve(self, started: Event) -> None:
+        """Run the server until it ends or is closed. Logs exceptions instead of raising them."""
+        self._scope = CancelScope()
+        with self._scope:
+            try:
+                async with create_client_server_memory_streams() as ((outbox, self._inbox), streams):
+                    self._start_worker(self._forward, outbox)
+                    started.set()
+                    await self._server.run(*streams, self._server.create_initialization_options())
+            except BaseException as error:
+                log_failure(make_handler_error(f"MCP server {getattr(self._server, 'name', '')}", error))
+        self._started = None
+        started.set()
+        for pending in self._pending.values():
+            pending.answer = RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
+            pending.done.set()
+
+    async def _forward(self, outbox: Any) -> None:
+        """Route the server's messages: answers to their pending requests, other messages to the CLI."""
+        try:
+            async for item in outbox:
+                message = _as_json(item.message)
+                pending = self._pending.get(message.get("id", "")) if jsonrpc.is_response(message) else None
+                if pending is not None:
+                    pending.answer = message
+                    pending.done.set()
+                elif "method" in message:
+                    self._send(message)
+        except (ClosedResourceError, BrokenResourceError):
+            # The server has ended.
+            pass
+
+
+def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
+    """Show the tools of a server to the model from the start if they are a small set and fit on one page."""
+    result = answer.get("result") or {}
+    if not (request.get("params") or {}).get("cursor") and not result.get("nextCursor"):
+        load_small_set(result.get("tools") or [])
+
+
+class _Pending:
+    """A request that the server has not answered yet."""
+
+    def __init__(self) -> None:
+        self.done = Event()
+        self.answer: JSONObject | RPCError = RPCError(jsonrpc.CANCELLED, "the request was cancelled")
+
+
+def _as_json(message: object) -> JSONObject:
+    dumped: JSONObject = _MESSAGES.dump_python(message, mode="json", by_alias=True, exclude_none=True)
+    return dumped
