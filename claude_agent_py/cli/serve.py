@@ -7,7 +7,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.acp import load_target
 from claude_agent_py.options import ClientOptions
 
-MISSING: Final = "serve needs the extra `serve`: pip install starlette sse-starlette uvicorn"
+MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
 PORT: Final = 8765
 
 

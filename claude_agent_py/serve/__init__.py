@@ -1,7 +1,7 @@
 """Sessions behind a web page: one numbered stream of events for each, which any number of readers follow.
 
-`Sessions` keeps them, `make_app` serves them over HTTP with a page; the command `claude-agent-py serve` does both on
-loopback. Needs the extra `serve` for `make_app`; `Sessions` alone needs nothing more.
+`Sessions` keeps them, `make_app` serves them over HTTP with a page, and `make_agui_app` over AG-UI; the command
+`claude-agent-py serve` opens the page on loopback. `Sessions` alone needs no extra, the rest needs `serve`.
 """
 
 from typing import TYPE_CHECKING
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py.serve.agui_app import make_agui_app as make_agui_app
     from claude_agent_py.serve.event_log import ServedEvent as ServedEvent
     from claude_agent_py.serve.session import ServedSession as ServedSession
     from claude_agent_py.serve.sessions import Sessions as Sessions
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     )
 else:
     _NAMES = {
+        "claude_agent_py.serve.agui_app": "make_agui_app",
         "claude_agent_py.serve.event_log": "ServedEvent",
         "claude_agent_py.serve.session": "ServedSession",
         "claude_agent_py.serve.sessions": "Sessions",

@@ -37,6 +37,8 @@ class EventLog:
         self._first = 1
         self._parts: dict[str, list[int]] = {}
         """The numbers of the deltas of each message, or call, that has not come whole."""
+        self._merged: deque[int] = deque()
+        """The numbers of deltas that a later event contains, which some reader may still need."""
         self._began_at = began_at
         self._cuts: deque[tuple[int, float]] = deque()
         """The numbers and times of the events before which the log may be cut: no turn was running."""
@@ -60,15 +62,20 @@ class EventLog:
             self._forget()
 
     def merge(self, whole: str) -> None:
-        """Drop the deltas of something that an event is about to contain."""
-        for number in self._parts.pop(whole, ()):
-            index = number - self._first
+        """Mark the deltas of something that the next event contains: only those who have read some need the others."""
+        self._merged += self._parts.pop(whole, ())
+
+    def drop_merged(self, until: int) -> None:
+        """Drop the merged deltas up to a number, which all readers have passed."""
+        while self._merged and self._merged[0] <= until:
+            index = self._merged.popleft() - self._first
             if index >= 0:
                 self._bytes -= len(self._events[index] or b"")
                 self._events[index] = None
 
     def _forget(self) -> None:
-        """Drop the oldest turns, until half of the limit is left."""
+        """Drop all merged deltas, then the oldest turns, until half of the limit is left."""
+        self.drop_merged(self.last)
         while self._bytes > self._max_bytes // 2 and self._cuts:
             first, self._began_at = self._cuts.popleft()
             dropped = self._events[: first - self._first]
@@ -85,13 +92,18 @@ class EventLog:
         """The number before the oldest event, and the time from which on the log has everything."""
         return self._first - 1, self._began_at
 
-    def read(self, after: int, count: int = 1000) -> Sequence[ServedEvent]:
-        """Return the next events after a number, at most about `count`; empty if there are none yet."""
+    def read(self, after: int, joined: int = 0, count: int = 1000) -> Sequence[ServedEvent]:
+        """Return the next events after a number, at most about `count`; empty if there are none yet.
+
+        Of the deltas up to `joined`, the last event when the reader came, those that were merged are left out.
+        """
+        merged = set(self._merged)
         begin = max(0, after + 1 - self._first)
         while begin < len(self._events):
-            part = self._events[begin : begin + count]
             found = [
-                ServedEvent(self._first + begin + offset, data) for offset, data in enumerate(part) if data is not None
+                ServedEvent(number, data)
+                for number, data in enumerate(self._events[begin : begin + count], self._first + begin)
+                if data is not None and (number > joined or number not in merged)
             ]
             if found:
                 return found

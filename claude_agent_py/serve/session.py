@@ -37,7 +37,7 @@ from claude_agent_py.journal import (
 )
 from claude_agent_py.messages import ResultMessage, StreamEventMessage
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.permissions import Interaction, InteractionOpened, InteractionSettled, OpenQuestion
+from claude_agent_py.permissions import Allow, Interaction, InteractionOpened, InteractionSettled, OpenQuestion
 from claude_agent_py.serve.event_log import EventLog, ServedEvent
 from claude_agent_py.sessions import get_session
 
@@ -86,9 +86,9 @@ class ServedSession:
         self._is_over = False
         """Whether the server ends: nobody may follow or send any more."""
         self._opening = anyio.Lock()
-        self._questions: dict[str, Interaction] = {}
-        self._prompts: set[str] = set()
-        """The prompts that have not been answered."""
+        self.questions: dict[str, Interaction] = {}
+        """The open questions, by id."""
+        self._open_prompts: dict[str, None] = {}
         self._in_turn = False
         self._message = ""
         """The id of the message that arrives."""
@@ -98,8 +98,8 @@ class ServedSession:
         """The results that are in the log."""
         self._todo: list[dict[str, str]] = []
         """The items of the to-do list."""
-        self.readers: int = 0
-        """How many follow it now."""
+        self._positions: dict[object, int] = {}
+        """How far each reader has read."""
         self.used_at: float = time.monotonic()
         """When it was last used: by a prompt, an answer, a reader, an event."""
 
@@ -117,7 +117,17 @@ class ServedSession:
     def is_busy(self) -> bool:
         """Whether a prompt, a turn, a question or a background task is open."""
         has_tasks = self.client is not None and bool(self.client.tasks.running)
-        return bool(self._prompts or self._questions) or self._in_turn or has_tasks
+        return bool(self._open_prompts or self.questions) or self._in_turn or has_tasks
+
+    @property
+    def readers(self) -> int:
+        """How many follow it now."""
+        return len(self._positions)
+
+    @property
+    def prompts(self) -> Sequence[str]:
+        """The prompts that have not been answered, oldest first."""
+        return list(self._open_prompts)
 
     # What readers do ----------------------------------------------------------------------------------------------
 
@@ -128,7 +138,8 @@ class ServedSession:
         conversation, then all that happened since. Any number of readers may follow; a slow one loses nothing. It ends
         with `Sessions.close`.
         """
-        self.readers += 1
+        reader, joined = object(), self.log.last
+        self._positions[reader] = joined
         try:
             epoch, _, number = (after or "").partition(".")
             position = int(number) if epoch == self.epoch and number.isdecimal() else -1
@@ -139,16 +150,18 @@ class ServedSession:
                     for data in await anyio.to_thread.run_sync(self._read_stored, until):
                         yield "", ServedEvent(0, data)
                 changed = self._changed
-                events = self.log.read(position)
+                events = self.log.read(position, joined)
                 for event in events:
                     position = event.number
                     yield f"{self.epoch}.{position}", event
+                self._positions[reader] = max(position, joined)
                 if not events:
-                    position = max(position, self.log.last)
+                    position = self._positions[reader] = self.log.last
+                    self.log.drop_merged(min(self._positions.values()))
                     self.used_at = time.monotonic()
                     await changed.wait()
         finally:
-            self.readers -= 1
+            del self._positions[reader]
             self.used_at = time.monotonic()
 
     async def end(self) -> None:
@@ -183,7 +196,7 @@ class ServedSession:
         async with self._opening:
             client = self.client or await self._open()
             run = client.query(prompt, uuid=prompt_id)
-            self._prompts.add(prompt_id)
+            self._open_prompts[prompt_id] = None
             self._is_stored = True
         spawn_detached(partial(self._watch, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
@@ -193,7 +206,8 @@ class ServedSession:
 
         Args:
             question_id: Its id, from the event `question`.
-            answer: `{"decision": "allow" | "always" | "deny", "reason": ...}` for a permission or a plan,
+            answer: `{"decision": "allow" | "always" | "deny", "reason": ...}` for a permission or a plan, optionally
+                with other arguments of the call as `input`,
                 `{"answers": [...]}` with a label, a text or a list of labels for each question of the model, or
                 `{"action": "accept", "content": {...}}` for a form.
             by: Who answers, for records.
@@ -202,7 +216,7 @@ class ServedSession:
             ValueError: The answer does not fit the question, which stays open.
         """
         self.used_at = time.monotonic()
-        interaction = self._questions.get(question_id)
+        interaction = self.questions.get(question_id)
         if interaction is None:
             return False
         return await anyio.to_thread.run_sync(_answer, interaction, answer, by)
@@ -249,7 +263,7 @@ class ServedSession:
             if self.client is client:
                 self.client = None
             self._in_turn = False
-            self._questions.clear()
+            self.questions.clear()
             self._add({"type": "closed", "error": error})
             if not client.is_closed:
                 with anyio.CancelScope(shield=True):
@@ -257,7 +271,7 @@ class ServedSession:
 
     async def _watch(self, prompt_id: str, run: Any) -> None:
         """Add the end of a run, after all that belongs to it."""
-        event: dict[str, Any] = {"type": "run_ended", "prompt": prompt_id, "status": "ok", "error": ""}
+        event: dict[str, Any] = {"type": "run_ended", "prompt": prompt_id, "status": "ok", "error": "", "text": ""}
         result = None
         try:
             result = await run
@@ -266,7 +280,8 @@ class ServedSession:
             is_cancelled = isinstance(error, InterruptedRunError | PromptCancelledError)
             event.update(status="cancelled" if is_cancelled else "error", error=str(error))
         finally:
-            self._prompts.discard(prompt_id)
+            self._open_prompts.pop(prompt_id, None)
+        event["text"] = "" if result is None else result.text
         uuid = result.message.uuid if result is not None and result.message is not None else None
         while uuid is not None and uuid not in self._shown and self.client is not None:
             await self._changed.wait()
@@ -281,10 +296,10 @@ class ServedSession:
         elif isinstance(event, StreamEventMessage):
             self._take_delta(event)
         elif isinstance(event, InteractionOpened):
-            self._questions[event.interaction.id] = event.interaction
-            self._add(_describe(event.interaction))
+            self.questions[event.interaction.id] = event.interaction
+            self._add(describe(event.interaction))
         elif isinstance(event, InteractionSettled):
-            self._questions.pop(event.interaction.id, None)
+            self.questions.pop(event.interaction.id, None)
             self._add({"type": "question_settled", "question": event.interaction.id, "answered": event.was_answered})
         elif isinstance(event, ResultMessage):
             self._shown.add(event.uuid)
@@ -294,6 +309,8 @@ class ServedSession:
         cut_at = None
         if isinstance(fact, CallStarted) or (isinstance(fact, MessageAdded) and fact.content):
             self.log.merge(fact.id)
+            if not self._positions:
+                self.log.drop_merged(self.log.last)
         elif isinstance(fact, PromptSent) and not self._in_turn:
             cut_at = fact.at
         elif isinstance(fact, TurnStarted | TurnEnded):
@@ -350,7 +367,7 @@ def _wrap(fact: Any) -> bytes:
     return b'{"type":"fact","fact":%s}' % encode_fact(fact)
 
 
-def _describe(interaction: Interaction) -> dict[str, Any]:
+def describe(interaction: Interaction) -> dict[str, Any]:
     """Return the event for a question, with its texts."""
     question = OpenQuestion(interaction)
     return {
@@ -410,6 +427,11 @@ def _answer(interaction: Interaction, answer: Mapping[str, Any], by: str) -> boo
         if decision in ("allow", "always"):
             if decision == "always" and not question.always:
                 raise ValueError("this question has no `always`; decide `allow` or `deny`")
+            edited = answer.get("input")
+            if edited is not None and interaction.kind == "permission":
+                if not isinstance(edited, dict):
+                    raise ValueError("`input` must be an object with the arguments of the call")
+                return interaction.resolve(Allow(updated_input=edited), by=by)
             return question.allow(always=decision == "always", by=by)
         if decision == "deny":
             return question.deny(str(answer.get("reason") or ""), by=by)

@@ -82,7 +82,7 @@ class Sessions:
             OptionsError: The id is not a uuid, or is taken.
         """
         session_id = session_id or str(uuid4())
-        if session_id in self._sessions or not _is_uuid(session_id):
+        if session_id in self._sessions or not is_uuid(session_id):
             raise OptionsError(f"must be a new uuid, not {session_id!r}", option="session_id")
         return self._add(session_id, user)
 
@@ -93,7 +93,7 @@ class Sessions:
             SessionNotFoundError: There is no such session, or it belongs to another user.
         """
         session = self._sessions.get(session_id)
-        if session is None and _is_uuid(session_id) and self._owns(user, session_id):
+        if session is None and is_uuid(session_id) and self._owns(user, session_id):
             stored = await anyio.to_thread.run_sync(self._find_stored, session_id)
             if stored is not None:
                 session = self._sessions.get(session_id) or self._add(session_id, user, stored)
@@ -169,7 +169,8 @@ class Sessions:
             await session.close()
 
 
-def _is_uuid(text: str) -> bool:
+def is_uuid(text: str) -> bool:
+    """Return whether a text is a uuid as they are usually written."""
     try:
         return str(UUID(text)) == text.lower()
     except ValueError:

@@ -26,7 +26,7 @@ from claude_agent_py.serve.page import POLICY, read_page
 from claude_agent_py.serve.session import OUTPUT_BYTES, ServedSession
 from claude_agent_py.serve.sessions import Sessions
 
-Authenticate: TypeAlias = Callable[[Request], "str | Awaitable[str | None] | None"]
+Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 """Returns the name of the user who makes a request; None refuses it."""
 
 MAX_BODY_BYTES: Final = 1024 * 1024
@@ -62,19 +62,7 @@ def make_app(
     Raises:
         OptionsError: There is neither a token nor `authenticate`.
     """
-    if authenticate is None:
-        if not token:
-            raise OptionsError("is needed, unless `authenticate` finds the user", option="token")
-        authenticate = _check_token(token)
-    api = _API(sessions, authenticate)
-
-    @asynccontextmanager
-    async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            await sessions.close()
-
+    api = _API(sessions, choose(token, authenticate))
     routes = [
         Route("/", _show_page),
         Route("/api/sessions", api.list_all, methods=["GET"]),
@@ -86,14 +74,40 @@ def make_app(
         Route("/api/sessions/{session}/tasks/{task}/output", api.read_output, methods=["GET"]),
         Route("/api/sessions/{session}/tasks/{task}/stop", api.stop_task, methods=["POST"]),
     ]
+    return Guard(make_routed(sessions, routes), hosts)
+
+
+def choose(token: str | None, authenticate: Authenticate | None) -> Authenticate:
+    """Return what finds the user of a request.
+
+    Raises:
+        OptionsError: There is neither a token nor `authenticate`.
+    """
+    if authenticate is not None:
+        return authenticate
+    if not token:
+        raise OptionsError("is needed, unless `authenticate` finds the user", option="token")
+    return _check_token(token)
+
+
+def make_routed(sessions: Sessions, routes: Sequence[Route]) -> Starlette:
+    """Return an application with these routes, which closes the sessions when it ends."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await sessions.close()
+
     handlers: Any = {
         SessionNotFoundError: _refuse(404),
         TooManySessionsError: _refuse(503),
         OptionsError: _refuse(400),
         ClaudeAgentError: _refuse(502),
-        _Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
+        Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
     }
-    return _Guard(Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan), hosts)
+    return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
 
 class Server(uvicorn.Server):
@@ -118,21 +132,25 @@ def make_token() -> str:
     return secrets.token_urlsafe(24)
 
 
-class _Refused(Exception):
+class Refused(Exception):
+    """A request is refused with an HTTP status."""
+
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
 
 
-class _Guard:
+class Guard:
     """Checks each request before any route sees it, and adds the headers of all responses."""
 
-    def __init__(self, app: ASGIApp, hosts: Sequence[str]) -> None:
+    def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str] = ()) -> None:
         self._app = app
         self._hosts = hosts
+        self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request, unless something about it is wrong."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -148,7 +166,7 @@ class _Guard:
             message = await receive()
             left -= len(message.get("body", b""))
             if left < 0:
-                raise _Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
+                raise Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")
             return message
 
         async def send_guarded(message: Message) -> None:
@@ -164,7 +182,7 @@ class _Guard:
         if "*" not in self._hosts and _without_port(host) not in self._hosts:
             return f"the server is not called {host!r}"
         origin = headers.get(b"origin")
-        if origin is not None and origin.partition("://")[2] != host:
+        if origin is not None and origin not in self._origins and origin.partition("://")[2] != host:
             return f"requests from {origin!r} are refused"
         return None
 
@@ -188,6 +206,15 @@ def _refuse(status: int) -> Callable[[Request, Exception], Response]:
     return lambda request, error: JSONResponse({"error": str(error)}, status)
 
 
+async def find_user(authenticate: Authenticate, request: Request) -> str:
+    """Return the user of a request, or refuse it."""
+    found = authenticate(request)
+    user = found if isinstance(found, str) or found is None else await found
+    if user is None:
+        raise Refused(401, "the token is missing or wrong; open the address that the server printed")
+    return user
+
+
 async def _show_page(request: Request) -> Response:
     return HTMLResponse(read_page())
 
@@ -199,19 +226,12 @@ class _API:
         self._sessions = sessions
         self._authenticate = authenticate
 
-    async def _find_user(self, request: Request) -> str:
-        found = self._authenticate(request)
-        user = found if isinstance(found, str) or found is None else await found
-        if user is None:
-            raise _Refused(401, "the token is missing or wrong; open the address that the server printed")
-        return user
-
     async def _find(self, request: Request) -> tuple[ServedSession, str]:
-        user = await self._find_user(request)
+        user = await find_user(self._authenticate, request)
         return await self._sessions.get(request.path_params["session"], user=user), user
 
     async def list_all(self, request: Request) -> Response:
-        user = await self._find_user(request)
+        user = await find_user(self._authenticate, request)
         listed: dict[str, dict[str, Any]] = {
             session.id: {"id": session.id, "state": session.state} for session in self._sessions.list_open(user=user)
         }
@@ -222,7 +242,7 @@ class _API:
         return JSONResponse(list(listed.values()))
 
     async def create(self, request: Request) -> Response:
-        user = await self._find_user(request)
+        user = await find_user(self._authenticate, request)
         body = await _read_body(request)
         session = self._sessions.create(user=user, session_id=_get_text(body, "id") or None)
         return JSONResponse({"id": session.id}, 201)
@@ -251,9 +271,9 @@ class _API:
         try:
             is_first = await session.answer(request.path_params["question"], body, by=user)
         except ValueError as error:
-            raise _Refused(400, str(error)) from None
+            raise Refused(400, str(error)) from None
         if not is_first:
-            raise _Refused(409, "the question is no longer open")
+            raise Refused(409, "the question is no longer open")
         return JSONResponse({})
 
     async def stop(self, request: Request) -> Response:
@@ -273,7 +293,7 @@ class _API:
     def _find_task(self, session: ServedSession, user: str, request: Request) -> Any:
         task = None if session.client is None else session.client.tasks.get(request.path_params["task"])
         if task is None:
-            raise _Refused(404, "the task is not known in this process")
+            raise Refused(404, "the task is not known in this process")
         return task
 
 
@@ -283,12 +303,12 @@ async def _read_body(request: Request) -> dict[str, Any]:
     except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
-        raise _Refused(400, "the body must be a JSON object")
+        raise Refused(400, "the body must be a JSON object")
     return body
 
 
 def _get_text(body: dict[str, Any], name: str) -> str:
     value = body.get(name, "")
     if not isinstance(value, str):
-        raise _Refused(400, f"`{name}` must be a text")
+        raise Refused(400, f"`{name}` must be a text")
     return value

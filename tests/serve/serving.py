@@ -1,10 +1,11 @@
 """A server on loopback in a thread, for a browser or another client."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from starlette.types import ASGIApp
 
 from claude_agent_py.serve import Server, Sessions, make_app
 
@@ -12,9 +13,9 @@ TOKEN = "a-token"
 
 
 @contextmanager
-def served(sessions: Sessions, **options: object) -> Iterator[str]:
+def served(sessions: Sessions, make: Callable[..., ASGIApp] = make_app, **options: object) -> Iterator[str]:
     """Serve these sessions, and yield the address."""
-    app = make_app(sessions, **{"token": TOKEN, **options})  # type: ignore[arg-type]
+    app = make(sessions, **{"token": TOKEN, **options})
     config = uvicorn.Config(app, "127.0.0.1", 0, log_level="warning")
     sock = config.bind_socket()
     sock.listen()  # so that nobody is refused until it runs

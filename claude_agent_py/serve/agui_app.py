@@ -1,0 +1,62 @@
+"""`make_agui_app`: the ASGI application for clients of AG-UI."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from ag_ui.core import RunAgentInput
+from pydantic import ValidationError
+from sse_starlette import EventSourceResponse, ServerSentEvent
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from claude_agent_py.serve.agui import Agent
+from claude_agent_py.serve.sessions import Sessions
+from claude_agent_py.serve.web import LOOPBACK, Authenticate, Guard, Refused, choose, find_user, make_routed
+
+
+def make_agui_app(
+    sessions: Sessions,
+    *,
+    token: str | None = None,
+    authenticate: Authenticate | None = None,
+    hosts: Sequence[str] = LOOPBACK,
+    origins: Sequence[str] = (),
+) -> ASGIApp:
+    """Return an application that runs agents for clients of AG-UI 1.0: POST a `RunAgentInput`, read its events.
+
+    A thread is a session. The arguments are those of `make_app`, and:
+
+    Args:
+        sessions: The sessions.
+        token: What a request must have in the header `Authorization: Bearer ...`.
+        authenticate: Finds the user of a request, instead of a token.
+        hosts: The names by which the server may be called, without port.
+        origins: The sites whose pages may send requests, such as `https://chat.example.com`.
+
+    Raises:
+        OptionsError: There is neither a token nor `authenticate`.
+    """
+    chosen = choose(token, authenticate)
+    agent = Agent(sessions)
+
+    async def run(request: Request) -> Response:
+        user = await find_user(chosen, request)
+        try:
+            given = RunAgentInput.model_validate_json(await request.body())
+        except ValidationError as error:
+            where = ".".join(map(str, error.errors()[0]["loc"]))
+            raise Refused(400, f"the body is no RunAgentInput: {where}: {error.errors()[0]['msg']}") from None
+
+        async def events() -> AsyncIterator[ServerSentEvent]:
+            async for event in agent.run(given, user=user):
+                yield ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")  # all that clients know
+
+        return EventSourceResponse(events(), ping=15, sep="\n")
+
+    app: ASGIApp = make_routed(sessions, [Route("/", run, methods=["POST"])])
+    if origins:
+        headers = ["authorization", "content-type"]
+        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["POST"], allow_headers=headers)
+    return Guard(app, hosts, origins)

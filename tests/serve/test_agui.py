@@ -1,0 +1,218 @@
+"""Agents for clients of AG-UI 1.0, on the real CLI. Every event is read by the protocol's own models."""
+
+import http.client
+import json
+import time
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import anyio
+import pytest
+from ag_ui import core
+from pydantic import TypeAdapter
+from serving import TOKEN, served
+from starlette.requests import Request
+
+from claude_agent_py import AgentDefinition
+from claude_agent_py.serve import Sessions, make_agui_app
+from claude_agent_py.serve.agui import Agent
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+pytestmark = pytest.mark.real_cli
+
+EVENT: TypeAdapter[Any] = TypeAdapter(core.Event)
+SPANS = {
+    "TEXT_MESSAGE": ("START", "END", "message_id"),
+    "REASONING_MESSAGE": ("START", "END", "message_id"),
+    "TOOL_CALL": ("START", "END", "tool_call_id"),
+    "SUBAGENT": ("STARTED", "FINISHED", "subagent_run_id"),
+}
+
+
+class Page:
+    """A client: it keeps the messages of its thread, and checks the order of the events."""
+
+    def __init__(self, url: str, thread: str = "a-thread", *, version: str | None = "1.0", user: str = "ann") -> None:
+        self._host = urlsplit(url).netloc
+        self._given = {"threadId": thread, "messages": [], "state": {}, "tools": [], "context": []}
+        if version:
+            self._given["protocolVersion"] = version
+        self._user = user
+        self._runs = 0
+        self.messages: list[Any] = []
+
+    def post(self, body: Any, **headers: str) -> tuple[int, bytes]:
+        connection = http.client.HTTPConnection(self._host, timeout=60)
+        sent = {"authorization": f"Bearer {TOKEN}", "x-user": self._user, "content-type": "application/json", **headers}
+        data = body if isinstance(body, bytes) else json.dumps(body).encode()
+        try:
+            connection.request("POST", "/", data, sent)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def run(self, text: str = "", **given: Any) -> list[Any]:
+        if text:
+            self.messages.append({"id": f"u{len(self.messages)}", "role": "user", "content": text})
+        self._runs += 1
+        status, body = self.post({**self._given, "runId": f"run-{self._runs}", "messages": self.messages, **given})
+        assert status == 200
+        lines = [line.removeprefix("data: ") for line in body.decode().split("\n") if line.startswith("data: ")]
+        assert "null" not in [value for line in lines for value in json.loads(line).values()]
+        assert all(value is not None for line in lines for value in json.loads(line).values())
+        events = [EVENT.validate_json(line) for line in lines]
+        check_order(events)
+        return events
+
+    def answer(self, interrupts: Any, payload: Any = None, status: str = "resolved") -> list[Any]:
+        entries = [{"interruptId": each.id, "status": status, "payload": payload} for each in interrupts]
+        return self.run(resume=entries)
+
+
+def check_order(events: list[Any]) -> None:
+    assert events[0].type == "RUN_STARTED"
+    assert events[0].protocol_version == "1.0"
+    assert [e.type for e in events if e.type in ("RUN_FINISHED", "RUN_ERROR")] == [events[-1].type]
+    for name, (start, end, key) in SPANS.items():
+        open_ids: set[str] = set()
+        seen: set[str] = set()
+        for event in events:
+            if event.type == f"{name}_{start}":
+                assert getattr(event, key) not in seen
+                open_ids.add(getattr(event, key))
+                seen.add(getattr(event, key))
+            elif event.type in (f"{name}_{end}", f"{name}_ERROR"):
+                open_ids.remove(getattr(event, key))
+            elif event.type in (f"{name}_CONTENT", f"{name}_ARGS"):
+                assert getattr(event, key) in open_ids
+        assert open_ids == set()
+
+
+def say(events: list[Any]) -> str:
+    return "".join(event.delta for event in events if event.type == "TEXT_MESSAGE_CONTENT")
+
+
+def shell(command: str, **more: Any) -> Reply:
+    return Reply([tool_use("Bash", {"command": command, "description": "Run it", **more})])
+
+
+def find_user(request: Request) -> str | None:
+    return request.headers.get("x-user")
+
+
+def test_questions_end_the_run_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    made = [tmp_path / name for name in ("one", "two", "three", "edited")]
+    script = [
+        shell(f"touch {made[0]}"),
+        shell(f"touch {made[1]}"),
+        shell(f"touch {made[2]}"),
+        shell("touch nothing"),
+        Reply("**All** done.", chunk_chars=4),
+        Reply("Again."),
+    ]
+    with (
+        ScriptedModel(script) as model,
+        served(Sessions(model.options(permission_mode="default")), make_agui_app) as url,
+    ):
+        page = Page(url)
+        events = page.run("Make them")
+        assert [e.type for e in events[1:]] == ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END", "RUN_FINISHED"]
+        (asked,) = events[-1].outcome.interrupts
+        assert asked.response_schema["required"] == ["approved"]
+        assert asked.tool_call_id == events[1].tool_call_id
+        # While it is open, nothing else is taken, and nothing but its answer.
+        assert "interrupt" in page.run("Something else")[-1].message
+        page.messages.pop()
+        assert page.run(resume=[{"interruptId": "unknown", "status": "resolved"}])[-1].type == "RUN_ERROR"
+        assert "approved" in page.answer([asked], {"behavior": "allow"})[-1].message
+        assert not made[0].exists()
+        for payload, status in (({"approved": True}, "resolved"), ({"approved": False}, "resolved"), ({}, "cancelled")):
+            events = page.answer([asked], payload, status)
+            (asked,) = events[-1].outcome.interrupts
+        events = page.answer([asked], {"approved": True, "editedArgs": {"command": f"touch {made[3]}"}})
+        assert [path.exists() for path in made] == [True, False, False, True]
+        assert events[-1].outcome.type == "success"
+        assert events[-1].usage[0].output_tokens > 0
+        assert say(events) == "**All** done."
+        assert say(page.run("And again")) == "Again."
+        assert page.answer([asked], {"approved": True})[-1].type == "RUN_ERROR"
+
+
+def test_a_follow_up_turn_never_answers_the_next_prompt_and_subagents_have_spans() -> None:
+    gate = Gate()
+    agent = {"description": "Look", "prompt": "look", "subagent_type": "worker"}
+    script = [
+        Reply([tool_use("Agent", {**agent, "run_in_background": False})]),
+        Reply([tool_use("Agent", {**agent, "prompt": "watch", "run_in_background": True})]),
+        Reply("Begun."),
+        Reply("The follow-up."),
+        Reply("The answer."),
+    ]
+    worker = AgentDefinition(description="Works", prompt="You work.")
+    looks = {"look": [shell("echo seen"), Reply("I looked.")], "watch": [Reply("I watched.", after=gate)]}
+    with ScriptedModel(script, agents=looks) as model:
+        sessions = Sessions(model.options(agents={"worker": worker}))
+        with served(sessions, make_agui_app) as url:
+            page = Page(url)
+            events = page.run("Go")
+            assert say(events) == "Begun."
+            (started,) = [e for e in events if e.type == "SUBAGENT_STARTED"]
+            calls = [e for e in events if e.type == "TOOL_CALL_START"]
+            assert started.parent_tool_call_id == calls[0].tool_call_id
+            assert [(c.tool_call_name, c.subagent_run_id) for c in calls] == [
+                ("Agent", None),
+                ("Bash", started.subagent_run_id),
+                ("Agent", None),
+            ]
+            (activity, *_) = [e for e in events if e.type == "ACTIVITY_SNAPSHOT"]
+            assert (activity.content["name"], activity.content["status"]) == ("Look", "running")
+            gate.open()
+            deadline = time.monotonic() + 60
+            (session,) = sessions.list_open()
+            while session.state != "idle" or not any("follow-up" in str(e.data) for e in session.log.read(0)):
+                assert time.monotonic() < deadline
+                time.sleep(0.02)
+            events = page.run("And?")
+            assert say(events) == "The answer."
+            assert not any(e.type == "RUN_ERROR" for e in events)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("version", ["1.0", None])
+async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for_others(version: str | None) -> None:
+    gate = Gate()
+    message = core.UserMessage(id="u", content="Go")
+    given = core.RunAgentInput(thread_id="t", run_id="r", messages=[message], protocol_version=version)
+    events: list[Any] = []
+    async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
+
+        async def run() -> None:
+            events.extend([event async for event in Agent(sessions).run(given)])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            await gate.wait_reached()
+            (session,) = sessions.list_open()
+            await session.stop()
+        gate.open()
+    check_order(events)
+    if version is None:
+        assert (events[-1].type, events[-1].code) == ("RUN_ERROR", "cancelled")
+    else:
+        assert events[-1].outcome.type == "cancelled"
+
+
+def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
+    with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
+        with served(Sessions(model.options()), make_agui_app, authenticate=find_user) as url:
+            ann, bob = Page(url, user="ann"), Page(url, user="bob")
+            assert say(ann.run("Hi")) == "One."
+            assert say(bob.run("Hi")) == "Two."
+            assert len({len(request.messages) for request in model.requests}) == 1
+            assert ann.post(b"{")[0] == 400
+            assert ann.post({"threadId": "x"})[0] == 400
+            assert ann.post({}, host="evil.example")[0] == 403
+            assert ann.post({}, origin="https://evil.example")[0] == 403
+            assert ann.run(messages=[])[-1].type == "RUN_ERROR"
