@@ -7,6 +7,7 @@ opened again with the next prompt. What the log no longer has is read from the s
 import json
 import secrets
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
@@ -43,6 +44,8 @@ from claude_agent_py.sessions import get_session
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """How much of its events a session keeps in memory."""
+MAX_STORED: Final = 20_000
+"""How many facts of the stored conversation a reader gets: the last ones."""
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
 _encode: Final = msgspec.json.Encoder().encode
@@ -171,12 +174,13 @@ class ServedSession:
         await self.close()
 
     def _read_stored(self, until: float) -> Sequence[bytes]:
-        """Return the facts of the stored conversation before a time. Blocks."""
+        """Return the last facts of the stored conversation before a time. Blocks."""
         if not self._is_stored:
             return ()
         try:
             facts = get_session(self.id, config_dir=self._config_dir).journal()
-            return [_wrap(fact) for fact in facts if fact.at is None or fact.at < until]
+            earlier = (_wrap(fact) for fact in facts if fact.at is None or fact.at < until)
+            return deque(earlier, maxlen=MAX_STORED)
         except SessionError:
             return ()
 

@@ -22,6 +22,8 @@ OnLeave: TypeAlias = Literal["finish", "stop"]
 IDLE_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 10.0
 """How long a page may be away before it has left: it reconnects after a moment."""
+MAX_LISTED: Final = 500
+"""How many stored sessions are listed."""
 LOOK_EVERY: Final = 1.0
 
 
@@ -106,11 +108,11 @@ class Sessions:
         return [session for session in self._sessions.values() if session.owner == user]
 
     async def list_stored(self) -> list[SessionInfo]:
-        """Return the stored sessions of the options' directory, latest first."""
+        """Return the latest stored sessions, those of the directory of the options if these have one."""
         return await anyio.to_thread.run_sync(self._list_stored)
 
     def _list_stored(self) -> list[SessionInfo]:
-        return list_sessions(self._options.cwd, config_dir=self._options.env.get("CLAUDE_CONFIG_DIR"))
+        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=self._options.env.get("CLAUDE_CONFIG_DIR"))
 
     def _find_stored(self, session_id: str) -> SessionInfo | None:
         folder = self._options.env.get("CLAUDE_CONFIG_DIR")
