@@ -25,13 +25,13 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX -m "not soak" $(ARGS)
 
 lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versions of all dependencies
 	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
 
-soak: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
+soak: $(VENV)/.dev  ## The property tests with 500 examples each, and fleets under faults (ARGS="-k name" for some)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis or soak" $(ARGS)
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing

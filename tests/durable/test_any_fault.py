@@ -1,66 +1,119 @@
 """Whatever fails between two steps of a durable turn, and however often: each prompt is answered, and runs once."""
 
 import json
+import tempfile
 from functools import partial
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import anyio
-import pytest
-from hypothesis import HealthCheck, given, settings, strategies as st
+from hypothesis import HealthCheck, settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from toy_cli import ShakyStore, ToyCLI, World
 
-from claude_agent_py import ClientOptions, RetryPolicy, Timeouts
-from claude_agent_py.durable import Done, TurnOutcome, run_turn
+from claude_agent_py import Allow, ClientOptions, RetryPolicy, Timeouts
+from claude_agent_py.durable import Done, MemoryDesk, TurnOutcome, TurnStop, run_turn
 
-FAULTS = ["killed", "CLI died", "store away", "release", "abandon"]
+FAULTS = ["killed", "CLI died", "store away", "release", "abandon", "called again"]
 QUICK = RetryPolicy(attempts=100, wait=0.0)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
-@given(
-    faults=st.lists(st.tuples(st.sampled_from(FAULTS), st.integers(1, 45)), min_size=1, max_size=4),
-    backend=st.sampled_from(["asyncio", "trio"]),
-)
-def test_each_prompt_is_answered_and_runs_once(
-    faults: list[tuple[str, int]], backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    home = tmp_path / str(uuid4())
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    anyio.run(partial(answer_two_prompts, faults, home), backend=backend)
+class Turns(RuleBasedStateMachine):
+    """A session, whose prompts are run by calls in which anything fails at any step."""
 
+    @initialize(backend=st.sampled_from(["asyncio", "trio"]))
+    def begin(self, backend: str) -> None:
+        self.backend = backend
+        self.folder = tempfile.TemporaryDirectory()
+        self.tempdir, tempfile.tempdir = tempfile.tempdir, self.folder.name
+        self.world = World()
+        self.desk = MemoryDesk()
+        self.session = str(uuid4())
+        self.prompts: dict[str, str] = {}
+        self.is_open = False
+        self.options = ClientOptions(
+            spawn=lambda plan: ToyCLI(self.world, plan),
+            cli_path="claude",
+            inherit_env=False,
+            env={"CLAUDE_CONFIG_DIR": f"{self.folder.name}/home"},
+            timeouts=Timeouts(close=5.0),
+        )
 
-async def answer_two_prompts(faults: list[tuple[str, int]], home: Path) -> None:
-    world, session, left = World(), str(uuid4()), list(faults)
-    options = ClientOptions(
-        spawn=lambda plan: ToyCLI(world, plan),
-        cli_path="claude",
-        inherit_env=False,
-        env={"CLAUDE_CONFIG_DIR": str(home)},
-        timeouts=Timeouts(close=5.0),
-    )
+    @precondition(lambda self: not self.is_open)
+    @rule(asks=st.booleans())
+    def send(self, asks: bool) -> None:
+        """Send the next prompt, whose command needs the permission of a person or not."""
+        self.prompt, self.text = str(uuid4()), f"{'ask and ' if asks else ''}pay {len(self.prompts)}"
+        self.prompts[self.prompt] = self.text
+        self.is_open = True
 
-    async def call(text: str, prompt: str) -> TurnOutcome | None:
-        world.begin(*(left.pop(0) if left else ("nothing", 0)))
-        store: Any = ShakyStore(world)
-        with world.scope:
-            return await run_turn(
-                options, store=store, session_id=session, prompt_id=prompt, prompt=text, stop=world.stop, retry=QUICK
-            )
-        return None
+    @precondition(lambda self: self.is_open)
+    @rule(fault=st.sampled_from(FAULTS), after=st.integers(1, 45))
+    def call(self, fault: str, after: int) -> None:
+        """Call `run_turn`. Something fails after some steps."""
+        anyio.run(self.run_once, fault, after, backend=self.backend)
 
-    texts = ["pay the first", "pay the second"]
-    with anyio.fail_after(100):
-        for text in texts:
-            prompt, outcome = str(uuid4()), None
+    @rule()
+    def answer(self) -> None:
+        """Answer the open questions."""
+        for each in anyio.run(self.desk.pending, backend=self.backend):
+            self.desk.answer(each.question.key, Allow())
+
+    async def run_once(self, fault: str, after: int) -> None:
+        self.world.begin(fault, after)
+        store: Any = ShakyStore(self.world)
+        run = partial(
+            run_turn,
+            self.options,
+            store=store,
+            session_id=self.session,
+            prompt_id=self.prompt,
+            prompt=self.text,
+            desk=self.desk,
+            patience=0.0,
+            retry=QUICK,
+        )
+        outcomes: list[TurnOutcome] = []
+
+        async def run_in(scope: anyio.CancelScope, stop: TurnStop) -> None:
+            with scope:
+                outcomes.append(await run(stop=stop))
+            self.world.is_called_again.set()
+
+        with anyio.fail_after(100):
+            async with anyio.create_task_group() as group:
+                self.world.is_called_again = anyio.Event()
+                group.start_soon(run_in, self.world.scope, self.world.stop)
+                await self.world.is_called_again.wait()
+                if fault == "called again":
+                    group.start_soon(run_in, anyio.CancelScope(), TurnStop())
+        for outcome in outcomes:
+            if outcome.kind not in ("later", "lost", "waiting"):
+                assert isinstance(outcome, Done), outcome
+                assert outcome.text == f"done: {self.text}"
+                self.is_open = False
+
+    def teardown(self) -> None:
+        """Let nothing fail any more, and look at what was done."""
+        try:
             for _ in range(20):
-                outcome = await call(text, prompt)
-                if outcome is not None and outcome.kind not in ("later", "lost"):
-                    break
-            assert isinstance(outcome, Done), (outcome, faults)
-            assert outcome.text == f"done: {text}"
-    assert world.ran == texts
-    entries: Any = await world.store.load({"project_key": "durable", "session_id": session})
-    prompts = [entry["message"]["content"] for entry in entries if entry.get("promptSource") == "sdk"]
-    assert prompts == texts, json.dumps(entries, indent=1)
+                if self.is_open:
+                    self.answer()
+                    anyio.run(self.run_once, "nothing", 0, backend=self.backend)
+            self.check()
+        finally:
+            tempfile.tempdir = self.tempdir
+            self.folder.cleanup()
+
+    def check(self) -> None:
+        assert not self.is_open
+        texts = list(self.prompts.values())
+        assert self.world.ran == texts
+        key: Any = {"project_key": "durable", "session_id": self.session}
+        entries: Any = self.world.store.entries(key) if texts else ()
+        found = [entry["message"]["content"] for entry in entries if entry.get("promptSource") == "sdk"]
+        assert found == texts, json.dumps(entries, indent=1)
+
+
+TestTurns = Turns.TestCase
+TestTurns.settings = settings(suppress_health_check=[HealthCheck.too_slow], stateful_step_count=12, deadline=None)

@@ -28,11 +28,13 @@ def reply(request_id: str, **response: object) -> JSONObject:
 class World:
     """The store, the effects of the tool, and the next fault."""
 
+    is_called_again: anyio.Event
+    """Set once another call of `run_turn` begins, or this one has ended."""
+
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.ran: list[str] = []
         """The prompts whose command ran."""
-        self.begin("nothing", 0)
 
     def begin(self, fault: str, after: int) -> None:
         """Begin a call of `run_turn`, in which something fails after some steps."""
@@ -56,6 +58,8 @@ class World:
                 cli.end(-9)
         if self.fault in ("release", "abandon"):
             getattr(self.stop, self.fault)()
+        if self.fault == "called again":
+            self.is_called_again.set()
 
     @property
     def is_away(self) -> bool:
@@ -110,7 +114,7 @@ class ToyCLI(Transport):
         self._path = found[0] if found else Path(f"/elsewhere/projects/toy/{self._session}.jsonl")
         self._entries = [entry for entry in map(json.loads, lines) if entry["type"] in ("user", "assistant")]
         self._hooks: list[str] = []
-        self._waits: dict[str, Callable[[], None]] = {}
+        self._waits: dict[str, Callable[[JSONObject], object]] = {}
         world.clis.append(self)
 
     # Transport
@@ -173,7 +177,9 @@ class ToyCLI(Transport):
     def _take(self, frame: JSONObject) -> None:
         self._world.step()
         if frame["type"] == "control_response":
-            self._waits.pop(frame["response"]["request_id"], lambda: None)()
+            response = frame["response"]
+            if response["request_id"] in self._waits:
+                self._waits.pop(response["request_id"])(response.get("response") or {})
         elif frame["type"] == "user":
             self._begin(frame["uuid"], frame["message"]["content"])
         elif frame["type"] == "control_request":
@@ -219,9 +225,23 @@ class ToyCLI(Transport):
             return
         [hook] = self._hooks
         request = str(uuid4())
-        self._waits[request] = lambda: self._run(prompt, text, call)
+        self._waits[request] = lambda given: self._ask(prompt, text, call)
         given = {"hook_event_name": "PreToolUse", "tool_name": "Pay", "tool_input": {}, "tool_use_id": call["id"]}
         self._emit(frames.hook_callback(request, hook, given))
+
+    def _ask(self, prompt: str, text: str, call: JSONObject) -> None:
+        """Ask a person if the prompt says so, and run the tool."""
+        if not text.startswith("ask"):
+            self._run(prompt, text, call)
+            return
+        request = str(uuid4())
+
+        def decide(given: JSONObject) -> None:
+            if given.get("behavior") == "allow":
+                self._run(prompt, text, call)
+
+        self._waits[request] = decide
+        self._emit(frames.can_use_tool(request, "Pay", input={}, tool_use_id=call["id"]))
 
     def _run(self, prompt: str, text: str, call: JSONObject) -> None:
         stored = json.dumps([*self._world.store.entries({"project_key": "durable", "session_id": self._session})])

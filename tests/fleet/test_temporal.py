@@ -191,6 +191,7 @@ async def test_a_prompt_that_failed_is_sent_again(tmp_path: Path, temporal: str)
             await session.retry()
 
 
+@pytest.mark.soak
 async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
 
@@ -312,6 +313,7 @@ async def test_a_worker_that_ends_gives_its_sessions_back(tmp_path: Path, tempor
         assert (result.text, result.crashes, result.attempts) == ("answer", 0, 0)
 
 
+@pytest.mark.soak
 async def test_a_session_keeps_its_version_and_new_ones_get_the_current(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: "yes") as model, fleet_in(tmp_path, model, url=temporal) as made:
         old = made.start_worker(agent={"version": "1"})
@@ -369,6 +371,7 @@ async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, tempo
                 await worker.wait_drained()
 
 
+@pytest.mark.soak
 async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: f"re {request.last_user_text}") as model:
         with fleet_in(tmp_path, model, url=temporal) as made:
