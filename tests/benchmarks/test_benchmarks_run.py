@@ -112,3 +112,14 @@ def test_only_the_right_answer_counts(answer: dict[str, Any], is_right: bool, tm
     )
     assert (done.returncode == 0) is is_right
     assert ('"type": "result"' in done.stdout) is is_right
+
+
+def test_the_benchmark_of_serving_runs_and_readers_lose_nothing() -> None:
+    """The readers check that each got all events in order."""
+    command = [sys.executable, "-m", "benchmarks.serving", "--sessions=2", "--readers=2", "--seconds=0.5"]
+    done = subprocess.run(
+        [*command, "--pause=0.05"], capture_output=True, text=True, cwd=ROOT, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for host in ("bare Starlette", "claude_agent_py"):
+        assert re.search(rf"(?m)^{host} +40 events, delay p50 \d+\.\d ms", done.stdout), done.stdout
