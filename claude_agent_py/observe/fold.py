@@ -41,10 +41,9 @@ from claude_agent_py.observe.open_spans import (
     OpenSpan,
     Texts,
     add_usage,
-    convert_task_status,
     pick_larger,
 )
-from claude_agent_py.observe.spans import Span, SpanKind
+from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
@@ -70,7 +69,7 @@ class SpanFold(View):
     Args:
         on_end: Called with each span as it ends. `finish` reports the spans that are still open.
         max_chars: The limit for each text of a span, in characters; 0 keeps no text.
-        on_count: Called if the usage of a task is counted after its span has ended.
+        on_count: Called if the outcome of a task is corrected after its span has ended.
     """
 
     def __init__(
@@ -380,7 +379,7 @@ class SpanFold(View):
         task = self._tasks.get(fact.task_id)
         if task is not None and fact.new.is_terminal:
             task.end = at
-            task.status = convert_task_status(fact.new)
+            task.status = TASK_STATUSES.get(fact.new, "running")
             task.attributes["error"] = self._texts.shorten(fact.failure_reason)
 
     def _on_task_finished(self, fact: TaskFinished | TaskRevised, at: float) -> None:
@@ -391,7 +390,7 @@ class SpanFold(View):
         self._end_model(fact.task_id)
         self._conversations.pop(fact.task_id, None)
         task.end = task.end or at  # the change of the status has the exact end
-        task.status = convert_task_status(outcome.status)
+        task.status = TASK_STATUSES.get(outcome.status, "running")
         add_usage(task, outcome)
         task.attributes["output"] = self._texts.shorten(outcome.summary)
         if at != task.end:

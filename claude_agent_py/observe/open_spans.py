@@ -11,7 +11,6 @@ from claude_agent_py._base.redaction import hide_secrets, without_secrets
 from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 T = TypeVar("T")
 
@@ -24,11 +23,6 @@ CALL_STATUSES: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.FAILED: "error",
     ToolCallStatus.DENIED: "denied",
     ToolCallStatus.CANCELLED: "cancelled",
-}
-_TASK_STATUSES: Final[Mapping[TaskStatus, SpanStatus]] = {
-    TaskStatus.COMPLETED: "ok",
-    TaskStatus.FAILED: "error",
-    TaskStatus.STOPPED: "cancelled",
 }
 
 
@@ -109,13 +103,6 @@ def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
     if one is None or other is None:
         return one or other
     return other if other.total >= one.total else one
-
-
-def convert_task_status(status: TaskStatus | None) -> SpanStatus:
-    """Convert the status of a task to the status of its span."""
-    if status is None:
-        return "running"
-    return _TASK_STATUSES.get(status, "running")
 
 
 def add_usage(span: OpenSpan, outcome: TaskOutcome) -> None:

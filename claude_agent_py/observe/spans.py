@@ -10,6 +10,7 @@ from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens as Tokens
 from claude_agent_py._journal.tasks.events import TaskFinished, TaskRevised
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.spending import read_count, weigh
+from claude_agent_py.wire.messages.tasks import TaskStatus
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
 """`run`: a prompt and all turns up to the next prompt. `turn`: from its start up to a `result`. `model`: one API
@@ -62,6 +63,13 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
 
 TASK_KINDS: Final = frozenset({"subagent", "task", "child"})
 """The kinds that have a separate lane in the timeline."""
+TASK_STATUSES: Final[Mapping[TaskStatus, SpanStatus]] = {
+    TaskStatus.COMPLETED: "ok",
+    TaskStatus.FAILED: "error",
+    TaskStatus.STOPPED: "cancelled",
+}
+"""The statuses of the spans of tasks that have ended."""
+_FAILED: Final = frozenset({"error", "denied"})
 
 
 def by_start(spans: Iterable[Span]) -> list[Span]:
@@ -143,10 +151,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
         if self.end is None or last > self.end:
             self.end = last
         self._add_time(span)
-        if span.status in ("error", "denied"):
-            self.failures += 1
-            if len(self.failed) < _MAX_LISTED:
-                self.failed.append(span)
+        self._add_failure(span)
         if span.kind in TASK_KINDS:
             self.add_task(span)
         if span.kind == "model":
@@ -157,6 +162,20 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             self.cost_usd = (self.cost_usd or 0.0) + span.cost_usd
         elif span.kind == "turn":
             self._add_turn(span)
+
+    def _add_failure(self, span: Span) -> None:
+        if span.status in _FAILED:
+            self.failures += 1
+            if len(self.failed) < _MAX_LISTED:
+                self.failed.append(span)
+
+    def revise(self, old: Span, new: Span) -> None:
+        """Count the span of a task again, whose end was corrected."""
+        if old.status != new.status:
+            self.failures -= old.status in _FAILED
+            self.failed = [span for span in self.failed if span is not old]
+            self._add_failure(new)
+        self.add_task(new)
 
     def _add_time(self, span: Span) -> None:
         seconds = span.duration or 0.0
@@ -270,17 +289,18 @@ class SpanLog:
             self._thin_out()
 
     def revise(self, fact: TaskFinished | TaskRevised) -> None:
-        """Correct the span of a task that was added before its usage had been counted."""
-        usage = fact.outcome.usage
+        """Correct the span of a task that was added before its usage had been counted, or its end reported."""
+        usage, status = fact.outcome.usage, TASK_STATUSES.get(fact.outcome.status)
         for index in range(len(self._spans) - 1, -1, -1):
             span = self._spans[index]
             if span.id == fact.id and span.kind in TASK_KINDS:
-                self._spans[index] = span = msgspec.structs.replace(
+                self._spans[index] = revised = msgspec.structs.replace(
                     span,
+                    status=status or span.status,
                     cost_usd=span.cost_usd if usage is None else usage.cost_usd,
                     attributes={**span.attributes, **describe_usage(fact.outcome)},
                 )
-                self.summary.add_task(span)
+                self.summary.revise(span, revised)
                 return
 
     @property

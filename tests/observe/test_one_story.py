@@ -316,6 +316,29 @@ async def test_a_task_whose_end_nobody_reported_ends_in_every_view(tmp_path: Pat
 
 
 @pytest.mark.anyio
+async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view(tmp_path: Path) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.turn([*launched(), frames.assistant("They run.")]),
+        steps.emit(frames.task_updated("b1", status="completed")),
+        steps.wait_gate(gate),
+        steps.emit(frames.task_notification("b1", status="failed", summary="exit code 2")),
+    )
+    client = start_in_memory(fake)
+
+    async def work() -> list[RunResult]:
+        corrections = client.tasks.events(TaskRevised)
+        result = await client.query("go", until="result")
+        assert (await client.tasks.wait("b1")).status is TaskStatus.COMPLETED
+        gate.open()
+        await anext(corrections)
+        return [result]
+
+    story = await tell(client, work, tmp_path)
+    assert story.tasks["b1"].status == "failed"
+
+
+@pytest.mark.anyio
 @pytest.mark.each_backend
 async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> None:
     gate = Gate()
