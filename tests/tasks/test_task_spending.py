@@ -11,7 +11,7 @@ from folding import Clock, intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
-from claude_agent_py.tasks import EndedBy, ModelPrice
+from claude_agent_py.tasks import EndedBy, ModelPrice, TaskRevised
 from claude_agent_py.testing import frames
 
 MODEL = "claude-x"
@@ -149,6 +149,28 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
     assert outcome.usage is not None
     assert outcome.usage.total_tokens == 1300  # the CLI reports the last request
     assert outcome.usage.cost_usd == pytest.approx(counted / 1e6)
+
+
+@pytest.mark.anyio
+async def test_the_last_event_has_the_usage_so_far_if_the_process_ends_before_the_transcript(tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, clock = tmp_path / "agent-a1.jsonl", Clock()
+    call = answered("m1", began, 1000)
+    call["message"]["stop_reason"] = None
+    path.write_text(json.dumps(call) + "\n")
+    manager = TaskManager(clock=clock)
+    intake = intake_of(manager)
+    intake.track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    of_run: dict[str, Any] = {"run_id": run_id(began)}
+    used_last = {"total_tokens": 300, "tool_uses": 0, "duration_ms": 50}
+    corrections = manager.events(TaskRevised)
+    tracking(manager, frames.task_started("a1", **of_run))
+    tracking(manager, frames.task_notification("a1", usage=used_last, **of_run))
+    await intake.reconciler.check()  # the answer is not in the transcript yet
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    [correction] = [event async for event in corrections]
+    assert correction.outcome.usage == manager["a1"].usage
+    assert used(manager) == 1300
 
 
 def answered(message_id: str, at: datetime, tokens: int) -> dict[str, Any]:

@@ -449,6 +449,8 @@ class Ledger:
         for run, (record, until) in self.uncounted.items():
             if not record.is_external:  # nobody writes its transcript any more
                 self.uncounted[run] = record, min(until, now + self.grace.report)
+                if run.spent.missing_tokens:
+                    self._finalise(record, run, now, by_counting=True)
         self.has_live_list = False
 
     # Suspicion
