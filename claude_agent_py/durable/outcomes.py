@@ -52,7 +52,7 @@ class _Ended(TurnOutcome):
 class Done(_Ended):
     """The prompt is answered."""
 
-    kind = "done"
+    kind: ClassVar[OutcomeKind] = "done"
     is_recovered: bool = False
     """Whether an earlier call ran the turn, and its answer was read from the store. Cost and usage are then unknown."""
 
@@ -61,7 +61,7 @@ class Done(_Ended):
 class Failed(_Ended):
     """The prompt failed for good."""
 
-    kind = "failed"
+    kind: ClassVar[OutcomeKind] = "failed"
     error: str
     """The name of the error's class."""
     reason: str
@@ -72,14 +72,14 @@ class Failed(_Ended):
 class Interrupted(_Ended):
     """The turn was interrupted, by the engine or by a person."""
 
-    kind = "interrupted"
+    kind: ClassVar[OutcomeKind] = "interrupted"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Waiting(TurnOutcome):
     """Questions wait for a person, and no process runs. Call `run_turn` again once they are answered."""
 
-    kind = "waiting"
+    kind: ClassVar[OutcomeKind] = "waiting"
     questions: tuple[QuestionRecord, ...]
     """The questions that were not answered."""
 
@@ -88,7 +88,7 @@ class Waiting(TurnOutcome):
 class Later(TurnOutcome):
     """The turn has not ended. Call `run_turn` again."""
 
-    kind = "later"
+    kind: ClassVar[OutcomeKind] = "later"
     pause: float
     """Seconds to wait first."""
     is_attempt: bool
@@ -103,7 +103,7 @@ class Later(TurnOutcome):
 class Lost(TurnOutcome):
     """A later call runs the turn, or the engine abandoned this one. Record nothing."""
 
-    kind = "lost"
+    kind: ClassVar[OutcomeKind] = "lost"
     reason: str
 
 

@@ -16,8 +16,9 @@ from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput
 from claude_agent_py.errors import ClaudeAgentError, SessionNotFoundError
 from claude_agent_py.serve.session import ServedSession, describe
 from claude_agent_py.serve.sessions import Sessions, is_uuid
+from claude_agent_py.wire import JSONObject
 
-APPROVAL: Final = {
+APPROVAL: Final[JSONObject] = {
     "type": "object",
     "properties": {
         "approved": {"type": "boolean"},

@@ -84,7 +84,7 @@ class ServedSession:
         self._is_stored = is_stored
         self.epoch: str = secrets.token_hex(4)
         """Names this object's numbering: another process of the server numbers anew."""
-        self.log = EventLog(MAX_BYTES, time.time())
+        self.log: EventLog = EventLog(MAX_BYTES, time.time())
         self._changed = anyio.Event()
         self._is_over = False
         """Whether the server ends: nobody may follow or send any more."""
