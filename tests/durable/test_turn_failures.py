@@ -41,7 +41,9 @@ async def stored(session: Session, text: str) -> bool:
         return text in json.dumps(await store.load(session.key))
 
 
-@pytest.mark.parametrize("cli_too", [True, False], ids=["killed at once", "killed program"])
+@pytest.mark.parametrize(
+    "cli_too", [pytest.param(True, marks=pytest.mark.soak), False], ids=["killed at once", "killed program"]
+)
 async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_too: bool) -> None:
     """It is killed as soon as the command has done something, and is asked about before."""
     ran, prompt = tmp_path / "ran", str(uuid4())
@@ -64,7 +66,7 @@ async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_t
         assert "outcome is unknown" in told or "137" in told
 
 
-@pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "new"])
+@pytest.mark.parametrize("is_resumed", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["resumed", "new"])
 @pytest.mark.parametrize("unsaved", ["turn", "answer"])
 async def test_a_turn_that_only_this_machine_has_is_not_run_again(
     tmp_path: Path, is_resumed: bool, unsaved: str
@@ -273,7 +275,13 @@ async def test_what_says_nothing_about_the_prompt_uses_up_no_attempt(tmp_path: P
         assert len(model.requests) == sent, "the budget is the session's"
 
 
-@pytest.mark.parametrize("left", ["", "{half", '{"type":"queue-operation","operation":"enqueue"}\n'])
+@pytest.mark.parametrize(
+    "left",
+    [
+        *(pytest.param(each, marks=pytest.mark.soak) for each in ("", "{half")),
+        '{"type":"queue-operation","operation":"enqueue"}\n',
+    ],
+)
 async def test_a_transcript_that_a_killed_cli_only_began_does_not_stop_the_session(tmp_path: Path, left: str) -> None:
     with ScriptedModel(lambda request: "hello") as model, session_in(tmp_path, model) as session:
         folder = Path(model.sandbox.home) / ".claude" / "projects" / "-work"

@@ -85,7 +85,7 @@ async def events_of_now(session: FleetSession) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("store", ["SQLite", "PostgreSQL"])
+@pytest.mark.parametrize("store", ["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.soak)])
 async def test_a_worker_that_slept_past_its_lease_writes_nothing(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
@@ -133,6 +133,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(
         assert LEASE < 10
 
 
+@pytest.mark.soak
 async def test_four_sessions_on_three_workers_one_of_which_is_killed_at_work(tmp_path: Path) -> None:
     gate = Gate()
 

@@ -16,6 +16,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
+from claude_agent_py.fleet._temporal.limits import LimitWorkflow
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
@@ -488,5 +489,8 @@ async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> N
 async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
     """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json`."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
-    replayer = Replayer(workflows=[SessionWorkflow], workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions))
+    replayer = Replayer(
+        workflows=[SessionWorkflow, LimitWorkflow],
+        workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
+    )
     await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
