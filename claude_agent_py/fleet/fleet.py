@@ -365,8 +365,8 @@ class Fleet(FleetSettings):
     async def prune(self, older_than: float | timedelta, *, actor: str = "") -> int:
         """Delete old sessions that are idle, failed or cancelled. Safe while workers run.
 
-        This also deletes their prompts, results, events, questions and packed workspaces, their conversations if this
-        `Fleet` has a store that can delete (if not, another one on SQLite does later).
+        This also deletes their prompts, results, events and questions, and their conversations if this `Fleet` has a
+        store that can delete (if not, another one on SQLite does later).
         Workspaces stay on their machines. The id of a deleted session may be used again.
 
         Args:
