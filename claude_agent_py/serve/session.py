@@ -97,8 +97,8 @@ class ServedSession:
         """The id of the message that arrives."""
         self._blocks: dict[int, str] = {}
         """The calls of that message, by the index of their block."""
-        self._shown: set[str] = set()
-        """The results that are in the log."""
+        self._shown: deque[str] = deque(maxlen=100)
+        """The latest results that are in the log. Prompts that one turn answers have the same."""
         self._todo: list[dict[str, str]] = []
         """The items of the to-do list."""
         self._positions: dict[object, int] = {}
@@ -145,7 +145,7 @@ class ServedSession:
         self._positions[reader] = joined
         try:
             epoch, _, number = (after or "").partition(".")
-            position = int(number) if epoch == self.epoch and number.isdecimal() else -1
+            position = int(number) if epoch == self.epoch and number.isdecimal() and len(number) < 20 else -1
             while not self._is_over:
                 if not self.log.has_all_after(position):
                     position, until = self.log.start
@@ -202,7 +202,7 @@ class ServedSession:
             run = client.query(prompt, uuid=prompt_id)
             self._open_prompts[prompt_id] = None
             self._is_stored = True
-        spawn_detached(partial(self._watch, prompt_id, run), name="claude_agent_py served run")
+        spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
     async def answer(self, question_id: str, answer: Mapping[str, Any], *, by: str = "") -> bool:
@@ -273,7 +273,7 @@ class ServedSession:
                 with anyio.CancelScope(shield=True):
                     await client.close()
 
-    async def _watch(self, prompt_id: str, run: Any) -> None:
+    async def _watch(self, client: Client, prompt_id: str, run: Any) -> None:
         """Add the end of a run, after all that belongs to it."""
         event: dict[str, Any] = {"type": "run_ended", "prompt": prompt_id, "status": "ok", "error": "", "text": ""}
         result = None
@@ -287,9 +287,8 @@ class ServedSession:
             self._open_prompts.pop(prompt_id, None)
         event["text"] = "" if result is None else result.text
         uuid = result.message.uuid if result is not None and result.message is not None else None
-        while uuid is not None and uuid not in self._shown and self.client is not None:
+        while uuid is not None and uuid not in self._shown and self.client is client:
             await self._changed.wait()
-        self._shown.discard(uuid or "")
         self._add(event)
 
     # Events -------------------------------------------------------------------------------------------------------
@@ -306,7 +305,7 @@ class ServedSession:
             self.questions.pop(event.interaction.id, None)
             self._add({"type": "question_settled", "question": event.interaction.id, "answered": event.was_answered})
         elif isinstance(event, ResultMessage):
-            self._shown.add(event.uuid)
+            self._shown.append(event.uuid)
             self._wake()
 
     def _take_fact(self, fact: Any) -> None:

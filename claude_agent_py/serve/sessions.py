@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from functools import partial
+from os import PathLike
 from typing import Final, Literal, Self, TypeAlias
 from uuid import UUID, uuid4
 
@@ -81,12 +82,14 @@ class Sessions:
         """Return a new session. Its process starts with the first prompt.
 
         Raises:
-            OptionsError: The id is not a uuid, or is taken.
+            OptionsError: The id is not a uuid, or is taken, maybe by a stored session.
         """
-        session_id = session_id or str(uuid4())
-        if session_id in self._sessions or not is_uuid(session_id):
+        if session_id is None:
+            return self._add(str(uuid4()), user)
+        name = session_id.lower()  # as the CLI names its file, so that no id has two owners
+        if not is_uuid(name) or name in self._sessions or self._find_stored(name, None) is not None:
             raise OptionsError(f"must be a new uuid, not {session_id!r}", option="session_id")
-        return self._add(session_id, user)
+        return self._add(name, user)
 
     async def get(self, session_id: str, *, user: str = "") -> ServedSession:
         """Return a session, which may be a stored one.
@@ -94,9 +97,10 @@ class Sessions:
         Raises:
             SessionNotFoundError: There is no such session, or it belongs to another user.
         """
+        session_id = session_id.lower()
         session = self._sessions.get(session_id)
         if session is None and is_uuid(session_id) and self._owns(user, session_id):
-            stored = await anyio.to_thread.run_sync(self._find_stored, session_id)
+            stored = await anyio.to_thread.run_sync(self._find_stored, session_id, self._options.cwd)
             if stored is not None:
                 session = self._sessions.get(session_id) or self._add(session_id, user, stored)
         if session is None or session.owner != user:
@@ -114,10 +118,10 @@ class Sessions:
     def _list_stored(self) -> list[SessionInfo]:
         return list_sessions(self._options.cwd, MAX_LISTED, config_dir=self._options.env.get("CLAUDE_CONFIG_DIR"))
 
-    def _find_stored(self, session_id: str) -> SessionInfo | None:
+    def _find_stored(self, session_id: str, directory: str | PathLike[str] | None) -> SessionInfo | None:
         folder = self._options.env.get("CLAUDE_CONFIG_DIR")
         try:
-            return get_session_info(session_id, self._options.cwd, config_dir=folder)
+            return get_session_info(session_id, directory, config_dir=folder)
         except SessionNotFoundError:
             return None
 

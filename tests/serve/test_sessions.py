@@ -1,8 +1,9 @@
 """Served sessions: numbered events for readers that come, go and come back, with the real CLI."""
 
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,14 +22,16 @@ LIMIT = 60.0
 async def following(session: ServedSession, after: str | None = None) -> AsyncIterator[AsyncIterator[tuple[str, Any]]]:
     stream = session.follow(after)
 
-    async def decoded() -> AsyncIterator[tuple[str, Any]]:
+    async def decoded() -> AsyncGenerator[tuple[str, Any], None]:
         async for name, event in stream:
             yield name, json.loads(event.data)
 
     with anyio.fail_after(LIMIT):
+        events = decoded()
         try:
-            yield decoded()
+            yield events
         finally:
+            await events.aclose()
             await stream.aclose()
 
 
@@ -140,6 +143,31 @@ async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_to
             sessions.create(session_id="../../etc")
         with pytest.raises(SessionNotFoundError):
             await sessions.get("../../etc")
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_session(tmp_path: Path) -> None:
+    gate = Gate()
+    call = Reply([tool_use("Bash", {"command": "true", "description": "Wait"})], after=gate)
+    async with ScriptedModel([call, Reply("For all.")]) as model:
+        async with Sessions(model.options()) as sessions:
+            session = sessions.create(user="ann")
+            prompts = [await session.send("One")]
+            await gate.wait_reached()
+            prompts += [await session.send("Two"), await session.send("Three")]
+            gate.open()
+            found = await read_until(session, lambda event: is_end(event) and not session.prompts)
+            while len([event for _, event in found if is_end(event)]) < len(prompts):
+                found += await read_until(session, is_end, found[-1][0])
+            ended = [event["prompt"] for _, event in found if is_end(event)]
+            assert sorted(ended) == sorted(prompts)
+        # In another directory the CLI would begin a session with that id, and its stream would have Ann's conversation.
+        async with Sessions(model.options(cwd=tmp_path), owns=lambda user, session_id: False) as sessions:
+            for taken in (session.id, session.id.upper()):
+                with pytest.raises(OptionsError, match="new uuid"):
+                    sessions.create(user="bob", session_id=taken)
+            assert not sessions.owns("bob", session.id)
 
 
 def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -> None:
