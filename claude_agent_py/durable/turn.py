@@ -278,11 +278,19 @@ class _Turn:
         await anyio.sleep_forever()
 
     async def _let_store_have(self, input: PreToolUseInput, context: object) -> None:  # noqa: A002
-        """Let a tool run once the store has its call, so that after a crash the model knows that it may have run."""
-        with anyio.move_on_after(self.options.load_timeout) as scope:
-            await self.store.wait_for_call(input.tool_use_id)
-        if scope.cancelled_caught:
+        """Let a tool run once the store has its call, so that after a crash the model knows that it may have run.
+
+        The lease may have been taken since the call was stored, with others of its message.
+        """
+        try:
+            with anyio.fail_after(self.options.load_timeout):
+                await self.store.wait_for_call(input.tool_use_id)
+                await self.store.renew()
+        except TimeoutError:
             self._end(self._postpone(StoreError("the store does not accept the calls of tools")))
+            await anyio.sleep_forever()
+        except Exception as error:
+            self._end(self._explain(error))
             await anyio.sleep_forever()
 
     # Steps -----------------------------------------------------------------------------------------------------------

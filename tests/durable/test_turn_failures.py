@@ -19,7 +19,7 @@ from claude_agent_py import Allow, RetryPolicy
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, Lost, TurnOutcome, TurnStop
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
-from claude_agent_py.testing import Failure, ScriptedModel
+from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
 
 pytestmark = [
     pytest.mark.anyio,
@@ -148,6 +148,27 @@ async def test_a_command_does_not_run_before_the_store_has_its_call(tmp_path: Pa
         assert isinstance(done, Done)
         # The call was refused, or cut off before it began: either way the model was told, and nothing ran twice.
         assert not ran.exists() or ran.read_text() == "once\n"
+
+
+async def test_a_process_without_its_lease_runs_no_further_call_of_the_same_message(tmp_path: Path) -> None:
+    began, go, ran = (tmp_path / name for name in ("began", "go", "ran"))
+    first = f"touch {began}; while [ ! -e {go} ]; do sleep 0.02; done"
+    calls = [tool_use("Bash", {"command": command, "description": "Run it"}) for command in (first, f"touch {ran}")]
+    with ScriptedModel([Reply(calls), Reply("Both.")]) as model, session_in(tmp_path, model) as session:
+        outcomes: list[TurnOutcome] = []
+
+        async def run() -> None:
+            outcomes.append(await session.turn("go", str(uuid4())))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            while not (began.exists() and await stored(session, str(ran))):
+                await anyio.sleep(0.02)
+            with closing(session.store()) as store:
+                await store.acquire_lease(session.key, "durable turn of another machine", steal=True)
+            go.touch()
+        assert isinstance(outcomes[0], Lost)
+        assert not ran.exists()
 
 
 async def test_a_turn_ends_early_as_the_engine_wishes(tmp_path: Path) -> None:
