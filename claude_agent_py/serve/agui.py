@@ -85,9 +85,12 @@ class Agent:
             if run.is_over:
                 return
         else:
-            if session.client is None:
-                await self._sessions.make_room()
+            is_blocked = session.is_blocked
             run.prompt = await session.send(_read_prompt(given))
+            if is_blocked:  # by what no run has told: nothing happens until it is answered
+                for each in run.interrupt():
+                    yield each
+                return
         stream = session.follow(after)
         try:
             async for _, event in stream:
@@ -187,7 +190,7 @@ class _Run:
         if not session.prompts:  # background work asked, after the answer
             yield from self._end_as("ok", "")
             return
-        self.prompt = session.prompts[0]
+        self.prompt = session.prompts[-1]
         self._follows = self._has_text = True
         for task in session.client.tasks.running if session.client is not None else ():
             if task.is_agent and not task.is_backgrounded:
@@ -209,7 +212,7 @@ class _Run:
     def _take_end(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         if kind == "question":
             self.questions[event["question"]] = event
-            yield from self._end(self._interrupt())
+            yield from self.interrupt()
         elif kind == "question_settled":
             self.questions.pop(event["question"], None)
         elif kind == "run_ended" and event["prompt"] == self.prompt:
@@ -392,7 +395,7 @@ class _Run:
     def _end_as(self, status: str, error: str) -> Iterator[BaseEvent]:
         if status == "ok":
             success = core.RunFinishedSuccessOutcome(type="success")
-            yield from self._end(self._interrupt() if self.questions else success)
+            yield from self.interrupt() if self.questions else self._end(success)
         elif status == "cancelled" and self._is_new:
             yield from self._end(core.RunFinishedCancelledOutcome(type="cancelled"))
         else:
@@ -400,10 +403,10 @@ class _Run:
             yield core.RunErrorEvent(message=error or status, code=status, usage=self._usage or None)
             self.is_over = True
 
-    def _interrupt(self) -> core.RunFinishedInterruptOutcome:
-        return core.RunFinishedInterruptOutcome(
-            type="interrupt", interrupts=[_describe(question) for question in self.questions.values()]
-        )
+    def interrupt(self) -> Iterator[BaseEvent]:
+        """End the run with the open questions."""
+        interrupts = [_describe(question) for question in self.questions.values()]
+        yield from self._end(core.RunFinishedInterruptOutcome(type="interrupt", interrupts=interrupts))
 
 
 class _Spans:

@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -25,6 +25,7 @@ from claude_agent_py.errors import (
     InterruptedRunError,
     PromptCancelledError,
     SessionError,
+    SessionNotFoundError,
 )
 from claude_agent_py.journal import (
     CallEnded,
@@ -66,6 +67,7 @@ class ServedSession:
         session_id: str,
         options: ClientOptions,
         *,
+        make_room: Callable[[], Awaitable[None]],
         owner: str = "",
         is_stored: bool = False,
     ) -> None:
@@ -74,6 +76,7 @@ class ServedSession:
         Args:
             session_id: Its id.
             options: The options of its client.
+            make_room: Called before the process starts; raises an error if it may not.
             owner: The user to whom it belongs.
             is_stored: Whether the conversation exists.
         """
@@ -81,7 +84,12 @@ class ServedSession:
         self.owner = owner
         self.client: Client | None = None
         self._options = options
+        self._make_room = make_room
+        self.is_opening = False
+        """Whether the process starts."""
         self._is_stored = is_stored
+        self._has_begun = is_stored
+        """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
         self.epoch: str = secrets.token_hex(4)
         """Names this object's numbering: another process of the server numbers anew."""
         self.log: EventLog = EventLog(MAX_BYTES, time.time())
@@ -131,6 +139,13 @@ class ServedSession:
     def prompts(self) -> Sequence[str]:
         """The prompts that have not been answered, oldest first."""
         return list(self._open_prompts)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the turn waits for an answer, rather than only background work."""
+        tasks = self.client.tasks if self.client is not None else None
+        asking = [tasks.get(each.agent_id or "") if tasks else None for each in self.questions.values()]
+        return self._in_turn and any(task is None or not task.is_backgrounded for task in asking)
 
     # What readers do ----------------------------------------------------------------------------------------------
 
@@ -193,6 +208,7 @@ class ServedSession:
 
         Raises:
             OptionsError: The prompt is empty, or had been sent.
+            TooManySessionsError: The client is closed, and as many processes as may run are busy.
             ClaudeAgentError: The CLI cannot be started.
         """
         self.used_at = time.monotonic()
@@ -201,7 +217,7 @@ class ServedSession:
             client = self.client or await self._open()
             run = client.query(prompt, uuid=prompt_id)
             self._open_prompts[prompt_id] = None
-            self._is_stored = True
+            self._has_begun = True
         spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
@@ -230,9 +246,11 @@ class ServedSession:
         if self.client is not None:
             await self.client.interrupt(cancel_queued=True)
 
-    async def close(self) -> None:
-        """End the process. The conversation stays; another prompt opens it again."""
+    async def close(self, *, only_idle: bool = False) -> None:
+        """End the process, or only if it is idle. The conversation stays; another prompt opens it again."""
         async with self._opening:
+            if only_idle and self.is_busy:
+                return
             client, self.client = self.client, None
             if client is not None:
                 await client.close()
@@ -242,16 +260,29 @@ class ServedSession:
     async def _open(self) -> Client:
         if self._is_over:
             raise ConnectionClosedError("the server of the session ends")
-        conversation: dict[str, Any] = {"resume": self.id} if self._is_stored else {"session_id": self.id}
+        await self._make_room()
+        self.is_opening = True
+        try:
+            client = await self._connect(is_new=not self._has_begun)
+        except SessionNotFoundError:
+            if self._is_stored:
+                raise
+            client = await self._connect(is_new=True)
+        finally:
+            self.is_opening = False
+        self.client = client
+        self._add({"type": "opened"})
+        events = client.events(facts=True)
+        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
+        return client
+
+    async def _connect(self, *, is_new: bool) -> Client:
+        conversation: dict[str, Any] = {"session_id": self.id} if is_new else {"resume": self.id}
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
         )
         client = Client(options)
         await client.connect()
-        self.client = client
-        self._add({"type": "opened"})
-        events = client.events(facts=True)
-        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
         return client
 
     async def _listen(self, client: Client, events: AsyncIterator[Any]) -> None:
@@ -318,6 +349,7 @@ class ServedSession:
             cut_at = fact.at
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
+            self._is_stored = self._is_stored or not self._in_turn
         self.log.add(_wrap(fact), cut_at=cut_at)
         self._wake()
         if isinstance(fact, CallEnded):

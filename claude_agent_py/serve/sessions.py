@@ -136,20 +136,22 @@ class Sessions:
         Raises:
             TooManySessionsError: All are busy.
         """
-        running = [session for session in self._sessions.values() if session.client is not None]
-        if len(running) < self._max_open:
-            return
-        idle = [session for session in running if not session.is_busy]
-        if not idle:
-            raise TooManySessionsError(self._max_open)
-        await min(idle, key=lambda session: session.used_at).close()
+        while True:
+            sessions = self._sessions.values()
+            running = [session for session in sessions if session.client is not None or session.is_opening]
+            if len(running) < self._max_open:
+                return
+            idle = [session for session in running if not session.is_busy and not session.is_opening]
+            if not idle:
+                raise TooManySessionsError(self._max_open)
+            await min(idle, key=lambda session: session.used_at).close(only_idle=True)
 
     def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ServedSession:
         options = self._options
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
         session = self._sessions[session_id] = ServedSession(
-            session_id, options, owner=user, is_stored=stored is not None
+            session_id, options, make_room=self.make_room, owner=user, is_stored=stored is not None
         )
         if self._looking is None:
             self._looking = anyio.CancelScope()
@@ -169,10 +171,13 @@ class Sessions:
     async def _look_at(self, session: ServedSession, unused: float) -> None:
         has_left = not session.readers and unused > LEAVE_SECONDS
         if session.client is None:
-            if has_left and unused > self._idle_after:
+            if has_left and unused > self._idle_after and not session.is_opening:
                 del self._sessions[session.id]  # what is stored stays
-        elif (self._on_leave == "stop" and has_left) if session.is_busy else unused > self._idle_after:
-            await session.close()
+        elif session.is_busy:
+            if self._on_leave == "stop" and has_left:
+                await session.close()
+        elif unused > self._idle_after:
+            await session.close(only_idle=True)
 
 
 def is_uuid(text: str) -> bool:

@@ -260,8 +260,6 @@ class _API:
     async def send(self, request: Request) -> Response:
         session, _ = await self._find(request)
         body = await _read_body(request)
-        if session.client is None:
-            await self._sessions.make_room()
         prompt_id = await session.send(_get_text(body, "text"), prompt_id=_get_text(body, "id") or None)
         return JSONResponse({"id": prompt_id}, 202)
 

@@ -204,6 +204,45 @@ async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for
         assert events[-1].outcome.type == "cancelled"
 
 
+@pytest.mark.anyio
+async def test_a_client_that_left_before_a_question_gets_it_with_its_next_prompt() -> None:
+    gate = Gate()
+    script = [
+        Reply([tool_use("Bash", {"command": "touch it", "description": "Run it"})], after=gate),
+        Reply("One."),
+        Reply("Two."),
+    ]
+    async with ScriptedModel(script) as model:
+        options = model.options(permission_mode="default")
+        async with Sessions(options) as sessions:
+            agent = Agent(sessions)
+
+            async def run(text: str, *resume: core.ResumeEntry) -> list[Any]:
+                message = core.UserMessage(id=text, content=text)
+                given = core.RunAgentInput(thread_id="t", run_id=text, messages=[message], resume=list(resume) or None)
+                with anyio.fail_after(60):
+                    return [event async for event in agent.run(given)]
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(run, "Begin")
+                await gate.wait_reached()
+                group.cancel_scope.cancel()
+            gate.open()
+            (session,) = sessions.list_open()
+            stream = session.follow()
+            with anyio.fail_after(60):
+                async for _, event in stream:
+                    if json.loads(event.data)["type"] == "question":
+                        break
+            await stream.aclose()
+            (asked,) = (await run("Go on"))[-1].outcome.interrupts
+            entry = core.ResumeEntry(interrupt_id=asked.id, status="resolved", payload={"approved": True})
+            events = await run("Yes", entry)
+            check_order(events)
+            assert events[-1].outcome.type == "success"
+            assert "One." in say(events)
+
+
 def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
     with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
         with served(Sessions(model.options()), make_agui_app, authenticate=find_user) as url:

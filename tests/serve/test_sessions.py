@@ -1,6 +1,8 @@
 """Served sessions: numbered events for readers that come, go and come back, with the real CLI."""
 
 import json
+import os
+import signal
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -168,6 +170,37 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
                 with pytest.raises(OptionsError, match="new uuid"):
                     sessions.create(user="bob", session_id=taken)
             assert not sessions.owns("bob", session.id)
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_again() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("Here.", after=gate)] * 2) as model:
+        async with Sessions(model.options(), max_open=1) as sessions:
+            made = [sessions.create() for _ in range(3)]
+            refused: list[ServedSession] = []
+
+            async def send(session: ServedSession) -> None:
+                try:
+                    await session.send("Hello")
+                except TooManySessionsError:
+                    refused.append(session)
+
+            async with anyio.create_task_group() as group:
+                for session in made:
+                    group.start_soon(send, session)
+            assert len(refused) == 2
+            (session,) = {*made} - {*refused}
+            # The process dies before it has stored anything.
+            assert session.client is not None
+            assert session.client.pid is not None
+            os.kill(session.client.pid, signal.SIGKILL)
+            await read_until(session, lambda event: event["type"] == "closed")
+            gate.open()
+            await session.send("Are you there?")
+            found = await read_until(session, lambda event: is_end(event) and event["status"] == "ok")
+            assert found[-1][1]["text"] == "Here."
 
 
 def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -> None:
