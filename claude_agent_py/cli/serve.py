@@ -45,7 +45,7 @@ def execute(arguments: argparse.Namespace) -> int:
     token = make_token()
     sessions = Sessions(options)
     app = make_app(sessions, token=token, hosts=names)
-    config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning", timeout_graceful_shutdown=5)
+    config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning")
     sock = config.bind_socket()
     sock.listen()  # so that nobody is refused until it runs
     port = sock.getsockname()[1]

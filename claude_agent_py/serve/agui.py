@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from ag_ui import core
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput
 
-from claude_agent_py.errors import ClaudeAgentError, SessionNotFoundError
+from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.session import ServedSession, describe
 from claude_agent_py.serve.sessions import Sessions, is_uuid
 from claude_agent_py.wire import JSONObject
@@ -69,7 +69,10 @@ class Agent:
         try:
             return await self._sessions.get(name, user=user)
         except SessionNotFoundError:
-            return self._sessions.create(user=user, session_id=name)
+            try:
+                return self._sessions.create(user=user, session_id=name)
+            except OptionsError:  # another run of the thread has just made it, or it belongs to another user
+                return await self._sessions.get(name, user=user)
 
     async def _follow(
         self, session: ServedSession, given: RunAgentInput, user: str, run: "_Run"

@@ -82,6 +82,7 @@ class EventLog:
             self._bytes -= sum(len(data or b"") for data in dropped)
             del self._events[: len(dropped)]
             self._first = first
+            self._parts = {whole: parts for whole, parts in self._parts.items() if parts[-1] >= first}
 
     def has_all_after(self, number: int) -> bool:
         """Return whether no event after this number has been dropped, other than merged ones."""
@@ -97,7 +98,7 @@ class EventLog:
 
         Of the deltas up to `joined`, the last event when the reader came, those that were merged are left out.
         """
-        merged = set(self._merged)
+        merged = set(self._merged) if after < joined else set()
         begin = max(0, after + 1 - self._first)
         while begin < len(self._events):
             found = [

@@ -30,6 +30,7 @@ Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None
 """Returns the name of the user who makes a request; None refuses it."""
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+GRACE_SECONDS: Final = 5
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -113,13 +114,16 @@ def make_routed(sessions: Sessions, routes: Sequence[Route]) -> Starlette:
 class Server(uvicorn.Server):
     """A uvicorn server for such an application. It closes the sessions when it begins to shut down.
 
-    Otherwise uvicorn would wait for the pages to leave, which stay as long as the server does.
+    Otherwise uvicorn would wait for the pages to leave, which stay as long as the server does. For requests that do not
+    end it waits five seconds, unless the configuration has another `timeout_graceful_shutdown`.
     """
 
     def __init__(self, config: uvicorn.Config, sessions: Sessions) -> None:
         """Create a server for a configuration with the application of these sessions."""
         super().__init__(config)
         self._sessions = sessions
+        if config.timeout_graceful_shutdown is None:
+            config.timeout_graceful_shutdown = GRACE_SECONDS
 
     async def shutdown(self, sockets: list[socket] | None = None) -> None:
         """Close the sessions, then the connections. uvicorn calls it."""

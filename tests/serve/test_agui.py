@@ -243,6 +243,24 @@ async def test_a_client_that_left_before_a_question_gets_it_with_its_next_prompt
             assert "One." in say(events)
 
 
+@pytest.mark.anyio
+async def test_two_first_runs_of_a_thread_at_once_are_both_answered() -> None:
+    answers: list[str] = []
+    async with ScriptedModel([Reply("Yes."), Reply("Yes.")]) as model, Sessions(model.options()) as sessions:
+        agent = Agent(sessions)
+
+        async def run(text: str) -> None:
+            message = core.UserMessage(id=text, content=text)
+            given = core.RunAgentInput(thread_id="t", run_id=text, messages=[message])
+            answers.append(say([event async for event in agent.run(given)]))
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                group.start_soon(run, "One")
+                group.start_soon(run, "Two")
+    assert answers == ["Yes.", "Yes."]
+
+
 def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
     with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
         with served(Sessions(model.options()), make_agui_app, authenticate=find_user) as url:

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import socket
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlsplit
@@ -118,6 +119,14 @@ def test_nothing_is_cached_or_framed_and_the_page_loads_nothing_from_elsewhere(c
         assert headers["x-frame-options"] == "DENY"
         assert "default-src 'none'" in headers["content-security-policy"]
         assert "unsafe" not in headers["content-security-policy"]
+
+
+def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
+    with socket.socket() as never, served(Sessions()) as url:
+        never.connect(("127.0.0.1", urlsplit(url).port))
+        head = f"POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        never.sendall(f"{head}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n".encode())
+        assert never.recv(100).startswith(b"HTTP/1.1 100")  # it waits for the body
 
 
 def test_an_application_without_a_token_is_refused() -> None:

@@ -99,6 +99,20 @@ def test_what_the_model_writes_is_text_and_nothing_else(browser: Browser) -> Non
     assert browser.problems == []
 
 
+def test_neither_odd_arguments_nor_a_text_made_to_be_slow_stop_the_page(browser: Browser) -> None:
+    slow = ["|", " " * 5_000 + "-" * 5_000 + "x", "", "x" + "`" * 10_000, "", "x" + "[" * 10_000, "", "The end."]
+    script = [Reply([tool_use("Bash", {"command": {"toString": 1, "__proto__": None}})]), Reply("\n".join(slow))]
+    with ScriptedModel(script) as model, served(Sessions(model.options())) as url:
+        visit(browser, url)
+        say(browser, "Go")
+        shows(browser, "The end.")
+        assert browser.evaluate("document.getElementById('problem').hidden")
+        browser.evaluate("location.hash = '#session=../../elsewhere'")
+        browser.call("Page.reload")
+        browser.wait(READY)
+        assert not any("elsewhere" in asked.partition("#")[0] for asked in browser.requests)
+
+
 def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) -> None:
     command = {"command": "echo begun; sleep 60", "description": "Wait long", "run_in_background": True}
     script = [

@@ -12,7 +12,7 @@ const make = (tag, className, text) => {
 const place = new URLSearchParams(location.hash.slice(1).replace(/^([^=&]+)$/, "token=$1"));
 if (place.get("token")) sessionStorage.setItem("token", place.get("token"));
 const token = sessionStorage.getItem("token") || "";
-let current = place.get("session") || "";
+let current = /^[\da-f-]{36}$/i.test(place.get("session")) ? place.get("session") : ""; // a part of addresses
 history.replaceState(null, "", current ? `#session=${current}` : location.pathname);
 
 async function call(method, path, body) {
@@ -33,8 +33,9 @@ function complain(error) {
 
 // Markdown, as far as answers use it -----------------------------------------------------------------------------
 
+// A text may be hostile: no pattern takes more than linear time.
 function inline(parent, text) {
-  const pattern = /(`+)([\s\S]+?)\1|\*\*([\s\S]+?)\*\*|\*([^\s*][\s\S]*?)\*|\[([^\]]+)\]\((https?:\/\/[^\s)]+)\)/g;
+  const pattern = /(`{1,3})([\s\S]+?)\1|\*\*([\s\S]+?)\*\*|\*([^\s*][\s\S]*?)\*|\[([^[\]]+)\]\((https?:\/\/[^\s()]+)\)/g;
   let end = 0;
   for (const found of text.matchAll(pattern)) {
     parent.append(text.slice(end, found.index));
@@ -69,7 +70,8 @@ function markdown(parent, text) {
     const fence = line.match(/^\s*(```+|~~~+)/);
     const item = line.match(/^\s*(?:([-*+])|\d+[.)])\s+(.*)/);
     const heading = line.match(/^#{1,6}\s+(.*)/);
-    const isTable = line.includes("|") && /^\s*\|?[\s:|-]*-[\s:|-]*$/.test(lines[i + 1] || "") && lines[i + 1].includes("|");
+    const next = lines[i + 1] || "";
+    const isTable = line.includes("|") && next.includes("|") && next.includes("-") && /^[\s:|-]+$/.test(next);
     if (fence) {
       const code = [];
       while (++i < lines.length && !lines[i].trim().startsWith(fence[1])) code.push(lines[i]);
@@ -219,8 +221,8 @@ function callOf(id, name) {
 function addCall(fact) {
   const shown = callOf(fact.id, fact.call.name);
   const input = fact.call.input || {};
-  const about = input.description || input.command || input.file_path || input.pattern || input.url || input.query || "";
-  shown.title.textContent = `${fact.agent ? "↳ " : ""}${fact.display_name || fact.call.name} ${String(about).split("\n")[0].slice(0, 120)}`;
+  const about = ["description", "command", "file_path", "pattern", "url", "query"].map((name) => input[name]).find((value) => typeof value === "string" && value) || "";
+  shown.title.textContent = `${fact.agent ? "↳ " : ""}${fact.display_name || fact.call.name} ${about.split("\n")[0].slice(0, 120)}`;
   shown.input.textContent = JSON.stringify(input, null, 2);
   shown.status.textContent = "pending";
 }
@@ -471,6 +473,16 @@ const ON_EVENT = {
   },
 };
 
+// An event that cannot be shown is skipped: read again, it would fail again.
+function take(data) {
+  try {
+    const event = JSON.parse(data);
+    if (ON_EVENT[event.type]) ON_EVENT[event.type](event);
+  } catch (error) {
+    complain(error);
+  }
+}
+
 let reading = null; // aborts the stream that is read
 
 async function read(id, signal) {
@@ -497,10 +509,7 @@ async function read(id, signal) {
             if (name in fields) fields[name] += text;
           }
           if (signal.aborted) return;
-          if (fields.data) {
-            const event = JSON.parse(fields.data);
-            if (ON_EVENT[event.type]) ON_EVENT[event.type](event);
-          }
+          if (fields.data) take(fields.data);
           if (fields.id) last = fields.id;
         }
       }
