@@ -111,8 +111,10 @@ class ServedSession:
         """The items of the to-do list."""
         self._positions: dict[object, int] = {}
         """How far each reader has read."""
-        self.used_at: float = time.monotonic()
-        """When it was last used: by a prompt, an answer, a reader, an event."""
+        self.seen_at: float = time.monotonic()
+        """When somebody last sent, answered or read."""
+        self.used_at: float = self.seen_at
+        """When anything last happened in it."""
 
     def __repr__(self) -> str:
         return f"<ServedSession {self.id} {self.state}>"
@@ -176,11 +178,11 @@ class ServedSession:
                 if not events:
                     position = self._positions[reader] = self.log.last
                     self.log.drop_merged(min(self._positions.values()))
-                    self.used_at = time.monotonic()
+                    self._note_use()
                     await changed.wait()
         finally:
             del self._positions[reader]
-            self.used_at = time.monotonic()
+            self._note_use()
 
     async def end(self) -> None:
         """End the streams of all readers and the process, for good."""
@@ -211,7 +213,7 @@ class ServedSession:
             TooManySessionsError: The client is closed, and as many processes as may run are busy.
             ClaudeAgentError: The CLI cannot be started.
         """
-        self.used_at = time.monotonic()
+        self._note_use()
         prompt_id = prompt_id or str(uuid4())
         async with self._opening:
             client = self.client or await self._open()
@@ -235,7 +237,7 @@ class ServedSession:
         Raises:
             ValueError: The answer does not fit the question, which stays open.
         """
-        self.used_at = time.monotonic()
+        self._note_use()
         interaction = self.questions.get(question_id)
         if interaction is None:
             return False
@@ -385,6 +387,9 @@ class ServedSession:
     def _add(self, event: Mapping[str, Any], *, part_of: str | None = None) -> None:
         self.log.add(_encode(event), part_of=part_of)
         self._wake()
+
+    def _note_use(self) -> None:
+        self.seen_at = self.used_at = time.monotonic()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()

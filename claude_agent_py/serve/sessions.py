@@ -22,7 +22,6 @@ OnLeave: TypeAlias = Literal["finish", "stop"]
 
 IDLE_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 10.0
-"""How long a page may be away before it has left: it reconnects after a moment."""
 MAX_LISTED: Final = 500
 """How many stored sessions are listed."""
 LOOK_EVERY: Final = 1.0
@@ -37,6 +36,7 @@ class Sessions:
         idle_after: Seconds after which the process of a session ends in which nothing happens; the next prompt starts
             it again.
         on_leave: What becomes of the work when no reader follows any more: it is finished, or stopped.
+        leave_after: For how many seconds a page may be away before it has left: it reconnects after a moment.
         owns: Whether a user may use a stored session that nobody has opened in this process. By default, only the user
             `""` may, the one of a page without users.
     """
@@ -48,6 +48,7 @@ class Sessions:
         max_open: int = 20,
         idle_after: float = IDLE_SECONDS,
         on_leave: OnLeave = "finish",
+        leave_after: float = LEAVE_SECONDS,
         owns: Owns = lambda user, session_id: user == "",
     ) -> None:
         if max_open < 1:
@@ -56,6 +57,7 @@ class Sessions:
         self._max_open = max_open
         self._idle_after = idle_after
         self._on_leave = on_leave
+        self._leave_after = leave_after
         self._owns = owns
         self._sessions: dict[str, ServedSession] = {}
         self._looking: anyio.CancelScope | None = None
@@ -164,12 +166,13 @@ class Sessions:
             while self._sessions:
                 await anyio.sleep(LOOK_EVERY)
                 for session in list(self._sessions.values()):
-                    await self._look_at(session, time.monotonic() - session.used_at)
+                    await self._look_at(session, time.monotonic())
         if self._looking is scope:
             self._looking = None
 
-    async def _look_at(self, session: ServedSession, unused: float) -> None:
-        has_left = not session.readers and unused > LEAVE_SECONDS
+    async def _look_at(self, session: ServedSession, now: float) -> None:
+        has_left = not session.readers and now - session.seen_at > self._leave_after
+        unused = now - session.used_at
         if session.client is None:
             if has_left and unused > self._idle_after and not session.is_opening:
                 del self._sessions[session.id]  # what is stored stays

@@ -203,6 +203,22 @@ async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_a
             assert found[-1][1]["text"] == "Here."
 
 
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_work_that_everybody_has_left_is_stopped_although_it_goes_on_writing() -> None:
+    endless = Reply("word " * 5000, chunk_chars=5, chunk_delay=0.05)
+    async with (
+        ScriptedModel([endless]) as model,
+        Sessions(model.options(), on_leave="stop", leave_after=0.5) as sessions,
+    ):
+        session = sessions.create()
+        await session.send("Write")
+        await read_until(session, lambda event: event["type"] == "text")
+        with anyio.fail_after(LIMIT):
+            while session.state != "closed":
+                await anyio.sleep(0.05)
+
+
 def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -> None:
     log = EventLog(1000, began_at=5.0)
     log.add(b"a", part_of="m")
