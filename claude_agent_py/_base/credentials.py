@@ -19,7 +19,7 @@ def read_credentials(env: Mapping[str, str], source: Path, uid: int | None = Non
 
     A refresh token works only once: if the CLI used the copy, the user would be logged out.
     """
-    content = _read_file(source / ".credentials.json", uid)
+    content = read_setting(source / ".credentials.json", uid, "the login in %s cannot be read: %s")
     if content is None and sys.platform == "darwin" and "CLAUDE_CONFIG_DIR" not in env:
         content = _read_keychain(env)
     parsed = read_object(content or b"")
@@ -43,11 +43,12 @@ def _read_keychain(env: Mapping[str, str]) -> bytes | None:
     return found.stdout.strip() or None
 
 
-def _read_file(path: Path, uid: int | None) -> bytes | None:
+def read_setting(path: Path, uid: int | None, warning: str) -> bytes | None:
+    """Return a file of the user's configuration, or None. If it cannot be read, log its path and why."""
     try:
         return read_bytes(path, most_bytes=_MOST_BYTES, uid=uid)[0]
     except FileNotFoundError:
         return None
     except OSError as error:
-        logger.warning("the login in %s cannot be read: %s", path, error)
+        logger.warning(warning, path, error)
         return None

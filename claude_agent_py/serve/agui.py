@@ -244,7 +244,7 @@ class _Run:
                 self._usage = [_count(name, spent) for name, spent in fact.get("models", {}).items()]
         elif kind.startswith("task_"):
             yield from self._take_task(kind.removeprefix("task_"), fact)
-        elif not self._follows:
+        elif not self._follows or (fact.get("agent") and fact["agent"] not in self._agents):
             return
         elif kind == "message_added":
             yield from self._take_message(fact)
@@ -284,8 +284,6 @@ class _Run:
     def _take_message(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Tell what of a message was not streamed. A subagent's messages are not."""
         agent = fact.get("agent", "")
-        if agent and agent not in self._agents:
-            return
         message = fact.get("id", "")
         for block in fact.get("content", ()):
             if block["type"] == "text" and block["text"]:
@@ -312,8 +310,6 @@ class _Run:
 
     def _take_call(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         agent, call = fact.get("agent", ""), fact["id"]
-        if agent and agent not in self._agents:
-            return
         if call not in self._told:
             yield from self._begin_call(call, fact["call"]["name"], agent or None)
             arguments = json.dumps(fact["call"].get("input", {}))
@@ -324,8 +320,6 @@ class _Run:
 
     def _take_result(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         agent = fact.get("agent", "")
-        if agent and agent not in self._agents:
-            return
         content = fact["result"].get("content", "")
         if not isinstance(content, str):
             content = "\n".join(block.get("text", f"[{block['type']}]") for block in content or ())

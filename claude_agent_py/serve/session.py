@@ -195,15 +195,11 @@ class ServedSession:
         if not self._is_stored:
             return ()
         try:
-            facts = get_session(self.id, config_dir=self._config_dir).journal()
+            facts = get_session(self.id, config_dir=find_config_dir(self._options)).journal()
             earlier = (_wrap(fact) for fact in facts if fact.at is None or fact.at < until)
             return deque(earlier, maxlen=MAX_STORED)
         except SessionError:
             return ()
-
-    @property
-    def _config_dir(self) -> str | None:
-        return self._options.env.get("CLAUDE_CONFIG_DIR")
 
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
         """Send a prompt and return its id, a uuid. Opens the client first if need be.
@@ -394,6 +390,11 @@ class ServedSession:
     def _wake(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
+
+
+def find_config_dir(options: ClientOptions) -> str | None:
+    """Return the configuration folder that the options name; None for that of this process."""
+    return options.env.get("CLAUDE_CONFIG_DIR")
 
 
 def _list_todo(client: Client) -> list[dict[str, str]]:

@@ -13,7 +13,7 @@ import anyio.to_thread
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.serve.session import ServedSession
+from claude_agent_py.serve.session import ServedSession, find_config_dir
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
 
 Owns: TypeAlias = Callable[[str, str], bool]
@@ -118,12 +118,11 @@ class Sessions:
         return await anyio.to_thread.run_sync(self._list_stored)
 
     def _list_stored(self) -> list[SessionInfo]:
-        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=self._options.env.get("CLAUDE_CONFIG_DIR"))
+        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=find_config_dir(self._options))
 
     def _find_stored(self, session_id: str, directory: str | PathLike[str] | None) -> SessionInfo | None:
-        folder = self._options.env.get("CLAUDE_CONFIG_DIR")
         try:
-            return get_session_info(session_id, directory, config_dir=folder)
+            return get_session_info(session_id, directory, config_dir=find_config_dir(self._options))
         except SessionNotFoundError:
             return None
 

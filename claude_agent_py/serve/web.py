@@ -25,6 +25,7 @@ from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFou
 from claude_agent_py.serve.page import POLICY, read_page
 from claude_agent_py.serve.session import OUTPUT_BYTES, ServedSession
 from claude_agent_py.serve.sessions import Sessions
+from claude_agent_py.tasks import Task
 
 Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 """Returns the name of the user who makes a request; None refuses it."""
@@ -284,15 +285,16 @@ class _API:
         return JSONResponse({})
 
     async def stop_task(self, request: Request) -> Response:
-        task = self._find_task(*await self._find(request), request)
+        task = await self._find_task(request)
         await task.stop()
         return JSONResponse({})
 
     async def read_output(self, request: Request) -> Response:
-        task = self._find_task(*await self._find(request), request)
+        task = await self._find_task(request)
         return JSONResponse({"text": await task.read_output(tail_bytes=OUTPUT_BYTES)})
 
-    def _find_task(self, session: ServedSession, user: str, request: Request) -> Any:
+    async def _find_task(self, request: Request) -> Task:
+        session, _ = await self._find(request)
         task = None if session.client is None else session.client.tasks.get(request.path_params["task"])
         if task is None:
             raise Refused(404, "the task is not known in this process")

@@ -75,7 +75,7 @@ class Prices:
         """Return the cost of tokens by model, in US dollars, or None if a price is unknown."""
         cost = None
         for model, counts in spent.items():
-            price = self.given.get(model) or self._implied.get(model)
+            price = self._find(model)
             if price is not None:
                 cost = (cost or 0.0) + price.cost_of(counts)
             elif any(counts):
@@ -84,10 +84,15 @@ class Prices:
 
     def price(self, spent: Mapping[str, Counts]) -> dict[str, Spent]:
         """Return tokens by model with their cost, which is 0 if the price of the model is unknown."""
-        return {
-            model: Spent(tokens=_to_tokens(counts), cost_usd=self.cost_of({model: counts}) or 0.0)
-            for model, counts in spent.items()
-        }
+        priced = {}
+        for model, counts in spent.items():
+            price = self._find(model)
+            cost = 0.0 if price is None else price.cost_of(counts)
+            priced[model] = Spent(tokens=_to_tokens(counts), cost_usd=cost)
+        return priced
+
+    def _find(self, model: str) -> ModelPrice | None:
+        return self.given.get(model) or self._implied.get(model)
 
 
 def _to_tokens(counts: Counts) -> Tokens:

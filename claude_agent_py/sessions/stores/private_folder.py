@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from claude_agent_py._base.bounded_reading import read_bytes, read_object
-from claude_agent_py._base.credentials import read_credentials
+from claude_agent_py._base.bounded_reading import read_object
+from claude_agent_py._base.credentials import read_credentials, read_setting
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
@@ -33,7 +33,6 @@ LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", 
 KEPT_DAYS: Final = 7
 """How many days the transcripts of a killed process are kept."""
 NEW_SECONDS: Final = 60.0
-_MOST_BYTES: Final = 16 * 1024 * 1024
 _HAS_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
 
@@ -150,13 +149,7 @@ def _write_private_file(path: Path, content: bytes | None) -> None:
 
 
 def _read_file(path: Path, uid: int | None) -> bytes | None:
-    try:
-        return read_bytes(path, most_bytes=_MOST_BYTES, uid=uid)[0]
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        logger.warning("a session resumed from a store runs without %s: %s", path, error)
-        return None
+    return read_setting(path, uid, "a session resumed from a store runs without %s: %s")
 
 
 def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | None:
