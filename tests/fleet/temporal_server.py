@@ -42,16 +42,13 @@ class TemporalServer:
         with (self._folder / "temporal.log").open("ab") as log:
             command = [program, "server", "start-dev", "--headless", "--log-level", "error", *where, *spaces, *dynamic]
             process = subprocess.Popen(command, stdout=log, stderr=log)
+        # The port is open before the server answers.
+        check = [program, "operator", "cluster", "health", "--address", f"127.0.0.1:{self.port}"]
         deadline = time.monotonic() + SECONDS
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
-            except OSError:
-                assert time.monotonic() < deadline, (self._folder / "temporal.log").read_text()
-                assert process.poll() is None, (self._folder / "temporal.log").read_text()
-                time.sleep(0.05)
-            else:
-                return process
+        while subprocess.run(check, capture_output=True, check=False).returncode != 0:
+            assert time.monotonic() < deadline, (self._folder / "temporal.log").read_text()
+            assert process.poll() is None, (self._folder / "temporal.log").read_text()
+        return process
 
     def new_url(self) -> str:
         """Return the URL of a namespace that no test has used."""
