@@ -154,7 +154,7 @@ _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 def is_too_deep(line: bytes) -> bool:
     """Return whether JSON is nested more than `MOST_LEVELS` deep, which many of its readers do not survive."""
-    if line.count(b"[") + line.count(b"{") <= MOST_LEVELS:
+    if len(line) <= MOST_LEVELS or line.count(b"[") + line.count(b"{") <= MOST_LEVELS:
         return False
     brackets = re.sub(_STRING, b"", line).translate(None, _NOT_BRACKETS)
     return any(map(MOST_LEVELS.__lt__, itertools.accumulate(map(_STEP.__getitem__, brackets))))

@@ -56,9 +56,11 @@ from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.tasks.intake import TRACKED
 from claude_agent_py.todo import calls_task_list
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -301,14 +303,19 @@ class Connection:
             if session.journal is not None:
                 session.journal.feed(message)
             return
-        lost = self._find_lost(message) if session.store_sync is not None and type(message) is ResultMessage else None
+        kind = type(message)
+        lost = self._find_lost(message) if session.store_sync is not None and kind is ResultMessage else None
         runs, may_end = session.router.route(message, now)
-        for run in runs if lost is not None else ():
-            run.store_errors.append(copy.copy(lost))  # each gets the result of its run
+        for run in runs if kind is ResultMessage else ():
+            run.results.append(message)
+            if lost is not None:
+                run.store_errors.append(copy.copy(lost))  # each gets the result of its run
         if session.store_sync is None or not session.store_sync.take(message):
+            is_recorded = kind is not StreamEventMessage  # a message repeats its deltas
             for run in runs:
-                run.put(message)
-            session.readers.put(message, is_of_run=bool(runs))
+                run.mailbox.put(message, is_recorded=is_recorded)
+            if session.readers.mailboxes or not runs:
+                session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it
         if may_end and (verdicts := session.router.settle(now)):
             self._handle(verdicts)
@@ -332,10 +339,12 @@ class Connection:
 
     def track(self, message: Any) -> None:
         """Update what is known of the session and its tasks from a message, and the journal if it is observed."""
-        handler = self._NOTED.get(type(message))
+        kind = type(message)
+        handler = self._NOTED.get(kind)
         if handler is not None:
             handler(self, message)
-        self.session.intake.track(message)
+        if kind in TRACKED or self.session.journal is not None:
+            self.session.intake.track(message)
         if self.on_message is not None:
             self.on_message(message)
 

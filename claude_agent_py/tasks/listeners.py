@@ -142,8 +142,9 @@ class Listeners:
 
     def want(self, kind: type[TaskEvent]) -> bool:
         """Return whether any listener or stream receives events of a kind."""
-        receivers = self._receivers()
-        return bool(receivers) and any(issubclass(kind, receiver.kind) for receiver in receivers)
+        if not self._registered and not self._streams:
+            return False  # as in most sessions
+        return any(issubclass(kind, receiver.kind) for receiver in self._receivers())
 
     def close(self) -> None:
         """End the streams, and let the workers end once their queues are empty."""

@@ -21,7 +21,7 @@ class Readers:
     def __init__(self, mailbox_bytes: int, most_unclaimed: int) -> None:
         self._mailbox_bytes = mailbox_bytes
         self._most_unclaimed = most_unclaimed
-        self._mailboxes: dict[Mailbox, bool] = {}
+        self.mailboxes: dict[Mailbox, bool] = {}
         """Whether each also receives events. Replaced, never mutated: a reader may be dropped in any thread while they
         are iterated."""
         self.were_added: bool = False
@@ -39,9 +39,9 @@ class Readers:
 
         Without readers, keep it for the first one unless a run has received it, and drop the oldest beyond the limits.
         """
-        for mailbox in self._mailboxes:
+        for mailbox in self.mailboxes:
             mailbox.put(message)
-        if is_of_run or self._mailboxes:
+        if is_of_run or self.mailboxes:
             return
         self._unclaimed.append(message)
         self._unclaimed_bytes += len(line_of(message))
@@ -51,13 +51,13 @@ class Readers:
     @property
     def has_event_readers(self) -> bool:
         """Whether anyone reads events."""
-        return True in self._mailboxes.values()
+        return bool(self.mailboxes) and True in self.mailboxes.values()
 
     def put_events(self, events: Sequence[object]) -> None:
         """Deliver events to their readers, except those that a reader of facts has got as facts."""
         for event in events:
             number = getattr(event, "number", 0)
-            for mailbox, takes_events in self._mailboxes.items():
+            for mailbox, takes_events in self.mailboxes.items():
                 is_known = 0 < number <= mailbox.latest_fact
                 if takes_events and not is_known and has_room(event, len(mailbox)):
                     mailbox.put(event)
@@ -82,7 +82,7 @@ class Readers:
         self._unclaimed.clear()
         self._unclaimed_bytes = 0
         with self._changing:
-            self._mailboxes = {**self._mailboxes, mailbox: events}
+            self.mailboxes = {**self.mailboxes, mailbox: events}
         if self._ended:
             mailbox.close()
         return mailbox
@@ -90,13 +90,13 @@ class Readers:
     def remove(self, mailbox: Mailbox) -> None:
         """Stop filling a mailbox."""
         with self._changing:
-            self._mailboxes = {other: events for other, events in self._mailboxes.items() if other is not mailbox}
+            self.mailboxes = {other: events for other, events in self.mailboxes.items() if other is not mailbox}
         mailbox.close()
 
     def end(self) -> None:
         """End the messages. `end_events` follows after the last event."""
         self._ended = True
-        for mailbox, takes_events in self._mailboxes.items():
+        for mailbox, takes_events in self.mailboxes.items():
             if not takes_events:
                 mailbox.close()
 
@@ -105,6 +105,6 @@ class Readers:
         if self._open:
             self.put_events([permissions.InteractionSettled(each, was_answered=False) for each in self._open.values()])
             self._open.clear()
-        for mailbox, takes_events in self._mailboxes.items():
+        for mailbox, takes_events in self.mailboxes.items():
             if takes_events:
                 mailbox.close()

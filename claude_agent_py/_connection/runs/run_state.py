@@ -10,7 +10,6 @@ from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._journal.open_runs import EndReason, OpenRun, RunEnded, Until
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
-from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 NEVER_AWAITED: Final = (
     "client.query(...) was never awaited, so its answer was lost, and so is its error if it failed: await the run, or "
@@ -53,13 +52,6 @@ class RunState(OpenRun):
         self.failure: Callable[[], BaseException] | None = None
         """Makes the error of a run that did not complete, anew for each waiter."""
         self._over = LazyEvent()
-
-    def put(self, message: Any) -> None:
-        """Deliver a message. All but the deltas of partial messages are recorded."""
-        kind = type(message)
-        if kind is ResultMessage:
-            self.results.append(message)
-        self.mailbox.put(message, is_recorded=kind is not StreamEventMessage)
 
     def finish(self, end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None) -> None:
         """End the run. Only the first call has an effect."""
