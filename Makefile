@@ -35,7 +35,7 @@ soak: $(VENV)/.dev  ## The property tests with 500 examples each, and fleets und
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing
-	$(BIN)/python scripts/fleet_soak.py --sessions 12 --prompts 1 --kills 1 --stops 0 --servers 0 --outages 0 $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py --sessions 12 --prompts 1 --kills 1 --stops 0 --restarts 0 --outages 0 --versions 0 --nobodys 0 --poisons 0 $(ARGS)
 
 soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults, on SQLite and on Temporal (hours; ARGS="--kills 20 ...")
 	@$(BIN)/claude-agent-py install-cli --if-missing

@@ -1,4 +1,7 @@
-"""Whatever fails between two steps of a durable turn, and however often: each prompt is answered, and runs once."""
+"""Whatever fails between two steps of a durable turn, and however often: each prompt is answered, and runs once.
+
+A person may also interrupt it at any step: then it ends, unless that comes too late, and runs once or not at all.
+"""
 
 import json
 import tempfile
@@ -9,12 +12,12 @@ from uuid import uuid4
 import anyio
 from hypothesis import HealthCheck, settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
-from toy_cli import ShakyStore, ToyCLI, World
+from toy_cli import ShakyDesk, ShakyStore, ToyCLI, World
 
 from claude_agent_py import Allow, ClientOptions, RetryPolicy, Timeouts
-from claude_agent_py.durable import Done, MemoryDesk, TurnOutcome, TurnStop, run_turn
+from claude_agent_py.durable import Done, Interrupted, MemoryDesk, TurnOutcome, TurnStop, run_turn
 
-FAULTS = ["killed", "CLI died", "store away", "release", "abandon", "called again"]
+FAULTS = ["killed", "CLI died", "store away", "desk away", "release", "abandon", "called again"]
 QUICK = RetryPolicy(attempts=100, wait=0.0)
 
 
@@ -27,10 +30,12 @@ class Turns(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.tempdir, tempfile.tempdir = tempfile.tempdir, self.folder.name
         self.world = World()
-        self.desk = MemoryDesk()
+        self.desk = MemoryDesk()  # of the current prompt
         self.session = str(uuid4())
         self.prompts: dict[str, str] = {}
-        self.is_open = False
+        self.interrupted: dict[str, bool] = {}
+        """The prompts that were interrupted, and whether their command had run by then."""
+        self.is_open = self.is_unwanted = False
         self.options = ClientOptions(
             spawn=lambda plan: ToyCLI(self.world, plan),
             cli_path="claude",
@@ -45,13 +50,20 @@ class Turns(RuleBasedStateMachine):
         """Send the next prompt, whose command needs the permission of a person or not."""
         self.prompt, self.text = str(uuid4()), f"{'ask and ' if asks else ''}pay {len(self.prompts)}"
         self.prompts[self.prompt] = self.text
-        self.is_open = True
+        self.desk = MemoryDesk()
+        self.is_open, self.is_unwanted = True, False
 
     @precondition(lambda self: self.is_open)
     @rule(fault=st.sampled_from(FAULTS), after=st.integers(1, 45))
     def call(self, fault: str, after: int) -> None:
         """Call `run_turn`. Something fails after some steps."""
-        anyio.run(self.run_once, fault, after, backend=self.backend)
+        anyio.run(self.run_once, fault, after, 0, backend=self.backend)
+
+    @precondition(lambda self: self.is_open)
+    @rule(interrupt=st.integers(1, 45), fault=st.sampled_from(["nothing", *FAULTS]), later=st.integers(1, 10))
+    def interrupt(self, interrupt: int, fault: str, later: int) -> None:
+        """Call `run_turn`. A person interrupts it after some steps, and something may fail a little later."""
+        anyio.run(self.run_once, fault, interrupt + later, interrupt, backend=self.backend)
 
     @rule()
     def answer(self) -> None:
@@ -59,9 +71,10 @@ class Turns(RuleBasedStateMachine):
         for each in anyio.run(self.desk.pending, backend=self.backend):
             self.desk.answer(each.question.key, Allow())
 
-    async def run_once(self, fault: str, after: int) -> None:
-        self.world.begin(fault, after)
+    async def run_once(self, fault: str, after: int, interrupt: int) -> None:
+        self.world.begin(fault, after, interrupt)
         store: Any = ShakyStore(self.world)
+        desk: Any = ShakyDesk(self.world, self.desk)
         run = partial(
             run_turn,
             self.options,
@@ -69,13 +82,15 @@ class Turns(RuleBasedStateMachine):
             session_id=self.session,
             prompt_id=self.prompt,
             prompt=self.text,
-            desk=self.desk,
-            patience=0.0,
+            desk=desk,
+            patience=0.05 if interrupt else 0.0,
             retry=QUICK,
         )
         outcomes: list[TurnOutcome] = []
 
         async def run_in(scope: anyio.CancelScope, stop: TurnStop) -> None:
+            if self.is_unwanted:  # an engine repeats the wish
+                stop.interrupt()
             with scope:
                 outcomes.append(await run(stop=stop))
             self.world.is_called_again.set()
@@ -85,13 +100,19 @@ class Turns(RuleBasedStateMachine):
                 self.world.is_called_again = anyio.Event()
                 group.start_soon(run_in, self.world.scope, self.world.stop)
                 await self.world.is_called_again.wait()
+                self.is_unwanted |= interrupt > 0 and self.world.left_to_interrupt <= 0
                 if fault == "called again":
                     group.start_soon(run_in, anyio.CancelScope(), TurnStop())
-        for outcome in outcomes:
-            if outcome.kind not in ("later", "lost", "waiting"):
+        ends = [outcome for outcome in outcomes if outcome.kind not in ("later", "lost", "waiting")]
+        for outcome in ends:
+            assert outcome.kind == ends[0].kind, ends
+            if self.is_unwanted and isinstance(outcome, Interrupted):
+                self.interrupted[self.text] = self.text in self.world.ran
+            else:
                 assert isinstance(outcome, Done), outcome
                 assert outcome.text == f"done: {self.text}"
-                self.is_open = False
+            assert fault == "desk away" or await self.desk.pending() == []
+            self.is_open = False
 
     def teardown(self) -> None:
         """Let nothing fail any more, and look at what was done."""
@@ -99,7 +120,7 @@ class Turns(RuleBasedStateMachine):
             for _ in range(20):
                 if self.is_open:
                     self.answer()
-                    anyio.run(self.run_once, "nothing", 0, backend=self.backend)
+                    anyio.run(self.run_once, "nothing", 0, 0, backend=self.backend)
             self.check()
         finally:
             tempfile.tempdir = self.tempdir
@@ -108,11 +129,12 @@ class Turns(RuleBasedStateMachine):
     def check(self) -> None:
         assert not self.is_open
         texts = list(self.prompts.values())
-        assert self.world.ran == texts
+        assert self.world.ran == [text for text in texts if self.interrupted.get(text, True)]
         key: Any = {"project_key": "durable", "session_id": self.session}
         entries: Any = self.world.store.entries(key) if texts else ()
         found = [entry["message"]["content"] for entry in entries if entry.get("promptSource") == "sdk"]
-        assert found == texts, json.dumps(entries, indent=1)
+        sent = [text for text in texts if text in found or text not in self.interrupted]
+        assert found == sent, json.dumps(entries, indent=1)
 
 
 TestTurns = Turns.TestCase

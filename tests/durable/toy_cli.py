@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import anyio
 
-from claude_agent_py.durable import TurnStop
+from claude_agent_py.durable import MemoryDesk, TurnStop
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import frames
@@ -36,9 +36,9 @@ class World:
         self.ran: list[str] = []
         """The prompts whose command ran."""
 
-    def begin(self, fault: str, after: int) -> None:
-        """Begin a call of `run_turn`, in which something fails after some steps."""
-        self.fault, self.left = fault, after
+    def begin(self, fault: str, after: int, interrupt: int) -> None:
+        """Begin a call of `run_turn`, in which something fails and a person interrupts, each after some steps."""
+        self.fault, self.left, self.left_to_interrupt = fault, after, interrupt
         self.is_dead = False
         """Whether the process of the call has been killed."""
         self.scope = anyio.CancelScope()
@@ -47,6 +47,9 @@ class World:
 
     def step(self) -> None:
         """Note a step of the call."""
+        self.left_to_interrupt -= 1
+        if self.left_to_interrupt == 0:
+            self.stop.interrupt()
         self.left -= 1
         if self.left != 0:
             return
@@ -92,6 +95,28 @@ class ShakyStore:
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         found: list[SessionStoreEntry] | None = await self._wrap(self._world.store.load)(key)
         return found
+
+
+class ShakyDesk:
+    """The desk of one call."""
+
+    def __init__(self, world: World, desk: MemoryDesk) -> None:
+        self._world = world
+        self._desk = desk
+
+    def __getattr__(self, name: str) -> Any:
+        async def call(*args: Any) -> Any:
+            self._step()
+            done = await getattr(self._desk, name)(*args)
+            self._step()
+            return done
+
+        return call
+
+    def _step(self) -> None:
+        self._world.step()
+        if self._world.is_dead or (self._world.fault == "desk away" and -3 < self._world.left <= 0):
+            raise OSError("the desk is away")
 
 
 class ToyCLI(Transport):
@@ -188,8 +213,24 @@ class ToyCLI(Transport):
                 for matcher in (request.get("hooks") or {}).get("PreToolUse", ()):
                     self._hooks += matcher["hookCallbackIds"]
                 self._initialize(frame["request_id"], request)
+            elif request["subtype"] == "interrupt":
+                self._interrupt(frame["request_id"])
             else:
                 self._emit(reply(frame["request_id"]))
+
+    def _interrupt(self, request_id: str) -> None:
+        """End the turn, which waits for a hook or a person, if there is one."""
+        waits, self._waits = self._waits, {}
+        self._emit(*map(frames.control_cancel, waits), reply(request_id, still_queued=[]))
+        if not waits:
+            return
+        prompt, call = self._current
+        refused = {"type": "tool_result", "tool_use_id": call["id"], "content": "rejected", "is_error": True}
+        self._write("user", [refused])
+        self._write("user", [{"type": "text", "text": "[Request interrupted by user for tool use]"}])
+        named: JSONObject = {"user_message_uuid": prompt, "user_message_uuids": [prompt]}
+        named |= {"session_id": self._session, "is_error": True, "terminal_reason": "aborted_tools"}
+        self._emit(frames.result("", subtype="error_during_execution", **named))
 
     def _initialize(self, request_id: str, request: JSONObject) -> None:
         prompts = [entry for entry in self._entries if entry.get("promptSource") == "sdk"]
@@ -223,6 +264,7 @@ class ToyCLI(Transport):
         self._emit(frames.assistant([call], session_id=self._session, uuid=uuid))
         if self._exit_code is not None:
             return
+        self._current = prompt, call
         [hook] = self._hooks
         request = str(uuid4())
         self._waits[request] = lambda given: self._ask(prompt, text, call)

@@ -29,6 +29,10 @@ LEASE = 3.0
 WORKER = """
 import json, sys, anyio
 given = json.loads(sys.argv[1])
+if given["clock"]:
+    import time
+    real = time.time
+    time.time = lambda: real() + given["clock"]
 from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
@@ -91,13 +95,15 @@ class FleetSetUp:
         lease: float = LEASE,
         max_crashes: int = 5,
         fleet: Mapping[str, Any] | None = None,
+        clock: float = 0.0,
         **worker: Any,
     ) -> "subprocess.Popen[bytes]":
-        """Start a worker in a process of its own."""
+        """Start a worker in a process of its own, whose clock is off by some seconds."""
         given = {
             "url": self.url,
             "store": self.store_at,
             "fleet": {"lease": lease, "max_crashes": max_crashes, **(fleet or {})},
+            "clock": clock,
             "options": given_options(self.model, **(options or {})),
             "agent": dict(agent or {}),
             "worker": {"folder": str(self.folder / "workspaces"), **worker},

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +44,7 @@ async def until_stored(made: FleetSetUp, session: FleetSession, text: str) -> No
     await until(is_there, f"{text} in the store")
 
 
-async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path) -> None:
+async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_an_hour_off(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:
             return Reply(
@@ -53,16 +54,20 @@ async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path) -> N
 
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
-        first = made.start_worker()
+        first = made.start_worker(clock=3600.0)
         fleet.agent("worker")
-        session = await fleet.start("worker", "count", id="one")
+        begun = time.time()
+        session = await fleet.start("worker", "count", id="one", timeout=PATIENCE)
         prompt = (await session.outcome()).prompt_uuid
         await until_stored(made, session, "seq 300")
         before = await events_of_now(session)
         first.kill()
-        made.start_worker()
+        made.start_worker(clock=-3600.0)
         result = await session.result(timeout=PATIENCE)
         assert (result.text, result.prompt_uuid, result.crashes) == ("unknown", prompt, 1), made.logs()
+        assert result.started_at is not None
+        assert result.ended_at is not None
+        assert begun - 1 < result.started_at < result.ended_at < time.time() + 1
         assert (await fleet.metrics()).crashes == 1
         events = await events_of(session)
         assert events[: len(before)] == before

@@ -11,13 +11,14 @@ from fleets import (
     FleetSetUp,
     clis,
     events_of,
+    execute,
     fleet_in,
     fleet_url as fleet_url,
     until,
     until_state,
 )
 
-from claude_agent_py import ClientOptions
+from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import MemoryStore
@@ -81,6 +82,25 @@ async def test_a_dead_worker_is_adopted_once(tmp_path: Path, caplog: pytest.LogC
         assert "workers are dead, and their sessions are queued again" in caplog.text
         ends = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
         assert ends == ["queued", "running", "done"]
+
+
+async def test_a_retry_does_not_wait_for_an_hour_by_which_the_clock_was_set_back(
+    tmp_path: Path, fleet_url: str
+) -> None:
+    failing, answering = FakeCLI(steps.wait_for_prompt(), steps.die(1)), FakeCLI(steps.turn("ok"))
+    async with Fleet(fleet_url, store=MemoryStore(), lease=0.6, poll=0.1) as fleet:
+        program = failing.install(tmp_path / "cli")
+        fleet.agent("worker", ClientOptions(cli_path=program), retry=RetryPolicy(wait=300.0))
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("worker", "task")
+
+            async def waits() -> bool:
+                return (await session.info()).not_before > 0
+
+            await until(waits, "it waits for its next attempt")
+            answering.install(tmp_path / "answering").replace(program)
+            execute(fleet, "UPDATE fleet_sessions SET queued_at = queued_at + 3600, not_before = not_before + 3600")
+            assert (await session.result(timeout=PATIENCE)).text == "ok"
 
 
 DIES_AT_ITS_SCHEDULE = """

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +97,9 @@ async def test_other_processes_run_on_trio(tmp_path: Path, temporal: str) -> Non
             await fleet.worker(folder=tmp_path / "ws").__aenter__()
 
 
-async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path, temporal: str) -> None:
+async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_an_hour_off(
+    tmp_path: Path, temporal: str
+) -> None:
     effects = tmp_path / "effects"
 
     def answer(request: Any) -> Any:
@@ -106,14 +109,18 @@ async def test_a_turn_continues_after_its_worker_was_killed(tmp_path: Path, temp
 
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=temporal) as made:
         fleet = made.fleet()
-        first = made.start_worker()
+        first = made.start_worker(clock=3600.0)
         fleet.agent("worker")
-        session = await fleet.start("worker", "pay", id="one")
+        begun = time.time()
+        session = await fleet.start("worker", "pay", id="one", timeout=PATIENCE)
         await until(effects.exists, "the command runs")
         first.kill()
-        made.start_worker()
+        made.start_worker(clock=-3600.0)
         result = await session.result(timeout=PATIENCE)
         assert (result.text, result.crashes) == ("unknown", 1), made.logs()
+        assert result.started_at is not None
+        assert result.ended_at is not None
+        assert begun - 1 < result.started_at < result.ended_at < time.time() + 1
         assert effects.read_text() == "paid\n"
         events = await events_of(session)
         assert [event.data["state"] for event in events if event.kind == "run"] == ["running", "running", "done"]

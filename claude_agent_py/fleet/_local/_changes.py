@@ -24,6 +24,8 @@ ALONE_CRASHES: Final = 2
 """After so many crashes, a prompt runs with no other in its process."""
 ALONE_SECONDS: Final = 10.0
 """For how long such a prompt waits for a process without sessions; then the one with the fewest takes no others."""
+CLOCK_SECONDS: Final = 60.0
+"""A session that was queued so far in the future waits no longer: the clock was set back."""
 OVERDUE: Final = Failed(error="RunTimeoutError", reason="the prompt was not answered in time")
 RESULT_FIELDS: Final = frozenset(FleetOutcome.__dataclass_fields__)
 
@@ -417,6 +419,8 @@ def settle(tx: Transaction, claimed: Claim, outcome: TurnOutcome) -> str:
     number = run["number"]
     result = {name: value for name, value in outcome.to_dict().items() if name in RESULT_FIELDS and value is not None}
     result["worker"] = row["worker"]
+    if isinstance(outcome, Done | Interrupted):
+        withdraw_questions(tx, claimed.id)  # the turn could not if the file was locked
     if row["wanted"] == "cancel":
         _cancel_now(tx, claimed.id, row["reason"] or "cancelled")
     elif isinstance(outcome, Done):
@@ -525,9 +529,14 @@ def delete_worker(tx: Transaction, worker: str) -> None:
 
 
 def beat(tx: Transaction, worker: str, memory_used: int) -> Row | None:
-    """Extend the lease of a worker, and return its row; None if it was declared dead."""
+    """Extend the lease of a worker, and return its row; None if it was declared dead.
+
+    Sessions that were queued before the clock was set back are ready.
+    """
     change = "UPDATE fleet_workers SET beats = beats + 1, expires_at = ? + lease, memory_used = ? WHERE id = ?"
     tx.run(change, tx.now, memory_used, worker)
+    late = "UPDATE fleet_sessions SET queued_at = ?1, not_before = 0 WHERE state = 'queued' AND queued_at > ?1 + ?2"
+    tx.run(late, tx.now, CLOCK_SECONDS)
     row = tx.one("SELECT * FROM fleet_workers WHERE id = ?", worker)
     if row is not None and row["release_at"] is not None:
         row["release_in"] = max(0.0, row["release_at"] - tx.now)

@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
 import anyio
@@ -248,13 +248,16 @@ async def copy(
         comparison = await target.compare(there)
         has_entries = is_continued = False
         added = 0
-        batches: AsyncIterator[list[SessionStoreEntry]] = source.load(place._replace(subpath=subpath))
-        async for batch in drop_ends(batches) if without_ends else batches:
-            has_entries = True
-            is_continued = is_continued or comparison.is_continued_by(batch)
-            missing = await run_file_work(comparison.find_missing, batch)
-            await target.append(there.key, missing, lease)
-            added += len(missing)
+        loaded = source.load(place._replace(subpath=subpath))
+        async with (
+            contextlib.aclosing(drop_ends(loaded)) if without_ends else contextlib.nullcontext(loaded) as batches
+        ):
+            async for batch in batches:
+                has_entries = True
+                is_continued = is_continued or comparison.is_continued_by(batch)
+                missing = await run_file_work(comparison.find_missing, batch)
+                await target.append(there.key, missing, lease)
+                added += len(missing)
         if not has_entries and not subpath:
             raise not_found_error(source, place)
         await target.append(there.key, comparison.missing_description, lease)
@@ -272,7 +275,7 @@ NOT_ASKED: Final = (
 """Parts of the results of calls whose permission prompt had no answer when the program died (CLI 2.1.332)."""
 
 
-async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncIterator[list[SessionStoreEntry]]:
+async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncGenerator[list[SessionStoreEntry], None]:
     """Leave out what a CLI wrote because its program had died, until the next prompt.
 
     The CLI reports to the model that an open call failed, and may get an answer before it ends; or it reports that the

@@ -142,9 +142,10 @@ async def deliver_session(
         folder, source = open_folder(projects), Place(name, session_id)
         known = await access.compare(place)
         is_missing = known.is_empty
-        async for batch in drop_ends(folder.load(source)):
-            missing = await run_file_work(known.find_missing, batch)
-            is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
+        async with contextlib.aclosing(drop_ends(folder.load(source))) as batches:
+            async for batch in batches:
+                missing = await run_file_work(known.find_missing, batch)
+                is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
         if is_missing:
             with contextlib.suppress(SessionNotFoundError):  # the transcript was begun, but has no complete line
                 await copy(folder, source, access, place, lease=lease, without_ends=True)
