@@ -4,14 +4,7 @@ import anyio
 from offline import offline
 
 from claude_agent_py import Client, ClientOptions, run
-from claude_agent_py.sessions import (
-    SessionLeasedError,
-    SQLiteStore,
-    get_session_from_store,
-    list_sessions,
-    list_sessions_from_store,
-    rename_session_via_store,
-)
+from claude_agent_py.sessions import SessionLeasedError, SQLiteStore, StoredSessions, list_sessions
 
 
 async def main() -> None:
@@ -33,10 +26,11 @@ async def main() -> None:
             print("one at a time:", error.holder.count("-") > 0)
 
     print("left on the second machine:", list_sessions(config_dir=fresh["CLAUDE_CONFIG_DIR"]))
-    await rename_session_via_store(store, begun.session_id, "Launch codes", "here")
-    for info in await list_sessions_from_store(store, "here"):
+    sessions = StoredSessions(store, "here")
+    await sessions.rename(begun.session_id, "Launch codes")
+    for info in await sessions.list():
         print("in the store:", info.summary)
-    session = await get_session_from_store(store, begun.session_id, "here")
+    session = await sessions.get(begun.session_id)
     print(len(session.messages), "messages; the last:", session.messages[-1].text)
 
 

@@ -68,7 +68,7 @@ LEFT_OUT: Mapping[str, str] = {
     "ListSessionsOptions.includeProgrammatic": "none, as the page says",
     "ImportSessionToStoreOptions.batchSize": "none, as the page says",
     "*.dir": "`directory`",
-    "*.sessionStore": "the functions with `_from_store` and `_via_store`",
+    "*.sessionStore": "`StoredSessions`",
     "ElicitationRequest.serverName": "`mcp_server_name`",
     "HookCallbackMatcher.hooks": "the TypeScript package's own; on the wire it has ids",
     "keep_alive": "`KeepAlive`, which is not a message",

@@ -62,6 +62,15 @@ OFFICIAL_NAMES: Final[Mapping[str, str]] = {
     "ToolPermissionContext": "PermissionContext",
     "create_sdk_mcp_server": "ToolServer",
     "import_session_to_store": "import_session",
+    "delete_session_via_store": "StoredSessions(store).delete()",
+    "fork_session_via_store": "StoredSessions(store).fork()",
+    "get_session_info_from_store": "StoredSessions(store).get_info()",
+    "get_session_messages_from_store": "StoredSessions(store).get(), whose messages you slice",
+    "get_subagent_messages_from_store": "StoredSessions(store).get(), which has subagents",
+    "list_sessions_from_store": "StoredSessions(store).list()",
+    "list_subagents_from_store": "StoredSessions(store).get(), which has subagents",
+    "rename_session_via_store": "StoredSessions(store).rename()",
+    "tag_session_via_store": "StoredSessions(store).tag()",
 }
 
 OFFICIAL_METHODS: Final[Mapping[str, str]] = {

@@ -156,14 +156,12 @@ class Timeline:
             SessionNotFoundError: The store does not have the session.
             StoreError: The store failed.
         """
-        from claude_agent_py.sessions.stores.access import locate
-        from claude_agent_py.sessions.stores.queries import open_temporarily
+        from claude_agent_py.sessions.stored_sessions import StoredSessions
 
-        access, place = await locate(store, session_id, None, project_key)
-        async with open_temporarily(access, place) as (session, _):
-            return await run_file_work(
-                lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")
-            )
+        session = await StoredSessions(store, project_key=project_key).get(session_id)
+        return await run_file_work(
+            lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")
+        )
 
     @classmethod
     def _from_facts(cls, facts: Iterable[Fact], title: str, source: str, max_spans: int, max_chars: int) -> Self:

@@ -159,10 +159,10 @@ def session_id(value: object) -> str:
 
 def session_store(value: object) -> object:
     """Refuse a value that is not a session store."""
-    missing = [name for name in ("append", "load") if not callable(getattr(value, name, None))]
-    if isinstance(value, type) or missing:
-        kind = "the class itself" if isinstance(value, type) else f"a {type(value).__name__}"
-        raise ValueError(f"must be a session store, with append() and load(), not {kind}")
+    from claude_agent_py.sessions.stores.protocol import find_problem  # few sessions have a store
+
+    if problem := find_problem(value):
+        raise ValueError(problem)
     return value
 
 

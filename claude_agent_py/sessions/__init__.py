@@ -1,8 +1,8 @@
-"""Conversations on disk: list, read, search and change the sessions of the CLI, without a process.
+"""Conversations on disk and in stores: list, read, search and change them, without a process.
 
-The functions are synchronous and block while they read files. In an async program, call them with
-`anyio.to_thread.run_sync` and read messages with `async for`. Each function accepts `config_dir`, a configuration
-folder other than `CLAUDE_CONFIG_DIR` or `~/.claude`.
+The functions are synchronous and block while they read files of the CLI's folder. `StoredSessions` does the same jobs
+in async programs, in that folder or in a session store. `config_dir` is a configuration folder other than
+`CLAUDE_CONFIG_DIR` or `~/.claude`.
 """
 
 from typing import TYPE_CHECKING
@@ -48,21 +48,18 @@ if TYPE_CHECKING:
         get_subagent_messages as get_subagent_messages,
         list_subagents as list_subagents,
     )
+    from claude_agent_py.sessions.stored_sessions import StoredSessions as StoredSessions
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
     from claude_agent_py.sessions.stores.access import calling_store as calling_store, is_prompt as is_prompt
     from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
-    from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
-    from claude_agent_py.sessions.stores.edits import (
+    from claude_agent_py.sessions.stores.copies import (
         copy_session as copy_session,
-        delete_session_via_store as delete_session_via_store,
         deliver_session as deliver_session,
         export_session as export_session,
-        fork_session_via_store as fork_session_via_store,
         import_session as import_session,
         push as push,
-        rename_session_via_store as rename_session_via_store,
-        tag_session_via_store as tag_session_via_store,
     )
+    from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
     from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
     from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
     from claude_agent_py.sessions.stores.protocol import (
@@ -76,14 +73,6 @@ if TYPE_CHECKING:
         SessionStoreListEntry as SessionStoreListEntry,
         SessionSummaryEntry as SessionSummaryEntry,
         implements as implements,
-    )
-    from claude_agent_py.sessions.stores.queries import (
-        get_session_from_store as get_session_from_store,
-        get_session_info_from_store as get_session_info_from_store,
-        get_session_messages_from_store as get_session_messages_from_store,
-        get_subagent_messages_from_store as get_subagent_messages_from_store,
-        list_sessions_from_store as list_sessions_from_store,
-        list_subagents_from_store as list_subagents_from_store,
     )
     from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
     from claude_agent_py.sessions.stores.s3 import S3Store as S3Store
@@ -108,23 +97,17 @@ else:
         "claude_agent_py.sessions.stored_session": """
             StoredSession SessionUsage get_session get_session_messages get_subagent_messages list_subagents
         """,
+        "claude_agent_py.sessions.stored_sessions": "StoredSessions",
         "claude_agent_py.sessions.stored_tasks": "StoredTask",
         "claude_agent_py.sessions.stores.access": "calling_store is_prompt",
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
+        "claude_agent_py.sessions.stores.copies": "copy_session deliver_session export_session import_session push",
         "claude_agent_py.sessions.stores.directory": "DirectoryStore",
-        "claude_agent_py.sessions.stores.edits": """
-            copy_session delete_session_via_store deliver_session export_session fork_session_via_store import_session
-            push rename_session_via_store tag_session_via_store
-        """,
         "claude_agent_py.sessions.stores.memory": "MemoryStore",
         "claude_agent_py.sessions.stores.postgres": "PostgresStore",
         "claude_agent_py.sessions.stores.protocol": """
             FullSessionStore Lease LeasingStore SessionKey SessionListSubkeysKey SessionStore SessionStoreEntry
             SessionStoreListEntry SessionSummaryEntry implements
-        """,
-        "claude_agent_py.sessions.stores.queries": """
-            get_session_from_store get_session_info_from_store get_session_messages_from_store
-            get_subagent_messages_from_store list_sessions_from_store list_subagents_from_store
         """,
         "claude_agent_py.sessions.stores.redis": "RedisStore",
         "claude_agent_py.sessions.stores.s3": "S3Store",

@@ -140,7 +140,8 @@ def find_chain(snapshot: Snapshot, *, whole: bool = False, is_subagent: bool = F
     Args:
         snapshot: The transcript.
         whole: Continue through compactions, to the first message.
-        is_subagent: The transcript is a subagent's. All of its entries are marked as sidechain entries.
+        is_subagent: The transcript is a subagent's. The CLI marks all of its entries as sidechain entries; other
+            programs may leave the mark out.
 
     Raises:
         OSError: The file cannot be read.
@@ -214,7 +215,7 @@ class _Traversal:
             self._apply_rewind(entry)
             return False
         # Early versions of the CLI wrote the entries of subagents into the main transcript.
-        if bool(entry.is_sidechain) is not self._is_subagent:
+        if entry.is_sidechain is not None and entry.is_sidechain is not self._is_subagent:
             return False
         if self._to_preserve is not None:
             self._collect_preserved(entry, offset, self._to_preserve)

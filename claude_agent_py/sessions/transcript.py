@@ -154,6 +154,8 @@ class StoredSubagent:
     description: str = ""
     tool_use_id: str | None = None
     """The call that launched it."""
+    parent_agent_id: str | None = None
+    """The subagent that made this call; None for the main agent."""
     model: str | None = None
     spawn_depth: int | None = None
     """1 for a subagent of the main agent."""

@@ -36,10 +36,11 @@ def test_what_is_public_is_documented() -> None:
 
 
 def test_no_type_carries_a_prefix_of_the_product() -> None:
-    """`Client`, not `ClaudeClient`; `MCPServer`, not `SDKMCPServer`."""
+    """`Client`, not `ClaudeClient`; `MCPServer`, not `SDKMCPServer`. The official SDK's own names excepted."""
     prefixed = [
         definition.where
         for module in modules()
+        if not module.name.startswith("claude_agent_py.compat")
         for definition in definitions(module)
         if isinstance(definition.node, ast.ClassDef)
         and definition.node.name.lstrip("_").startswith(("SDK", "Sdk", "Claude"))

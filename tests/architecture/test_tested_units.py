@@ -86,8 +86,12 @@ def known() -> set[str]:
 
 @cache
 def public() -> set[str]:
-    """Return the modules that users import: those at the top, and the vocabulary of fakes."""
-    top = {name for name in known() if name.count(".") <= 1 and "._" not in name}
+    """Return the modules that users import: those at the top, the official SDK's, and the vocabulary of fakes."""
+    top = {
+        name
+        for name in known()
+        if (name.count(".") <= 1 or name.startswith("claude_agent_py.compat.")) and "._" not in name
+    }
     return top | {"claude_agent_py.testing.frames", "claude_agent_py.testing.steps"}
 
 

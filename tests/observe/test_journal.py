@@ -36,7 +36,7 @@ from claude_agent_py.journal import (
     read_recording,
 )
 from claude_agent_py.observe import watch
-from claude_agent_py.sessions import MemoryStore, get_session, get_session_from_store, import_session
+from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
@@ -107,7 +107,7 @@ def test_a_session_in_a_store_has_the_facts_that_it_has_on_disk(tmp_path: Path) 
     async def stored(config: Path) -> list[Fact]:
         store = MemoryStore()
         await import_session(store, SESSION, config_dir=config)
-        session = await get_session_from_store(store, SESSION)
+        session = await StoredSessions(store).get(SESSION)
         return list(session.journal())
 
     for name in ("turns/nested_agents", "tasks/s03_parallel_fg"):

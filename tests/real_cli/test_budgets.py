@@ -11,7 +11,7 @@ from claude_agent_py import Client, ClientOptions, run
 from claude_agent_py.errors import BudgetExceededError
 from claude_agent_py.messages import AssistantMessage
 from claude_agent_py.pool import Pool
-from claude_agent_py.sessions import MemoryStore, fork_session, fork_session_via_store, rename_session
+from claude_agent_py.sessions import MemoryStore, StoredSessions, fork_session, rename_session
 from claude_agent_py.testing import Reply, ScriptedModel, Usage
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.one_backend]
@@ -117,7 +117,7 @@ async def test_a_copy_has_the_rest_of_the_budget(store: type[MemoryStore] | None
                 fork_session(first.session_id, None, end, config_dir=model.sandbox.config_dir) for end in (None, last)
             ]
         else:
-            copies = [await fork_session_via_store(kept, first.session_id)]
+            copies = [await StoredSessions(kept).fork(first.session_id)]
         for copy in copies:
             with pytest.raises(BudgetExceededError, match=r"has spent 0\.4000 of 0\.3 USD"):
                 await run("two", options.replace(resume=copy.session_id, max_budget_usd=0.3))

@@ -27,7 +27,7 @@ from claude_agent_py.sessions import (
     SessionKey,
     SessionStoreEntry,
     SQLiteStore,
-    get_session_from_store,
+    StoredSessions,
     project_key_for_directory,
     push,
 )
@@ -421,7 +421,7 @@ async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun
             with anyio.fail_after(240):
                 while "third" not in json.dumps(store.entries(store.keys[0])):
                     await anyio.sleep(0.02)
-            session = await get_session_from_store(store, begun.session_id, project_key=store.keys[0]["project_key"])
+            session = await StoredSessions(store, project_key=store.keys[0]["project_key"]).get(begun.session_id)
             prompts = [message.text for message in session.messages if message.type == "user"]
             assert prompts == ["base", "first", "second", "third"]
             store.failure = "fails"

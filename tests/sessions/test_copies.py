@@ -24,12 +24,11 @@ from claude_agent_py.sessions import (
     SessionKey,
     SessionStoreEntry,
     SQLiteStore,
+    StoredSessions,
     copy_session,
     deliver_session,
     export_session,
-    fork_session_via_store,
     get_session,
-    get_session_from_store,
     import_session,
     project_key_for_directory,
     push,
@@ -48,7 +47,7 @@ def stored(tmp_path: Path) -> Stored:
     stored.user("one \u2028 \U0001f600")
     stored.assistant("first answer")
     stored.note("api-request", body={})
-    stored.agent("a1", ["look", "looked"], agentType="Explore", toolUseId="t1")
+    stored.agent("a1", ["look", "looked"], type="not the kind of an entry", agentType="Explore", toolUseId="t1")
     return stored
 
 
@@ -126,7 +125,7 @@ async def test_a_long_transcript_is_never_in_memory(
         partial(import_session, store, SESSION, config_dir=long.config),
         partial(push, store, SESSION, config_dir=long.config),
         partial(export_session, store, SESSION, "/elsewhere", config_dir=out, project_key="-work"),
-        partial(get_session_from_store, store, SESSION, project_key="-work"),
+        partial(StoredSessions(store, project_key="-work").get, SESSION),
     ):
         assert await measure_peak(copied()) < 1024 * size
     assert sink.most_entries <= 500
@@ -169,15 +168,15 @@ async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: S
     assert await import_session(store, SESSION, config_dir=elsewhere, project_key="-work") == 1
     assert await push(store, SESSION, config_dir=here) == 1
     assert await push(store, SESSION, config_dir=here) == 0
-    session = await get_session_from_store(store, SESSION, project_key="-work")
+    session = await StoredSessions(store, project_key="-work").get(SESSION)
     assert [message.text for message in session.messages] == ["said there"]
     assert "written here" in str(store.entries(store.keys[0]))
-    copy = await fork_session_via_store(store, SESSION, project_key="-work")
-    forked = await get_session_from_store(store, copy.session_id, project_key="-work")
+    copy = await StoredSessions(store, project_key="-work").fork(SESSION)
+    forked = await StoredSessions(store, project_key="-work").get(copy.id)
     assert [message.text for message in forked.messages] == ["said there"]
     there.entry("user", after=session.messages[-1].uuid, message={"role": "user", "content": "more"}, uuid=str(uuid4()))
     await push(store, SESSION, config_dir=elsewhere, project_key="-work")
-    session = await get_session_from_store(store, SESSION, project_key="-work")
+    session = await StoredSessions(store, project_key="-work").get(SESSION)
     assert [message.text for message in session.messages] == ["said there", "more"]
 
 
@@ -191,7 +190,7 @@ async def test_the_rest_of_a_conversation_continues_what_the_store_has(stored: S
     kept.user("next", after=store.entries(store.keys[0])[-1].get("uuid"), uuid=uuid)
     kept.assistant("next answer", after=uuid, uuid=str(uuid4()))
     assert await push(store, SESSION, config_dir=kept.config, project_key="-work") == 2
-    session = await get_session_from_store(store, SESSION, project_key="-work")
+    session = await StoredSessions(store, project_key="-work").get(SESSION)
     assert [message.text for message in session.messages][1:] == ["first answer", "next", "next answer"]
 
 

@@ -1,4 +1,4 @@
-"""Sessions in a store: listed, read, changed and copied there, by the official SDK's names."""
+"""`StoredSessions`: sessions of a store, or of the CLI's folder, are listed, read, changed and copied."""
 
 import asyncio
 import gc
@@ -17,21 +17,12 @@ from claude_agent_py.sessions import (
     MemoryStore,
     SessionKey,
     SQLiteStore,
+    StoredSessions,
     copy_session,
-    delete_session_via_store,
-    fork_session_via_store,
     get_session,
-    get_session_from_store,
-    get_session_info_from_store,
-    get_session_messages_from_store,
-    get_subagent_messages_from_store,
     import_session,
     list_sessions,
-    list_sessions_from_store,
-    list_subagents_from_store,
     project_key_for_directory,
-    rename_session_via_store,
-    tag_session_via_store,
 )
 
 pytestmark = pytest.mark.anyio
@@ -74,17 +65,12 @@ async def store(request: pytest.FixtureRequest, stored: Stored, tmp_path: Path) 
 
 
 async def test_a_stored_session_is_read_as_one_on_disk(store: Any, stored: Stored, temporary: Path) -> None:
-    session, same = await get_session_from_store(store, SESSION), get_session(SESSION, config_dir=stored.config)
+    session, same = await StoredSessions(store).get(SESSION), get_session(SESSION, config_dir=stored.config)
     assert [m.raw for m in session.messages] == [m.raw for m in same.messages]
-    assert [m.raw for m in await get_session_messages_from_store(store, SESSION, limit=2, offset=1)] == [
-        m.raw for m in same.messages[1:3]
-    ]
     assert [a.agent_id for a in session.subagents] == [a.agent_id for a in same.subagents] == ["a1", "a2"]
     assert session.usage.total == same.usage.total
-    assert sorted(await list_subagents_from_store(store, SESSION)) == ["a1", "a2"]
-    found = await get_subagent_messages_from_store(store, SESSION, "a1", offset=1)
-    assert [m.text for m in found] == ["looked"]
-    assert (await get_session_info_from_store(store, SESSION)).summary == same.info.summary
+    assert (await StoredSessions(store).get(SESSION, include_subagents=False)).subagents == []
+    assert (await StoredSessions(store).get_info(SESSION)).summary == same.info.summary
     [folder] = temporary.iterdir()
     assert folder.stat().st_mode & 0o077 == 0 or os.name == "nt"
     agent, messages = session.subagents[0], session.messages
@@ -106,8 +92,8 @@ async def test_a_store_is_listed_as_the_official_sdk_lists_it(store: Any, tmp_pa
     second.user("two")
     second.note("custom-title", customTitle="The second")
     await import_session(store, UNKNOWN, config_dir=second.config)
-    await tag_session_via_store(store, UNKNOWN, "\u200bhot ")
-    ours = await list_sessions_from_store(store)
+    await StoredSessions(store).tag(UNKNOWN, "\u200bhot ")
+    ours = await StoredSessions(store).list()
     theirs = await to_thread.run_sync(asyncio.run, official_list(store))
     fields = ["session_id", "summary", "last_modified", "custom_title", "first_prompt", "git_branch", "tag", "cwd"]
     fields.append("created_at")
@@ -115,58 +101,60 @@ async def test_a_store_is_listed_as_the_official_sdk_lists_it(store: Any, tmp_pa
         [getattr(one, name) for name in fields] for one in theirs
     ]
     assert [(one.summary, one.tag) for one in ours] == [("The second", "hot"), ("one \u2028 \U0001f600", None)]
-    assert [one.session_id for one in await list_sessions_from_store(store, limit=1, offset=1)] == [SESSION]
-    assert await list_sessions_from_store(store, limit=0) == []
-    assert await list_sessions_from_store(store, project_key="elsewhere") == []
+    assert [one.session_id for one in await StoredSessions(store).list(limit=1, offset=1)] == [SESSION]
+    assert await StoredSessions(store).list(limit=0) == []
+    assert await StoredSessions(store, project_key="elsewhere").list() == []
     with pytest.raises(OptionsError):
-        await list_sessions_from_store(store, limit=-1)
+        await StoredSessions(store).list(limit=-1)
 
 
 async def test_a_stored_session_is_changed_and_deleted(store: Any) -> None:
     before = await store.load(KEY)
     assert before is not None
-    await rename_session_via_store(store, SESSION, " A \n title ")
-    await tag_session_via_store(store, SESSION, "x")
-    await tag_session_via_store(store, SESSION, None)
+    await StoredSessions(store).rename(SESSION, " A \n title ")
+    await StoredSessions(store).tag(SESSION, "x")
+    await StoredSessions(store).tag(SESSION, None)
     after = await store.load(KEY)
     assert after is not None
     assert after[: len(before)] == before
-    [info] = await list_sessions_from_store(store)
+    [info] = await StoredSessions(store).list()
     assert (info.custom_title, info.tag) == ("A title", None)
-    for wrong in (rename_session_via_store(store, SESSION, " "), tag_session_via_store(store, "../x", "y")):
+    for wrong in (StoredSessions(store).rename(SESSION, " "), StoredSessions(store).tag("../x", "y")):
         with pytest.raises(OptionsError):
             await wrong
     for change in (
-        rename_session_via_store(store, UNKNOWN, "t"),
-        tag_session_via_store(store, UNKNOWN, None),
-        delete_session_via_store(store, UNKNOWN),
-        fork_session_via_store(store, UNKNOWN),
-        get_session_from_store(store, UNKNOWN),
+        StoredSessions(store).rename(UNKNOWN, "t"),
+        StoredSessions(store).tag(UNKNOWN, None),
+        StoredSessions(store).delete(UNKNOWN),
+        StoredSessions(store).fork(UNKNOWN),
+        StoredSessions(store).get(UNKNOWN),
     ):
         with pytest.raises(SessionNotFoundError):
             await change
     assert await store.load({**KEY, "session_id": UNKNOWN}) is None  # no session of a title only
-    await delete_session_via_store(store, SESSION)
+    await StoredSessions(store).delete(SESSION)
     assert await store.load(KEY) is None
-    assert await list_subagents_from_store(store, SESSION) == []
+    assert await store.list_subkeys(KEY) == []
 
 
 async def test_a_copy_in_a_store_has_the_subagents_of_what_it_copies(store: Any, temporary: Path) -> None:
-    whole = await fork_session_via_store(store, SESSION, title="Copy")
-    assert sorted(await list_subagents_from_store(store, whole.session_id)) == ["a1", "a2"]
-    session = await get_session_from_store(store, SESSION)
-    part = await fork_session_via_store(store, SESSION, None, session.messages[2].uuid)
-    assert await list_subagents_from_store(store, part.session_id) == ["a1"]
-    copy = await get_session_from_store(store, part.session_id)
+    whole = await StoredSessions(store).fork(SESSION, title="Copy")
+    subagents = (await StoredSessions(store).get(whole.id)).subagents
+    assert [agent.agent_id for agent in subagents] == ["a1", "a2"]
+    del subagents
+    session = await StoredSessions(store).get(SESSION)
+    part = await StoredSessions(store).fork(SESSION, session.messages[2].uuid)
+    copy = await StoredSessions(store).get(part.session_id)
     assert [m.uuid for m in copy.messages] == [m.uuid for m in session.messages[:3]]
     [agent] = copy.subagents
+    assert agent.agent_id == "a1"
     assert [(m.text, m.session_id) for m in agent.messages] == [
         ("look", part.session_id),
         ("looked", part.session_id),
     ]
-    assert {one.summary for one in await list_sessions_from_store(store)} >= {"Copy"}
+    assert {one.summary for one in await StoredSessions(store).list()} >= {"Copy"}
     with pytest.raises(SessionError, match="has no message"):
-        await fork_session_via_store(store, SESSION, None, UNKNOWN)
+        await StoredSessions(store).fork(SESSION, UNKNOWN)
     del session, copy, agent
     gc.collect()
     assert list(temporary.iterdir()) == []
@@ -178,17 +166,52 @@ async def test_a_session_that_is_written_is_copied_but_not_changed(tmp_path: Pat
     lease = await store.acquire_lease(KEY, "a writer")
     before = await store.load(KEY)
     for change in (
-        rename_session_via_store(store, SESSION, "t"),
-        tag_session_via_store(store, SESSION, "t"),
-        delete_session_via_store(store, SESSION),
+        StoredSessions(store).rename(SESSION, "t"),
+        StoredSessions(store).tag(SESSION, "t"),
+        StoredSessions(store).delete(SESSION),
     ):
         with pytest.raises(SessionLeasedError, match="a writer"):
             await change
     assert await store.load(KEY) == before
-    await fork_session_via_store(store, SESSION)
+    await StoredSessions(store).fork(SESSION)
     await store.release_lease(lease)
-    await rename_session_via_store(store, SESSION, "t")
+    await StoredSessions(store).rename(SESSION, "t")
     await store.acquire_lease(KEY, "another")  # the change gave its own lease back
+
+
+async def test_without_a_store_the_sessions_of_the_clis_folder_are_used(stored: Stored) -> None:
+    sessions = StoredSessions(config_dir=stored.config)
+    [info] = await sessions.list(limit=5)
+    assert info == await sessions.get_info(SESSION) == list_sessions(config_dir=stored.config)[0]
+    assert [m.raw for m in (await sessions.get(SESSION)).messages] == [
+        m.raw for m in get_session(SESSION, config_dir=stored.config).messages
+    ]
+    copy = await sessions.fork(SESSION, title="Copy")
+    await sessions.rename(SESSION, "Title")
+    await sessions.tag(SESSION, "hot")
+    assert [(i.summary, i.tag, i.path != "") for i in sorted(await sessions.list(), key=lambda i: i.summary)] == [
+        ("Copy", None, True),
+        ("Title", "hot", True),
+    ]
+    await sessions.delete(copy.id)
+    assert [i.id for i in await StoredSessions(None, os.getcwd(), config_dir=stored.config).list()] == [SESSION]
+    assert await sessions.list(archived=True) == []
+    with pytest.raises(SessionNotFoundError):
+        await sessions.get(UNKNOWN)
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({"store": "sessions.db"}, "store: must be a session store.* not a str"),
+        ({"store": MemoryStore}, "store: must be a session store.* the class itself"),
+        ({"project_key": "p"}, "project_key: is for sessions in a store"),
+        ({"store": MemoryStore(), "config_dir": "c"}, "config_dir: is for the CLI's folder"),
+    ],
+)
+def test_options_of_the_other_place_are_refused(options: Any, named: str) -> None:
+    with pytest.raises(OptionsError, match=named):
+        StoredSessions(**options)
 
 
 class OnlyRequired:
@@ -208,13 +231,12 @@ async def test_a_store_of_two_methods_says_what_it_cannot_do(stored: Stored) -> 
     source = MemoryStore()
     await import_session(source, SESSION, config_dir=stored.config)
     store = OnlyRequired(source.entries(KEY))
-    assert len(await get_session_messages_from_store(store, SESSION)) == 4
-    await rename_session_via_store(store, SESSION, "t")
-    assert (await get_session_info_from_store(store, SESSION)).custom_title == "t"
+    assert len((await StoredSessions(store).get(SESSION)).messages) == 4
+    await StoredSessions(store).rename(SESSION, "t")
+    assert (await StoredSessions(store).get_info(SESSION)).custom_title == "t"
     for impossible in (
-        list_sessions_from_store(store),
-        list_subagents_from_store(store, SESSION),
-        delete_session_via_store(store, SESSION),
+        StoredSessions(store).list(),
+        StoredSessions(store).delete(SESSION),
     ):
         with pytest.raises(StoreError, match="the store has n"):
             await impossible
@@ -227,7 +249,7 @@ async def test_a_project_that_is_junk_is_an_error_of_the_store(junk: Any) -> Non
             return junk
 
     with pytest.raises(StoreError, match=r"find session|returned the project"):
-        await get_session_from_store(Finds([]), SESSION)
+        await StoredSessions(Finds([])).get(SESSION)
 
 
 @pytest.mark.parametrize(
@@ -235,7 +257,7 @@ async def test_a_project_that_is_junk_is_an_error_of_the_store(junk: Any) -> Non
 )
 async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Path) -> None:
     with pytest.raises(StoreError, match=r"returned|not JSON"):
-        await get_session_from_store(OnlyRequired(junk), SESSION)
+        await StoredSessions(OnlyRequired(junk)).get(SESSION)
     gc.collect()
     assert list(temporary.iterdir()) == []
 
@@ -244,9 +266,9 @@ async def test_junk_of_a_store_is_an_error_of_the_store(junk: Any, temporary: Pa
 async def test_an_id_is_a_uuid_also_in_a_named_project(wrong: Any, temporary: Path) -> None:
     store = OnlyRequired([{"type": "user", "uuid": "u", "message": {"role": "user", "content": "x"}}])
     with pytest.raises(OptionsError):
-        await get_session_from_store(store, wrong, project_key="p")
+        await StoredSessions(store, project_key="p").get(wrong)
     with pytest.raises(OptionsError):
-        await get_session_from_store(store, SESSION, project_key=cast("Any", 5))
+        await StoredSessions(store, project_key=cast("Any", 5)).get(SESSION)
     assert list(temporary.parent.rglob("*.jsonl")) == []
 
 
@@ -263,7 +285,7 @@ class Doubling(MemoryStore):
 async def test_what_a_store_says_twice_is_there_once(stored: Stored) -> None:
     store = Doubling()
     await import_session(store, SESSION, config_dir=stored.config)
-    session = await get_session_from_store(store, SESSION)
+    session = await StoredSessions(store).get(SESSION)
     same = get_session(SESSION, config_dir=stored.config)
     assert [m.uuid for m in session.messages] == [m.uuid for m in same.messages]
     assert [[m.text for m in agent.messages] for agent in session.subagents] == [["look", "looked"], ["later"]]
@@ -286,10 +308,10 @@ class Lying(MemoryStore):
 
 async def test_lists_that_are_junk_are_errors_or_left_out() -> None:
     away = {"session_id": "../../away", "mtime": 1}
-    assert await list_sessions_from_store(Lying([away])) == []
+    assert await StoredSessions(Lying([away])).list() == []
     for junk in (None, [1], [{"session_id": SESSION}], [{"session_id": SESSION, "mtime": float("nan")}]):
         with pytest.raises(StoreError):
-            await list_sessions_from_store(Lying(junk))
+            await StoredSessions(Lying(junk)).list()
 
 
 class Slow(MemoryStore):
@@ -325,14 +347,14 @@ async def test_a_page_of_a_store_loads_no_more_than_it_needs_and_survives_a_bad_
         if session.endswith("39"):
             entry["isSidechain"] = True  # of a subagent, so it is left out
         await store.append({"project_key": HERE, "session_id": session}, [entry])
-    assert [one.session_id for one in await list_sessions_from_store(store, limit=2)] == [ids[0], ids[2]]
+    assert [one.session_id for one in await StoredSessions(store).list(limit=2)] == [ids[0], ids[2]]
     assert sorted(store.loaded, reverse=True) == ids[:3]
     store.lost = [ids[2]]
-    listed = await list_sessions_from_store(store)
+    listed = await StoredSessions(store).list()
     assert [one.session_id for one in listed] == [ids[0], *ids[2:]]
     assert [one.summary for one in listed[:3]] == ["prompt 40", "", "prompt 37"]
     assert "a bad row" in caplog.text
-    assert [one.summary for one in await list_sessions_from_store(store, limit=1, offset=2)] == ["prompt 37"]
+    assert [one.summary for one in await StoredSessions(store).list(limit=1, offset=2)] == ["prompt 37"]
 
 
 class Reordering(MemoryStore):
@@ -355,12 +377,12 @@ async def test_a_store_may_reorder_the_fields_of_entries(stored: Stored, tmp_pat
     stored.user("see", gitBranch="other", toolUseResult={"gitBranch": "not this one"})
     store = Reordering()
     await import_session(store, SESSION, config_dir=stored.config)
-    session, same = await get_session_from_store(store, SESSION), get_session(SESSION, config_dir=stored.config)
+    session, same = await StoredSessions(store).get(SESSION), get_session(SESSION, config_dir=stored.config)
     info = session.info
     assert (info.tag, info.custom_title, info.cost_usd, info.git_branch) == ("hot", "A title", 0.5, "other")
     assert (info.message_count, info.first_prompt) == (same.info.message_count, same.info.first_prompt)
     assert [m.text for m in session.messages] == [m.text for m in same.messages]
-    copy = await fork_session_via_store(store, SESSION)
+    copy = await StoredSessions(store).fork(SESSION)
     assert copy.custom_title == "A title (fork)"
     folder = DirectoryStore(tmp_path / "folder")
     await copy_session(store, folder, SESSION, project_key=HERE)
@@ -371,9 +393,9 @@ async def test_a_store_may_reorder_the_fields_of_entries(stored: Stored, tmp_pat
 @pytest.mark.one_backend
 async def test_a_session_of_another_project_is_not_found_and_the_error_says_how() -> None:
     official = OnlyRequired(None)
-    for call in (get_session_from_store(official, SESSION), rename_session_via_store(official, SESSION, "t")):
+    for call in (StoredSessions(official).get(SESSION), StoredSessions(official).rename(SESSION, "t")):
         with pytest.raises(SessionNotFoundError, match=r"no find_session\(\) .* with project_key"):
             await call
     with pytest.raises(SessionNotFoundError) as caught:
-        await get_session_from_store(MemoryStore(), SESSION)
+        await StoredSessions(MemoryStore()).get(SESSION)
     assert "project_key" not in str(caught.value)

@@ -20,12 +20,12 @@ from claude_agent_py.sessions import (
     SessionStore,
     SessionStoreEntry,
     SQLiteStore,
+    StoredSessions,
     fold_session_summary,
     get_session,
+    implements,
     list_sessions,
-    list_sessions_from_store,
 )
-from claude_agent_py.sessions.stores.protocol import implements
 from claude_agent_py.testing import check_session_store
 
 pytestmark = pytest.mark.anyio
@@ -181,7 +181,7 @@ async def test_a_damaged_line_is_left_out(tmp_path: Path, caplog: pytest.LogCapt
     other: SessionKey = {**KEY, "session_id": "22222222-2222-4222-8222-222222222222"}
     await store.append(other, entries_of(second))
     assert [each["session_id"] for each in await store.list_session_summaries("-work")] == [other["session_id"]]
-    listed = await list_sessions_from_store(store, project_key="-work")
+    listed = await StoredSessions(store, project_key="-work").list()
     assert {info.session_id: info.summary for info in listed} == {KEY["session_id"]: "a", other["session_id"]: "b"}
     with pytest.raises(StoreError, match=r"11111111\S+json is damaged"):
         await store.append(KEY, entries_of({"type": "user", "uuid": "c"}))

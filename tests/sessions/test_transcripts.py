@@ -436,7 +436,8 @@ def test_links_among_subagents_are_not_followed(stored: Stored, tmp_path: Path) 
 def test_subagents_and_their_messages(stored: Stored) -> None:
     stored.user("go")
     stored.assistant(call("t1", "Agent", prompt="Look"))
-    stored.agent("a1111111111111111", ["Look", "I looked"], agentType="Explore", toolUseId="t1", finished=True)
+    notes = {"agentType": "Explore", "toolUseId": "t1", "parentAgentId": "a0", "finished": True}
+    path = stored.agent("a1111111111111111", ["Look", "I looked"], **notes)
     nested = stored.path.with_suffix("") / "subagents" / "workflows" / "w1" / "agent-a2222222222222222.jsonl"
     nested.parent.mkdir(parents=True)
     nested.write_text("nonsense\n")
@@ -444,6 +445,10 @@ def test_subagents_and_their_messages(stored: Stored) -> None:
     assert set(agents) == {"a1111111111111111", "a2222222222222222"}
     agent = agents["a1111111111111111"]
     assert (agent.agent_type, agent.tool_use_id, agent.is_finished) == ("Explore", "t1", True)
+    assert agent.parent_agent_id == "a0"
     assert said(agent.messages) == ["Look", "I looked"]
     assert {(message.agent_id, message.parent_tool_use_id) for message in agent.messages} == {(agent.agent_id, "t1")}
     assert list(agents["a2222222222222222"].messages) == []
+    path.write_text(path.read_text().replace('"isSidechain":true,', ""))  # as other programs write it
+    unmarked = {each.agent_id: each for each in session(stored).subagents}[agent.agent_id]
+    assert said(unmarked.messages) == ["Look", "I looked"]

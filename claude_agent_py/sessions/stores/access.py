@@ -23,11 +23,14 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionStoreEntry,
     format_key,
     implements,
+    new_holder,
 )
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED
 
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
+RELEASE_SECONDS: Final = 2.0
+"""The time limit for releasing a lease, in seconds. A lease that is not released expires."""
 
 
 @contextlib.asynccontextmanager
@@ -95,6 +98,26 @@ class StoreAccess:
             await self.store.release_lease(lease)
         except Exception as error:
             logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
+
+    @contextlib.asynccontextmanager
+    async def hold_lease(self, place: Place) -> AsyncIterator[Lease | None]:
+        """Hold the lease of a session. Yields None for a store without leases."""
+        lease = await self.acquire_lease(place, new_holder())
+        try:
+            yield lease
+        finally:
+            if lease is not None:
+                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                    await self.release_lease(lease)
+
+    async def check_exists(self, place: Place) -> None:
+        """Raise SessionNotFoundError if the store does not have a session."""
+        if implements(self.store, "list_sessions"):
+            exists = place.session in await self.load_session_times(place.project)
+        else:
+            exists = await anext(self.load(place), None) is not None
+        if not exists:
+            raise not_found_error(self, place)
 
     async def list_subpaths(self, place: Place) -> list[str]:
         """Return the subpaths of a session; an empty list if the store cannot list them."""

@@ -57,7 +57,7 @@ class CLIFolder(BlockingStore):
             path = notes_path(self.find_path(place))
             notes = parse_entry(read_bytes(path, most_bytes=MOST_NOTES_BYTES, uid=self._uid)[0])
             if notes is not None:
-                yield [cast("SessionStoreEntry", {"type": METADATA, **notes})]
+                yield [cast("SessionStoreEntry", {**notes, "type": METADATA})]
 
     def _load(self, place: Place) -> Iterator[bytes]:
         path = self.find_path(place)

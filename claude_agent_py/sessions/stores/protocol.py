@@ -7,6 +7,7 @@
 import os
 import secrets
 import socket
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
@@ -120,6 +121,15 @@ def implements(store: object, method: str) -> bool:
         return True
     owner = next((base for base in type(store).__mro__ if method in vars(base)), None)
     return not getattr(owner, "_is_protocol", False)
+
+
+def find_problem(store: object, methods: Sequence[str] = ("append", "load")) -> str | None:
+    """Return why a value is not a session store with these methods, or None."""
+    missing = [name for name in methods if not callable(getattr(store, name, None))]
+    if isinstance(store, type) or missing:
+        kind = "the class itself" if isinstance(store, type) else f"a {type(store).__name__}"
+        return f"must be a session store, with append() and load(), not {kind}"
+    return None
 
 
 def format_key(key: SessionKey) -> str:

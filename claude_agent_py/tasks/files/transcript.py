@@ -178,6 +178,7 @@ class Notes(msgspec.Struct, rename="camel", gc=False):
     agent_type: str | None = None
     description: str = ""
     tool_use_id: str | None = None
+    parent_agent_id: str | None = None
     model: str | None = None
     spawn_depth: int | None = None
     request_shape: str | None = None
