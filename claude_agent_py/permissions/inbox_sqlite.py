@@ -20,15 +20,10 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
 from claude_agent_py._base.shared_sqlite import open_shared, transact
 from claude_agent_py._base.streams import Polling
-from claude_agent_py.permissions.interactions import (
-    AnswerSource,
-    Interaction,
-    WaitingInbox,
-    read_stored,
-)
-from claude_agent_py.permissions.prompts import KINDS, Kind
-from claude_agent_py.wire.base import JSONObject, dump
-from claude_agent_py.wire.fitting import fit
+from claude_agent_py.permissions.interactions import AnswerSource, Interaction, WaitingInbox
+from claude_agent_py.permissions.prompts import Kind
+from claude_agent_py.permissions.question_records import QuestionRecord
+from claude_agent_py.wire.base import JSONObject
 
 ALIVE_FOR: Final = 15.0
 """Seconds without a heartbeat after which a question counts as abandoned."""
@@ -111,7 +106,8 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
 
     async def _open(self, question: "StoredInteraction") -> None:
         row = {name: getattr(question, name) for name in ("kind", *_ATTRIBUTES)}
-        row |= {"request": json.dumps(dump(question.wire)), "seen_at": question.created_at}
+        record = QuestionRecord.of(question.kind, question.wire)
+        row |= {"request": json.dumps(record.request), "seen_at": question.created_at}
         values = ", ".join(f":{column}" for column in row)
         insert = f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})"  # noqa: S608 - our names
         await run_file_work(self._execute, insert, row)
@@ -140,7 +136,7 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
         if row is None or row["reply"] is None:
             return None, None
         source = AnswerSource(str(row["answered_by"] or ""), str(row["answered_from"] or ""))
-        return read_stored(question.kind, question.wire, row["reply"]), source
+        return QuestionRecord.of(question.kind, question.wire).check(row["reply"]), source
 
     # Answering ---------------------------------------------------------------------------------------------------
 
@@ -170,9 +166,8 @@ class StoredInteraction(Interaction):
     @classmethod
     def read(cls, inbox: SQLiteInbox, row: sqlite3.Row | Mapping[str, Any]) -> "StoredInteraction":
         """Return the question in a row of the file."""
-        kind: Kind = row["kind"]
-        wire = fit(KINDS[kind].wire, json.loads(row["request"]))[0]
-        return cls(inbox, kind, wire, **{name: row[name] for name in _ATTRIBUTES})
+        record = QuestionRecord(kind=row["kind"], request=json.loads(row["request"]))
+        return cls(inbox, record.kind, record.wire, **{name: row[name] for name in _ATTRIBUTES})
 
     @property
     def done(self) -> bool:

@@ -4,7 +4,6 @@ A question is answered once; later answers return False.
 """
 
 import getpass
-import json
 import os
 import platform
 import secrets
@@ -19,7 +18,6 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import WeakSet
 
 import anyio
-from pydantic import ValidationError
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
@@ -264,14 +262,6 @@ class WaitingInbox(Inbox, Generic[Question]):
     @abstractmethod
     async def _close(self, question: Question) -> tuple[JSONObject | None, AnswerSource | None]:
         """Close a question and return its answer with its source. Both are None if it was not answered."""
-
-
-def read_stored(kind: Kind, wire: object, reply: str) -> JSONObject:
-    """Validate a stored answer as if it had been given in this process."""
-    try:
-        return KINDS[kind].read(wire, KINDS[kind].answer(json.loads(reply)))
-    except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
-        return KINDS[kind].refuse("The stored answer could not be read.")
 
 
 class PendingInteractions(WaitingInbox["_Waiting"]):

@@ -1,4 +1,4 @@
-"""`QuestionRecord`: a question to a person as JSON, for programs that keep questions elsewhere than in an inbox."""
+"""`QuestionRecord`: a question to a person as JSON, for inboxes in files and for programs that keep it elsewhere."""
 
 import hashlib
 import json
@@ -77,9 +77,13 @@ class QuestionRecord:
         return KINDS[self.kind].refuse(message)
 
     def check(self, reply: object) -> JSONObject:
-        """Return a stored reply, checked as if it had been given now; the refusal if it is none for this question."""
+        """Return a stored reply, checked as if it had been given now; the refusal if it is none for this question.
+
+        `reply` is JSON, as a text or as the value.
+        """
         try:
-            return self.reply(KINDS[self.kind].answer(cast("JSONObject", reply)))
+            value = json.loads(reply) if isinstance(reply, str) else reply
+            return self.reply(KINDS[self.kind].answer(cast("JSONObject", value)))
         except (ValueError, KeyError, AttributeError, TypeError, ValidationError, RecursionError):
             return self.refusal("The stored answer could not be read.")
 
