@@ -14,7 +14,7 @@ WORKERS ?= 6
 QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage drift clean
+.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage changelog drift clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -70,6 +70,9 @@ coverage: $(VENV)/.dev  ## All tests, with coverage
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/coverage run -m pytest $(ARGS)
 	$(BIN)/coverage report --skip-covered
+
+changelog: $(VENV)/.dev  ## Show the next entry of the changelog, from changelog.d (ARGS="--version 0.2.0")
+	@$(BIN)/towncrier build --draft $(ARGS)
 
 drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
 	$(BIN)/python scripts/drift.py $(ARGS)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,6 +66,13 @@ def test_code_in_the_docs_names_only_what_exists(block: CodeBlock) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
 def test_the_text_names_only_what_exists(page: Path) -> None:
     assert prose_problems(page) == []
+
+
+def test_every_fragment_of_the_changelog_has_a_known_type() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    types = {each["directory"] for each in config["tool"]["towncrier"]["type"]}
+    fragments = ROOT.glob("changelog.d/*")
+    assert [path.name for path in fragments if path.suffixes[-2:] not in [[f".{kind}", ".md"] for kind in types]] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
