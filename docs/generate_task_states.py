@@ -1,4 +1,4 @@
-"""Write the state diagram and the table of evidence in `docs/background-tasks.md` from the code's own tables.
+"""Write the table of evidence in `docs/background-tasks.md` and the state diagram of a task in `docs/architecture.md`.
 
 python docs/generate_task_states.py           rewrites the text between the marks
 python docs/generate_task_states.py --check   exits with 1 if that would change something
@@ -17,6 +17,7 @@ from claude_agent_py._journal.tasks.state import TRANSITIONS, Evidence, Transiti
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 PAGE = Path(__file__).with_name("background-tasks.md")
+INSIDE = Path(__file__).with_name("architecture.md")
 
 
 def edges(rows: Iterable[Transition]) -> dict[tuple[str, str], list[str]]:
@@ -84,9 +85,6 @@ def docstrings(enum: type[Evidence]) -> dict[str, str]:
     }
 
 
-def parts() -> dict[str, str]:
-    return {"states": diagram(), "evidence": evidence()}
-
-
 if __name__ == "__main__":
-    main(PAGE, parts)
+    main(PAGE, lambda: {"evidence": evidence()})
+    main(INSIDE, lambda: {"task states": diagram()})

@@ -51,6 +51,9 @@ IMPORTED = f"{PRELOADED}import anthropic\n"
 INTERNAL = ("architecture.md", "CONTRIBUTING.md", "offline.py")
 """What is about the inside of the package; `offline.py` only sets the examples up."""
 
+ABOUT_PAGES = {"index.md", "architecture.md", "CHANGELOG.md"}
+"""Pages about other pages, and about the inside."""
+
 LINK = re.compile(r"(?<!!)\[[^\]]+\]\((?P<target>[^)\s]+)\)")
 
 
@@ -73,6 +76,12 @@ def test_every_fragment_of_the_changelog_has_a_known_type() -> None:
     types = {each["directory"] for each in config["tool"]["towncrier"]["type"]}
     fragments = ROOT.glob("changelog.d/*")
     assert [path.name for path in fragments if path.suffixes[-2:] not in [[f".{kind}", ".md"] for kind in types]] == []
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in ABOUT_PAGES], ids=by_name)
+def test_a_page_begins_with_something_to_run(page: Path) -> None:
+    lines = page.read_text(encoding="utf-8").splitlines()
+    assert any(line in ("```python", "```console") for line in lines[:15])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=by_name)
