@@ -1,10 +1,13 @@
-"""`Worker`: runs sessions of a fleet on this machine. Each engine has its own kind."""
+"""`Worker`: runs sessions of a fleet on this machine. Each engine has its own kind, which gives it the prompts."""
 
+import contextlib
 import os
 import platform
 import secrets
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -12,19 +15,61 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.checks import read_size
-from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet._folders import SessionFolder, needs_folder
-from claude_agent_py.fleet._health import Address, parse_address
+from claude_agent_py.durable import Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
+from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
+from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
+from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
+from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
+from claude_agent_py.journal import Fact
 from claude_agent_py.transport import can_measure, tree_memory
 
+PROJECT: Final = "fleet"
+"""The project key of the fleet's sessions in the store."""
+FLUSH_SECONDS: Final = 0.2
+"""Seconds during which events are collected for one write."""
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of what is old."""
 SESSION_BYTES = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
+
+
+class Execution(ABC):
+    """A prompt that runs in a worker: the arguments of `run_turn`.
+
+    Args:
+        session: The id of the session in the fleet.
+        conversation: The id of its conversation.
+        uuid: The id of the prompt.
+        prompt: The prompt.
+        attempt: The number of the attempt, from 1.
+    """
+
+    desk: Desk
+
+    def __init__(self, session: str, conversation: str, uuid: str, prompt: Any, attempt: int) -> None:
+        self.session = session
+        self.conversation = conversation
+        self.uuid = uuid
+        self.prompt = prompt
+        self.attempt = attempt
+        self.stop = TurnStop()
+
+    @abstractmethod
+    async def begin(self, where: dict[str, str]) -> None:
+        """Note that the prompt is about to run: its `workspace`, and the `machine` and the `folder` that have it."""
+
+    @abstractmethod
+    def add_fact(self, fact: Fact) -> None:
+        """Add an event."""
+
+    @abstractmethod
+    async def flush(self) -> None:
+        """Write the events. What cannot be written yet is kept."""
 
 
 class Worker(ABC):
@@ -36,6 +81,7 @@ class Worker(ABC):
     def __init__(
         self,
         settings: FleetSettings,
+        load_metrics: Callable[[Mapping[str, int]], Awaitable[FleetMetrics]],
         *,
         sessions: int = 16,
         memory: int | str | None = None,
@@ -46,6 +92,7 @@ class Worker(ABC):
         if sessions < 1:
             raise OptionsError("must be a positive number", option="sessions")
         self._fleet = settings
+        self._load_metrics = partial(load_metrics, settings.agent_limits)
         self._store = settings.store
         self._slots = sessions
         self._memory = None if memory is None else read_size(memory, option="memory")
@@ -57,11 +104,11 @@ class Worker(ABC):
         self._given_folder = None if folder is None else Path(folder).absolute()
         self._folder = Path()
         """The folder for the workspaces of this fleet."""
-        self._executions: dict[str, Any] = {}
-        """The sessions that run in this worker, by id."""
+        self._executions: dict[str, Execution] = {}
+        """What runs in this worker, by the id of the session."""
         self.is_open: bool = False
         """Whether it runs sessions. Internal."""
-        self._is_draining = False
+        self._is_draining = self._is_releasing = False
         self.health: Address | None = None if health is None else parse_address(health)
         """The address of its HTTP server for probes and metrics."""
         self._group: TaskGroup
@@ -73,20 +120,88 @@ class Worker(ABC):
         draining = ", draining" if self._is_draining else ""
         return f"<Worker {self.id}, {len(self._executions)} of {self._slots} sessions{draining}>"
 
-    @abstractmethod
+    # Lifecycle --------------------------------------------------------------------------------------------------------
+
     async def __aenter__(self) -> Self:
         """Open the worker."""
+        if not self._fleet.agents:
+            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
+        async with AsyncExitStack() as stack:
+            await self._connect(stack)
+            if self.health is not None:
+                server = HealthServer(self._check_ready, self._load_metrics)
+                self.health = await stack.enter_async_context(server.serve(self.health))
+            if any(map(needs_folder, self._fleet.agents.values())):
+                self._folder = await run_file_work(open_folder, self._given_folder, self._identity)
+            self._group = await stack.enter_async_context(anyio.create_task_group())
+            stack.push_async_callback(self._leave)
+            await self._begin()
+            self._start_pruning()
+            self._exit_stack = stack.pop_all()
+        self.is_open = True
+        return self
 
-    @abstractmethod
     async def __aexit__(self, *exc: object) -> None:
         """Return running sessions to the fleet."""
+        self.is_open = False
+        await self._exit_stack.aclose()
+
+    @property
+    @abstractmethod
+    def _identity(self) -> str:
+        """The random name of the fleet."""
 
     @abstractmethod
+    async def _connect(self, stack: AsyncExitStack) -> None:
+        """Connect to the engine. The stack ends after the worker's tasks."""
+
+    @abstractmethod
+    async def _begin(self) -> None:
+        """Start to take sessions, in the group of tasks."""
+
+    @abstractmethod
+    async def _finish(self) -> None:
+        """Take no more sessions, and wait until the running ones have ended."""
+
+    @abstractmethod
+    async def _find_problem(self) -> str:
+        """Return why the engine gives it no sessions, or an empty text. Raises FleetError."""
+
+    async def _leave(self) -> None:
+        """Release what runs, and end the background tasks."""
+        self._is_draining = True
+        self._release()
+        with anyio.CancelScope(shield=True):
+            await self._finish()
+        self._drained.set()
+        self._group.cancel_scope.cancel()
+
+    async def _check_ready(self) -> str:
+        """Return why it takes no sessions, or an empty text if it does. Raises FleetError if it cannot say."""
+        if self._is_draining:
+            return "the worker drains"
+        return await self._find_problem() if self.is_open else "the worker starts"
+
     async def drain(self, grace: float | None = None) -> None:
         """Take no more sessions, and wait until the running ones have ended.
 
         Those that still run after `grace` seconds are released, and go on in other workers.
         """
+        self._is_draining = True
+        if grace is not None:
+            self._group.start_soon(self._release_after, grace)
+        await self._finish()
+        self._drained.set()
+
+    async def _release_after(self, seconds: float) -> None:
+        await anyio.sleep(seconds)
+        self._release()
+
+    def _release(self) -> None:
+        """Return the sessions that run, and those that begin from now on."""
+        self._is_releasing = True
+        for execution in self._executions.values():
+            execution.stop.release()
 
     async def wait_drained(self) -> None:
         """Wait until the worker was asked to drain and its sessions have ended."""
@@ -111,8 +226,49 @@ class Worker(ABC):
         used = max(self._memory_used, expected) if can_measure() else expected
         return min(free, int((self._memory - used) // SESSION_BYTES))
 
-    def _get_folder(self, fleet: str, session: str, cli_session: str) -> SessionFolder:
-        return SessionFolder(self._folder / safe_name(session), f"{fleet} {cli_session}")
+    # Running a prompt -------------------------------------------------------------------------------------------------
+
+    async def _run_prompt(self, agent: FleetAgent, execution: Execution, folder: SessionFolder) -> TurnOutcome:
+        """Prepare the workspace and run a prompt, while its events are written."""
+        if self._is_releasing:
+            execution.stop.release()
+        async with _flushing(execution):
+            try:
+                options, where = agent.options, dict[str, str]()
+                if agent.workspace is not None:
+                    if needs_folder(agent):
+                        await run_file_work(folder.take, agent.workspace, execution.session)
+                        where = {"machine": self.machine, "folder": str(folder.path.parent)}
+                    path = await run_file_work(agent.workspace.prepare, folder.path, execution.session)
+                    where["workspace"], options = str(path), options.replace(cwd=path)
+                await execution.begin(where)
+                return await run_turn(
+                    options,
+                    store=self._store,
+                    session_id=execution.conversation,
+                    prompt_id=execution.uuid,
+                    prompt=execution.prompt,
+                    desk=execution.desk,
+                    patience=agent.patience,
+                    attempt=execution.attempt,
+                    retry=agent.retry,
+                    stop=execution.stop,
+                    on_fact=execution.add_fact,
+                    until=agent.until,
+                    project=PROJECT,
+                )
+            except Exception as error:  # of the workspace
+                reason = f"{type(error).__name__}: {error}"
+                if isinstance(error, FleetError) and (error.is_retryable or execution.attempt < agent.retry.attempts):
+                    pause = agent.retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
+                    return Later(pause=pause, is_attempt=not error.is_retryable, reason=reason)
+                logger.error("session %s of the fleet failed", execution.session, exc_info=error)
+                return Failed(error=type(error).__name__, reason=str(error))
+
+    def _get_folder(self, session: str, conversation: str, parent: str | None = None) -> SessionFolder:
+        """Return the folder of a session: in the one where it was before, unless that is gone."""
+        there = Path(parent) if parent is not None and Path(parent).is_dir() else self._folder
+        return SessionFolder(there / safe_name(session), f"{self._identity} {conversation}")
 
     async def _remove_workspace(self, folder: SessionFolder, agent: str, version: str, session: str) -> None:
         found = self._fleet.agents.get((agent, version))
@@ -147,3 +303,19 @@ class Worker(ABC):
             except Exception as error:
                 logger.warning("worker %s could not delete what is old: %s", self.id, error, exc_info=error)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+
+
+@contextlib.asynccontextmanager
+async def _flushing(execution: Execution) -> AsyncIterator[None]:
+    """Write events while the block runs, and the last ones after it."""
+
+    async def run() -> None:
+        while True:
+            await anyio.sleep(FLUSH_SECONDS)
+            await execution.flush()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        yield
+        group.cancel_scope.cancel()
+    await execution.flush()

@@ -6,11 +6,10 @@ from typing import Final
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._local._changes import find_current_run, record
 from claude_agent_py.fleet._local._file import File, Row, Transaction, as_list
+from claude_agent_py.fleet.worker import PROJECT
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
 
-PROJECT: Final = "fleet"
-"""The project key of the fleet's sessions in the store."""
 BATCH: Final = 50
 """How many sessions one transaction deletes."""
 

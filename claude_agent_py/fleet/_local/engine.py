@@ -69,4 +69,4 @@ class LocalEngine(File):
         return await self.read(_queries.load_metrics, agent_limits, patience=METRICS_SECONDS)
 
     def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
-        return LocalWorker(self, settings, **given)
+        return LocalWorker(self, settings, self.load_metrics, **given)

@@ -10,29 +10,21 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
-from pathlib import Path
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, TypeVar
 
 import anyio
 
-from claude_agent_py._base.errors import ConnectionClosedError, FleetError, OptionsError
-from claude_agent_py._base.event_loop import Wakeup, run_file_work
+from claude_agent_py._base.errors import FleetError
+from claude_agent_py._base.event_loop import Wakeup
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import Failed, Later, Lost, TurnOutcome, TurnStop, run_turn
-from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
-from claude_agent_py.fleet._health import HealthServer
+from claude_agent_py.durable import Failed, Lost, TurnOutcome
+from claude_agent_py.fleet._folders import SessionFolder
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
 from claude_agent_py.fleet._local._changes import OVERDUE, Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import File, Row
-from claude_agent_py.fleet._local._retention import PROJECT
-from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.metrics import FleetMetrics
-from claude_agent_py.fleet.worker import Worker
-from claude_agent_py.fleet.workspaces import safe_name
+from claude_agent_py.fleet.worker import Execution, Worker
 from claude_agent_py.journal import Fact, encode_fact
-from claude_agent_py.options import ClientOptions
 
 T = TypeVar("T")
 
@@ -40,68 +32,99 @@ BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""
 LAST_SECONDS: Final = 20.0
 """Seconds that a worker that ends waits for its sessions to be returned."""
-FLUSH_SECONDS: Final = 0.2
-"""Seconds during which facts are collected for one transaction."""
 
 
-class _Execution:
+class _Execution(Execution):
     """A claimed session that runs, and the facts that are not yet in the file."""
 
-    def __init__(self, claim: Claim) -> None:
+    def __init__(self, claim: Claim, file: File, poll: float) -> None:
+        given = claim.session["cli_session"], claim.run["uuid"], json.loads(claim.run["prompt"])
+        super().__init__(claim.id, *given, int(claim.run["attempts"]) + 1)
         self.claim = claim
-        self.stop = TurnStop()
-        self.facts: list[_changes.Event] = []
-        self.writing = anyio.Lock()
-        self.has_ended = anyio.Event()
+        self.desk = FileDesk(file, claim, poll)
+        self._file = file
+        self._facts: list[_changes.Event] = []
+        self._writing = anyio.Lock()
+
+    async def begin(self, where: dict[str, str]) -> None:
+        """Note the workspace, if it is another one than before."""
+        if where and where["workspace"] != self.claim.session["workspace"]:
+            try:
+                await self._file.write(_changes.note_workspace, self.claim, where)
+            except LostError:
+                self.stop.abandon()
 
     def add_fact(self, fact: Fact) -> None:
         """Keep a fact for the next transaction."""
-        self.facts.append(("fact", fact.at or time.time(), json.loads(encode_fact(fact))))
+        self._facts.append(("fact", fact.at or time.time(), json.loads(encode_fact(fact))))
+
+    async def flush(self) -> None:
+        """Write the facts so far."""
+        try:
+            await self.write_facts()
+        except LostError:
+            self.stop.abandon()
+        except FleetError as error:
+            logger.warning("events of session %s cannot be written yet: %s", self.claim.id, error)
+
+    async def write_facts(self) -> None:
+        """Write the facts so far. Raises LostError, and FleetError if the file does not answer."""
+        async with self._writing:
+            if facts := list(self._facts):
+                with anyio.CancelScope(shield=True):
+                    try:
+                        await self._file.write(_changes.write_events, self.claim, facts, patience=BRIEF_SECONDS)
+                    except (LostError, FleetError):
+                        raise
+                    except Exception:
+                        logger.exception("events of session %s cannot be written", self.claim.id)
+                    del self._facts[: len(facts)]
 
 
 class LocalWorker(Worker):
     """A worker on the machine of the file."""
 
-    def __init__(self, file: File, settings: FleetSettings, **given: Any) -> None:
-        super().__init__(settings, **given)
+    _executions: dict[str, _Execution]  # type: ignore[assignment]
+
+    def __init__(self, file: File, *args: Any, **given: Any) -> None:
+        super().__init__(*args, **given)
         self._file = file
-        self._executions: dict[str, _Execution] = {}
+        self._known = list(self._fleet.agents.values())
         self._beat_at = time.monotonic()
         self._seen: dict[str, tuple[int, float]] = {}
         """The number of heartbeats of other workers, and since when it is the same."""
-        self._is_releasing = False
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
+    @property
+    def _identity(self) -> str:
+        return self._file.identity
+
+    async def _connect(self, stack: AsyncExitStack) -> None:
         self._known = list(self._fleet.agents.values())
-        if not self._known:
-            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        async with AsyncExitStack() as stack:
-            if self.health is not None:
-                server = HealthServer(self._check_ready, self._load_metrics)
-                self.health = await stack.enter_async_context(server.serve(self.health))
-            await self._file.write(_schedules.apply_schedules, self._fleet.schedules)
-            if any(map(needs_folder, self._known)):
-                self._folder = await run_file_work(open_folder, self._given_folder, self._file.identity)
-            await self._register()
-            stack.push_async_callback(self._unregister)
-            self._group = await stack.enter_async_context(anyio.create_task_group())
-            self._exit_stack = stack.pop_all()
-        self.is_open = True
+        await self._file.write(_schedules.apply_schedules, self._fleet.schedules)
+        stack.push_async_callback(self._unregister)
+
+    async def _begin(self) -> None:
+        await self._register()
         self._group.start_soon(self._run_heartbeat)
         self._group.start_soon(self._run_looking)
-        self._start_pruning()
-        return self
 
-    async def __aexit__(self, *exc: object) -> None:
-        self.is_open, self._is_draining = False, True
-        self._release()
-        with anyio.move_on_after(LAST_SECONDS, shield=True):
-            while self._executions:  # noqa: ASYNC110 - each ends in its own time
+    async def _finish(self) -> None:
+        self.wake()
+        with anyio.move_on_after(None if self.is_open else LAST_SECONDS):
+            # While it is open, the loop that takes sessions says when there are none any more.
+            while self._executions or (self.is_open and not self._drained.is_set()):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
-        self._group.cancel_scope.cancel()
-        await self._exit_stack.aclose()
+
+    async def drain(self, grace: float | None = None) -> None:
+        """Take no more sessions, and wait until the running ones have ended. `Fleet.workers` shows it."""
+        self._is_draining = True
+        try:
+            await self._file.write(_changes.drain, self.id, grace, None, patience=5.0)
+        except FleetError as error:
+            logger.warning("worker %s could not record that it drains: %s", self.id, error)
+        await super().drain(grace)
 
     async def _register(self, **limits: float) -> None:
         row = {"id": self.id, "machine": self.machine, "pid": os.getpid(), "slots": self._slots}
@@ -116,42 +139,11 @@ class LocalWorker(Worker):
             except FleetError as error:
                 logger.warning("worker %s could not unregister: %s", self.id, error)
 
-    async def _check_ready(self) -> str:
-        """Return why it takes no sessions, or an empty text if it does. Raises FleetError without a database."""
-        if self._is_draining:
-            return "the worker drains"
-        if not self.is_open:
-            return "the worker starts"
+    async def _find_problem(self) -> str:
         if not self._is_alive:
             return "the worker could send no heartbeat"
         await self._file.read(_queries.count_open_sessions, patience=1.0)
         return ""
-
-    async def _load_metrics(self) -> FleetMetrics:
-        return await self._file.read(_queries.load_metrics, self._fleet.agent_limits, patience=BRIEF_SECONDS)
-
-    async def drain(self, grace: float | None = None) -> None:
-        """Take no more sessions, and wait until the running ones have ended."""
-        self._is_draining = True
-        self.wake()
-        if grace is not None:
-            self._group.start_soon(self._release_after, grace)
-        try:
-            # `Fleet.workers` shows that the worker drains.
-            await self._file.write(_changes.drain, self.id, grace, None, patience=5.0)
-        except FleetError as error:
-            logger.warning("worker %s could not record that it drains: %s", self.id, error)
-        await self._drained.wait()
-
-    async def _release_after(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-        self._release()
-
-    def _release(self) -> None:
-        """Return the sessions that run, and those that begin from now on."""
-        self._is_releasing = True
-        for execution in self._executions.values():
-            execution.stop.release()
 
     # Heartbeats -------------------------------------------------------------------------------------------------------
 
@@ -261,9 +253,7 @@ class LocalWorker(Worker):
             while claim.id in self._executions:
                 self._executions[claim.id].stop.abandon()
                 await anyio.sleep(0.01)
-            execution = self._executions[claim.id] = _Execution(claim)
-            if self._is_releasing:
-                execution.stop.release()
+            execution = self._executions[claim.id] = _Execution(claim, self._file, self._fleet.poll)
             self._group.start_soon(self._execute, execution)
 
     # Running a session ------------------------------------------------------------------------------------------------
@@ -271,10 +261,11 @@ class LocalWorker(Worker):
     async def _execute(self, execution: _Execution) -> None:
         """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
         claim = execution.claim
+        outcome: TurnOutcome = OVERDUE
         try:
-            self._group.start_soon(self._record, execution)
-            outcome = await self._run(claim, execution)
-            execution.has_ended.set()
+            agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
+            with anyio.move_on_after(claim.seconds):
+                outcome = await self._run_prompt(agent, execution, self._find_folder(claim.session))
             if not isinstance(outcome, Lost):
                 state = await self._insist(lambda: self._settle(execution, outcome))
                 if state == "cancelled":
@@ -288,92 +279,12 @@ class LocalWorker(Worker):
                 del self._executions[claim.id]
             self.wake()
 
-    async def _run(self, claim: Claim, execution: _Execution) -> TurnOutcome:
-        """Run the prompt of a claim."""
-        attempt = int(claim.run["attempts"]) + 1
-        agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
-        outcome: TurnOutcome = OVERDUE
-        try:
-            with anyio.move_on_after(claim.seconds):
-                outcome = await run_turn(
-                    await self._prepare(claim, agent),
-                    store=self._store,
-                    session_id=claim.session["cli_session"],
-                    prompt_id=claim.run["uuid"],
-                    prompt=json.loads(claim.run["prompt"]),
-                    desk=FileDesk(self._file, claim, self._fleet.poll),
-                    patience=agent.patience,
-                    attempt=attempt,
-                    retry=agent.retry,
-                    stop=execution.stop,
-                    on_fact=execution.add_fact,
-                    until=agent.until,
-                    project=PROJECT,
-                )
-        except LostError as error:
-            return Lost(reason=str(error))
-        except Exception as error:  # of the workspace
-            reason = f"{type(error).__name__}: {error}"
-            if isinstance(error, FleetError) and (error.is_retryable or attempt < agent.retry.attempts):
-                pause = agent.retry.pause_after(ConnectionClosedError(str(error)), attempt)
-                return Later(pause=pause, is_attempt=not error.is_retryable, reason=reason)
-            logger.error("session %s of the fleet failed", claim.id, exc_info=error)
-            return Failed(error=type(error).__name__, reason=str(error))
-        return outcome
-
-    async def _prepare(self, claim: Claim, agent: FleetAgent) -> ClientOptions:
-        """Prepare the workspace and return the options of the process."""
-        options, workspace = agent.options, agent.workspace
-        if workspace is None:
-            return options
-        folder = None
-        if needs_folder(agent):
-            folder = await run_file_work(self._find_folder, claim.session)
-            await run_file_work(folder.take, workspace, claim.id)
-        path = await run_file_work(workspace.prepare, Path() if folder is None else folder.path, claim.id)
-        if str(path) != claim.session["workspace"]:
-            where = {"workspace": str(path)}
-            if folder is not None:
-                where |= {"machine": self.machine, "folder": str(folder.path.parent)}
-            await self._file.write(_changes.note_workspace, claim, where)
-        return options.replace(cwd=path)
-
     def _find_folder(self, session: Row) -> SessionFolder:
-        """Return the folder of a session: the one that it had before, unless that is gone."""
-        given = session["folder"]
-        folder = Path(given) if given is not None and Path(given).is_dir() else self._folder
-        owner = f"{self._file.identity} {session['cli_session']}"
-        return SessionFolder(folder / safe_name(session["id"]), owner)
-
-    async def _record(self, execution: _Execution) -> None:
-        """Write facts until the prompt has ended."""
-        while not execution.has_ended.is_set():
-            with anyio.move_on_after(FLUSH_SECONDS):
-                await execution.has_ended.wait()
-            try:
-                await self._write_facts(execution)
-            except LostError:
-                execution.stop.abandon()
-                return
-            except FleetError as error:
-                logger.warning("events of session %s cannot be written yet: %s", execution.claim.id, error)
-
-    async def _write_facts(self, execution: _Execution) -> None:
-        """Write the facts so far. Raises LostError."""
-        async with execution.writing:
-            if facts := list(execution.facts):
-                with anyio.CancelScope(shield=True):
-                    try:
-                        await self._file.write(_changes.write_events, execution.claim, facts, patience=BRIEF_SECONDS)
-                    except (LostError, FleetError):
-                        raise
-                    except Exception:
-                        logger.exception("events of session %s cannot be written", execution.claim.id)
-                    del execution.facts[: len(facts)]
+        return self._get_folder(session["id"], session["cli_session"], session["folder"])
 
     async def _settle(self, execution: _Execution, outcome: TurnOutcome) -> str:
         """Store the last facts and the outcome, or fail the prompt with the error for which that is impossible."""
-        await self._write_facts(execution)
+        await execution.write_facts()
         try:
             return await self._file.write(_changes.settle, execution.claim, outcome)
         except (LostError, FleetError):

@@ -511,7 +511,7 @@ class TemporalEngine:
     # Workers ---------------------------------------------------------------------------------------------------------
 
     def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
-        return TemporalWorker(self, self._server, settings, **given)
+        return TemporalWorker(self._server, self, settings, **given)
 
 
 def check_size(prompt: object) -> None:

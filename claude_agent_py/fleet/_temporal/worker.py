@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import anyio
 from temporalio import activity
@@ -32,7 +32,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.worker import Worker as Poller, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-from claude_agent_py._base.event_loop import in_trio, run_file_work
+from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import (
     Done,
@@ -43,14 +43,12 @@ from claude_agent_py.durable import (
     TurnOutcome,
     TurnStop,
     Waiting,
-    run_turn,
 )
-from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
+from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine
-from claude_agent_py.fleet._folders import needs_folder, open_folder
-from claude_agent_py.fleet._health import HealthServer
+from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._temporal.events import FLUSH_SECONDS, EventLog
+from claude_agent_py.fleet._temporal.events import EventLog
 from claude_agent_py.fleet._temporal.limits import (
     FIND_GONE,
     GRANT,
@@ -60,7 +58,7 @@ from claude_agent_py.fleet._temporal.limits import (
     Request,
     limit_id,
 )
-from claude_agent_py.fleet._temporal.server import PROJECT, RETRYABLE, Server, convert_error
+from claude_agent_py.fleet._temporal.server import RETRYABLE, Server, convert_error
 from claude_agent_py.fleet._temporal.workflow import (
     ASK,
     FREE,
@@ -77,11 +75,10 @@ from claude_agent_py.fleet._temporal.workflow import (
     TurnResult,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.metrics import FleetMetrics
-from claude_agent_py.fleet.worker import Worker
+from claude_agent_py.fleet.worker import Execution, Worker
 from claude_agent_py.journal import Fact, encode_fact
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
-from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.sessions import SessionStore
 
 ENDED: Final = ("idle", "failed", "cancelled")
 """The states of sessions with nothing to do."""
@@ -108,18 +105,20 @@ KNOWN_SECONDS: Final = 30.0
 class TemporalDesk:
     """The questions of a session, in its workflow."""
 
-    def __init__(self, handle: WorkflowHandle[Any, Any], turn: Turn, begin: Sequence[Any]) -> None:
+    def __init__(self, handle: WorkflowHandle[Any, Any], epoch: int, worker: str) -> None:
         self._handle = handle
-        self._epoch = turn.epoch
-        self._begin = begin
+        self._epoch = epoch
+        self._worker = worker
         self._was_asked = False
+        self.place: tuple[str | None, str | None] = (None, None)
+        """The machine, and the workspace that only it has."""
 
     async def confirm(self) -> bool:
         """Return whether this call is the current one, and the second time note its worker."""
         if not self._was_asked:  # a query leaves nothing in the history
             self._was_asked = True
             return bool(await self._handle.query("wanted", self._epoch) != "abandon")
-        is_current: bool = await self._handle.execute_update("begin", args=self._begin)
+        is_current: bool = await self._handle.execute_update("begin", args=[self._epoch, self._worker, *self.place])
         return is_current
 
     async def ask(self, question: QuestionRecord) -> Any:
@@ -139,6 +138,33 @@ class TemporalDesk:
     async def withdraw(self, question: QuestionRecord) -> None:
         """Close a question."""
         await self._handle.execute_update("withdraw", args=[self._epoch, question.key])
+
+
+class _Execution(Execution):
+    """A call of the activity, and the events of its prompt."""
+
+    def __init__(self, turn: Turn, store: SessionStore, handle: WorkflowHandle[Any, Any], worker: str) -> None:
+        super().__init__(turn.session, turn.conversation, turn.uuid, turn.content, turn.attempt)
+        self.desk = self._desk = TemporalDesk(handle, turn.epoch, worker)
+        self.log = EventLog(store, turn.conversation, turn.run, turn.epoch)
+        self._run = turn.run
+
+    async def begin(self, where: dict[str, str]) -> None:
+        """Let the desk report a workspace that only this machine has."""
+        if "machine" in where:
+            self._desk.place = where["machine"], where["workspace"]
+        self.log.add("run", {"run": self._run, "state": "running"})
+
+    def add_fact(self, fact: Fact) -> None:
+        """Add an event."""
+        self.log.add("fact", json.loads(encode_fact(fact)), fact.at)
+
+    async def flush(self) -> None:
+        """Write the events."""
+        try:
+            await self.log.flush()
+        except Exception as error:
+            logger.warning("events of a session cannot be written yet: %s", error)
 
 
 class Room:
@@ -185,8 +211,8 @@ class Room:
 class TemporalWorker(Worker):
     """A worker on asyncio."""
 
-    def __init__(self, engine: Engine, server: Server, settings: FleetSettings, **given: Any) -> None:
-        super().__init__(settings, **given)
+    def __init__(self, server: Server, engine: Engine, settings: FleetSettings, **given: Any) -> None:
+        super().__init__(settings, engine.load_metrics, **given)
         self._engine = engine
         self._server = server
         self._room = Room(lambda taken: self._count_free_slots(taken) > 0)
@@ -194,96 +220,46 @@ class TemporalWorker(Worker):
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
-    async def __aenter__(self) -> Self:
-        known = self._check()
-        async with AsyncExitStack() as stack:
-            try:
-                self._client = await self._server.connect()
-            except RPCError as error:
-                raise convert_error(error) from error
-            if self.health is not None:
-                server = HealthServer(self._check_ready, self._load_metrics)
-                self.health = await stack.enter_async_context(server.serve(self.health))
-            if any(map(needs_folder, known)):
-                self._folder = await run_file_work(open_folder, self._given_folder, self._server.identity)
-            self._group = await stack.enter_async_context(anyio.create_task_group())
-            stack.push_async_callback(self._leave)
-            for agent in known:
-                for queue, has_workflows in self._queues(agent):
-                    self._pollers.append(self._make_poller(agent, queue, has_workflows=has_workflows))
-            if any(self._list_limited(agent) for agent in known):
-                self._pollers.append(self._make_limit_poller())
-            for poller in self._pollers:
-                self._group.start_soon(poller.run)  # its failure ends the block
-            for agent in known:
-                await self._make_current(agent)
-            await self._apply_schedules()
-            self._group.start_soon(self._run_measuring)
-            self._start_pruning()
-            self._exit_stack = stack.pop_all()
-        self.is_open = True
-        return self
+    @property
+    def _identity(self) -> str:
+        return self._server.identity
 
-    def _check(self) -> Sequence[FleetAgent]:
-        """Return the agents. Raises OptionsError for settings that Temporal has not, and FleetError on trio."""
+    async def _connect(self, stack: AsyncExitStack) -> None:
         if in_trio():
             raise FleetError(
                 "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
             )
-        known = list(self._fleet.agents.values())
-        if not known:
-            raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        _ = self._store  # required
-        return known
+        try:
+            self._client = await self._server.connect()
+        except RPCError as error:
+            raise convert_error(error) from error
 
-    async def __aexit__(self, *exc: object) -> None:
-        self.is_open = False
-        await self._exit_stack.aclose()
+    async def _begin(self) -> None:
+        known = self._fleet.agents.values()
+        for agent in known:
+            for queue, has_workflows in self._queues(agent):
+                self._pollers.append(self._make_poller(agent, queue, has_workflows=has_workflows))
+        if any(self._list_limited(agent) for agent in known):
+            self._pollers.append(self._make_limit_poller())
+        for poller in self._pollers:
+            self._group.start_soon(poller.run)  # its failure ends the block
+        for agent in known:
+            await self._make_current(agent)
+        await self._apply_schedules()
+        self._group.start_soon(self._run_measuring)
 
-    async def _leave(self) -> None:
-        """Release what runs, and end the background tasks."""
-        self._is_draining = True
-        with anyio.CancelScope(shield=True):
-            for stop in list(self._executions.values()):
-                stop.release()
-            await self._stop_polling()
-        self._drained.set()
-        self._group.cancel_scope.cancel()
-
-    async def drain(self, grace: float | None = None) -> None:
-        """Take no more sessions, and wait until the running ones have ended, or `grace` seconds have passed."""
-        self._is_draining = True
-        if grace is not None:
-            self._group.start_soon(self._release_after, grace)
-        await self._stop_polling()
-        self._drained.set()
-
-    async def _release_after(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
-        for stop in list(self._executions.values()):
-            stop.release()
-
-    async def _stop_polling(self) -> None:
-        """Take nothing more, and wait for what runs."""
+    async def _finish(self) -> None:
         async with anyio.create_task_group() as group:
             for poller in self._pollers:
                 if poller.is_running:
                     group.start_soon(poller.shutdown)
 
-    async def _check_ready(self) -> str:
-        """Return why it takes no sessions, or an empty text if it does."""
-        if self._is_draining:
-            return "the worker drains"
-        if not self.is_open:
-            return "the worker starts"
+    async def _find_problem(self) -> str:
         try:
             await self._server.check(READY_SECONDS)
         except RPCError:
             return "the Temporal server does not answer"
         return ""
-
-    async def _load_metrics(self) -> FleetMetrics:
-        return await self._engine.load_metrics(self._fleet.agent_limits)
 
     async def _run_measuring(self) -> None:
         while True:
@@ -299,7 +275,7 @@ class TemporalWorker(Worker):
         for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
             is_old = info.state in ENDED and info.updated_at < time.time() - seconds
             if is_old and info.machine == self.machine:
-                folder = self._get_folder(self._server.identity, info.id, info.cli_session_id)
+                folder = self._get_folder(info.id, info.cli_session_id)
                 await self._remove_workspace(folder, info.agent, info.version, info.id)
         await self._engine.prune(self._store, seconds, AnswerSource("", f"worker {self.id}"))
 
@@ -340,7 +316,7 @@ class TemporalWorker(Worker):
 
         @activity.defn(name=FREE)
         async def free(session: str, conversation: str) -> None:
-            folder = self._get_folder(self._server.identity, session, conversation)
+            folder = self._get_folder(session, conversation)
             await self._remove_workspace(folder, agent.name, agent.version, session)
 
         return Poller(
@@ -465,8 +441,8 @@ class TemporalWorker(Worker):
     async def _run_turn(self, agent: FleetAgent, turn: Turn) -> TurnResult:
         """The activity. Heartbeats until it returns."""
         beating = asyncio.create_task(_beat(self._fleet.lease / 4))
-        stop = TurnStop()
-        work = asyncio.create_task(self._perform(agent, turn, stop))
+        execution = _Execution(turn, self._store, self._client.get_workflow_handle(turn.session), self.id)
+        work = asyncio.create_task(self._perform(agent, turn, execution))
         try:
             while True:
                 try:
@@ -474,88 +450,43 @@ class TemporalWorker(Worker):
                 except asyncio.CancelledError:
                     if work.done():
                         raise
-                    await self._obey(turn, stop)
+                    await self._obey(turn, execution.stop)
         finally:
             beating.cancel()
 
     async def _obey(self, turn: Turn, stop: TurnStop) -> None:
         """Do what the workflow wants, now that the server cancelled the activity."""
         details = activity.cancellation_details()
-        if details is not None and (details.not_found or details.timed_out):
-            stop.abandon()
-            return
-        handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
-        wanted = "cancel"
-        with contextlib.suppress(RPCError):
-            wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
-        if wanted == "interrupt":
-            stop.interrupt()
-        elif wanted == "abandon":
-            stop.abandon()
-        else:
-            stop.release()
+        wanted = "abandon" if details is not None and (details.not_found or details.timed_out) else "cancel"
+        if wanted == "cancel":
+            handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
+            with contextlib.suppress(RPCError):
+                wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
+        {"interrupt": stop.interrupt, "abandon": stop.abandon}.get(wanted, stop.release)()
 
-    async def _perform(self, agent: FleetAgent, turn: Turn, stop: TurnStop) -> TurnResult:
+    async def _perform(self, agent: FleetAgent, turn: Turn, execution: _Execution) -> TurnResult:
         async with self._room.take(is_alone=turn.is_alone) as has_room:
             if not has_room:
                 return TurnResult("busy")
-            self._executions[turn.session] = stop
+            self._executions[turn.session] = execution
             try:
                 if self._is_draining:
                     return TurnResult("later")
-                return await self._execute(agent, turn, stop)
+                try:
+                    await execution.log.begin()
+                except Exception as error:  # of the store
+                    return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
+                folder = self._get_folder(turn.session, turn.conversation)
+                outcome = await self._run_prompt(agent, execution, folder)
+                result = self._read(turn, outcome, execution.log)
+                await execution.flush()
+                return result
             finally:
-                if self._executions.get(turn.session) is stop:
+                if self._executions.get(turn.session) is execution:
                     del self._executions[turn.session]
 
-    async def _execute(self, agent: FleetAgent, turn: Turn, stop: TurnStop) -> TurnResult:
-        options, workspace = agent.options, agent.workspace
-        log = EventLog(self._store, turn.conversation, turn.run, turn.epoch)
-        path: str | None = None
-        try:
-            await log.begin()
-        except Exception as error:  # of the store
-            return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
-        try:
-            if workspace is not None:
-                folder = self._get_folder(self._server.identity, turn.session, turn.conversation)
-                if needs_folder(agent):
-                    await run_file_work(folder.take, workspace, turn.session)
-                path = str(await run_file_work(workspace.prepare, folder.path, turn.session))
-                options = options.replace(cwd=path)
-        except Exception as error:
-            async with _flushing(log):
-                return await self._end(turn, _judge(error, agent.retry, turn.attempt), log)
-        has_place = path is not None and needs_folder(agent)
-        log.add("run", {"run": turn.run, "state": "running"})
-        handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
-        desk = TemporalDesk(
-            handle, turn, [turn.epoch, self.id, self.machine if has_place else None, path if has_place else None]
-        )
-
-        def add_fact(fact: Fact) -> None:
-            log.add("fact", json.loads(encode_fact(fact)), fact.at)
-
-        async with _flushing(log):
-            outcome = await run_turn(
-                options,
-                store=self._store,
-                session_id=turn.conversation,
-                prompt_id=turn.uuid,
-                prompt=turn.content,
-                desk=desk,
-                patience=agent.patience,
-                attempt=turn.attempt,
-                retry=agent.retry,
-                stop=stop,
-                on_fact=add_fact,
-                until=agent.until,
-                project=PROJECT,
-            )
-            return await self._end(turn, outcome, log)
-
-    async def _end(self, turn: Turn, outcome: TurnOutcome, log: EventLog) -> TurnResult:
-        """Return what the workflow keeps of an outcome."""
+    def _read(self, turn: Turn, outcome: TurnOutcome, log: EventLog) -> TurnResult:
+        """Return what the workflow keeps of an outcome, and add an event if the prompt has ended."""
         if isinstance(outcome, Later):
             return TurnResult("later", outcome.pause, outcome.is_attempt, outcome.reason)
         if not isinstance(outcome, Done | Failed | Interrupted):
@@ -566,8 +497,6 @@ class TemporalWorker(Worker):
             result |= {"error": "InterruptedRunError", "reason": "interrupted"}
         log.add("run", {"run": turn.run, "state": state, "result": result})
         if len(json.dumps(result)) > LONG_RESULT:
-            with contextlib.suppress(Exception):  # logged by the next flush
-                await log.flush()
             brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
             result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
         return TurnResult(outcome.kind, result=result)
@@ -577,36 +506,6 @@ def make_runner() -> SandboxedWorkflowRunner:
     """Return the sandbox of the workflows, which imports this package once."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
     return SandboxedWorkflowRunner(restrictions=restrictions)
-
-
-def _judge(error: Exception, retry: RetryPolicy, attempt: int) -> TurnOutcome:
-    """Return what becomes of a prompt whose workspace cannot be made."""
-    if isinstance(error, FleetError) and (error.is_retryable or attempt < retry.attempts):
-        pause = retry.pause_after(ConnectionClosedError(str(error)), attempt)
-        return Later(pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}")
-    return Failed(error=type(error).__name__, reason=str(error))
-
-
-@contextlib.asynccontextmanager
-async def _flushing(log: EventLog) -> AsyncIterator[None]:
-    """Write events while the block runs, and the last ones after it."""
-
-    async def run() -> None:
-        while True:
-            await anyio.sleep(FLUSH_SECONDS)
-            await flush()
-
-    async def flush() -> None:
-        try:
-            await log.flush()
-        except Exception as error:
-            logger.warning("events of a session cannot be written yet: %s", error)
-
-    async with anyio.create_task_group() as group:
-        group.start_soon(run)
-        yield
-        group.cancel_scope.cancel()
-    await flush()
 
 
 async def _beat(pause: float) -> None:
