@@ -597,6 +597,12 @@ class Client(SessionControls, Generic[Output]):
         return None if launched is None else launched.transport.pid
 
     @property
+    def exit_code(self) -> int | None:
+        """The exit status of the CLI (negative: a signal's number); None while it runs, or if it is unknown."""
+        launched = self.session.launched
+        return None if launched is None else launched.transport.exit_code
+
+    @property
     def config_dir(self) -> Path | None:
         """The configuration folder of the CLI, which has its transcripts. Before connect, the folder of the options.
 

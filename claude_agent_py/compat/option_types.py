@@ -1,0 +1,386 @@
+"""The values that options of the official SDK hold, and the replies about servers and the context window."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
+
+PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
+
+
+SdkBeta: TypeAlias = Literal["context-1m-2025-08-07"]
+
+
+SettingSource: TypeAlias = Literal["user", "project", "local"]
+
+
+EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+
+
+class SystemPromptPreset(TypedDict):
+    """The CLI's own system prompt, with additions."""
+
+    type: Literal["preset"]
+    preset: Literal["claude_code"]
+    append: NotRequired[str]
+    exclude_dynamic_sections: NotRequired[bool]
+    snapshot: NotRequired[bool]
+
+
+class SystemPromptCustom(TypedDict):
+    """A custom system prompt."""
+
+    type: Literal["custom"]
+    prompt: str
+    snapshot: NotRequired[bool]
+
+
+class SystemPromptFile(TypedDict):
+    """A system prompt in a file."""
+
+    type: Literal["file"]
+    path: str
+
+
+class TaskBudget(TypedDict):
+    """A number of tokens that the model sees."""
+
+    total: int
+
+
+class ToolsPreset(TypedDict):
+    """The CLI's default tools."""
+
+    type: Literal["preset"]
+    preset: Literal["claude_code"]
+
+
+@dataclass
+class AgentDefinition:
+    """A subagent that the model can start."""
+
+    description: str
+    prompt: str
+    tools: list[str] | None = None
+    disallowedTools: list[str] | None = None
+    model: str | None = None
+    skills: list[str] | None = None
+    memory: Literal["user", "project", "local"] | None = None
+    mcpServers: list[str | dict[str, Any]] | None = None
+    initialPrompt: str | None = None
+    maxTurns: int | None = None
+    background: bool | None = None
+    effort: EffortLevel | int | None = None
+    permissionMode: PermissionMode | None = None
+
+
+PermissionUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session"]
+
+
+PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
+
+
+@dataclass
+class PermissionRuleValue:
+    """A rule about a tool; without content, about all its calls."""
+
+    tool_name: str
+    rule_content: str | None = None
+
+
+_NEEDED: Final[Mapping[str, tuple[str, ...]]] = {
+    "addRules": ("rules", "behavior"),
+    "replaceRules": ("rules", "behavior"),
+    "removeRules": ("rules", "behavior"),
+    "setMode": ("mode",),
+    "addDirectories": ("directories",),
+    "removeDirectories": ("directories",),
+}
+"""The fields that each type of update has on the wire."""
+
+
+@dataclass
+class PermissionUpdate:
+    """A change of the permission rules, the mode or the directories."""
+
+    type: Literal["addRules", "replaceRules", "removeRules", "setMode", "addDirectories", "removeDirectories"]
+    rules: list[PermissionRuleValue] | None = None
+    behavior: PermissionBehavior | None = None
+    mode: PermissionMode | None = None
+    directories: list[str] | None = None
+    destination: PermissionUpdateDestination | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the update as it is on the wire. Without a destination it is for this session.
+
+        Raises:
+            ValueError: The type is unknown, or a field that it needs is None. The CLI would drop all updates.
+        """
+        if self.type not in _NEEDED:
+            raise ValueError(
+                f"PermissionUpdate has the type {self.type!r}, which this version cannot send; "
+                f"it must be one of {', '.join(_NEEDED)}"
+            )
+        wire: dict[str, Any] = {"type": self.type, "destination": self.destination or "session"}
+        for name in _NEEDED[self.type]:
+            wire[name] = getattr(self, name)
+            if wire[name] is None:
+                raise ValueError(f"PermissionUpdate(type={self.type!r}) has no {name}")
+        if self.rules is not None and "rules" in wire:
+            wire["rules"] = [_rule_to_wire(rule) for rule in self.rules]
+        return wire
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> "PermissionUpdate":
+        """Return the update that a dict of the wire describes."""
+        fields = {name: data.get(name) for name in ("behavior", "mode", "directories", "destination")}
+        rules = data.get("rules")
+        if rules is not None:
+            rules = [PermissionRuleValue(rule["toolName"], rule.get("ruleContent")) for rule in rules]
+        return cls(type=data["type"], rules=rules, **fields)
+
+
+def _rule_to_wire(rule: PermissionRuleValue) -> dict[str, str]:
+    content = {} if rule.rule_content is None else {"ruleContent": rule.rule_content}
+    return {"toolName": rule.tool_name, **content}
+
+
+@dataclass
+class ToolPermissionContext:
+    """The third argument of `can_use_tool`. `signal` is None."""
+
+    signal: Any | None = None
+    suggestions: list[PermissionUpdate] = field(default_factory=list)
+    tool_use_id: str | None = None
+    agent_id: str | None = None
+    blocked_path: str | None = None
+    decision_reason: str | None = None
+    title: str | None = None
+    display_name: str | None = None
+    description: str | None = None
+
+
+@dataclass
+class PermissionResultAllow:
+    """Let the tool run."""
+
+    behavior: Literal["allow"] = "allow"
+    updated_input: dict[str, Any] | None = None
+    updated_permissions: list[PermissionUpdate] | None = None
+
+
+@dataclass
+class PermissionResultDeny:
+    """Do not let the tool run."""
+
+    behavior: Literal["deny"] = "deny"
+    message: str = ""
+    interrupt: bool = False
+
+
+PermissionResult: TypeAlias = PermissionResultAllow | PermissionResultDeny
+
+
+CanUseTool: TypeAlias = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
+
+
+class McpStdioServerConfig(TypedDict):
+    """A server that the CLI starts."""
+
+    type: NotRequired[Literal["stdio"]]
+    command: str
+    args: NotRequired[list[str]]
+    env: NotRequired[dict[str, str]]
+
+
+class McpSSEServerConfig(TypedDict):
+    """A server that the CLI reaches with SSE."""
+
+    type: Literal["sse"]
+    url: str
+    headers: NotRequired[dict[str, str]]
+
+
+class McpHttpServerConfig(TypedDict):
+    """A server that the CLI reaches with HTTP."""
+
+    type: Literal["http"]
+    url: str
+    headers: NotRequired[dict[str, str]]
+
+
+class McpSdkServerConfig(TypedDict):
+    """A server in this process."""
+
+    type: Literal["sdk"]
+    name: str
+    instance: Any
+
+
+McpServerConfig: TypeAlias = McpStdioServerConfig | McpSSEServerConfig | McpHttpServerConfig | McpSdkServerConfig
+
+
+class McpSdkServerConfigStatus(TypedDict):
+    """A server in this process, as the CLI reports it."""
+
+    type: Literal["sdk"]
+    name: str
+
+
+class McpClaudeAIProxyServerConfig(TypedDict):
+    """A connector of claude.ai."""
+
+    type: Literal["claudeai-proxy"]
+    url: str
+    id: str
+
+
+McpServerStatusConfig: TypeAlias = (
+    McpStdioServerConfig
+    | McpSSEServerConfig
+    | McpHttpServerConfig
+    | McpSdkServerConfigStatus
+    | McpClaudeAIProxyServerConfig
+)
+
+
+class McpToolAnnotations(TypedDict, total=False):
+    """Hints about a server's tool."""
+
+    readOnly: bool
+    destructive: bool
+    openWorld: bool
+
+
+class McpToolInfo(TypedDict):
+    """A server's tool."""
+
+    name: str
+    description: NotRequired[str]
+    annotations: NotRequired[McpToolAnnotations]
+
+
+class McpServerInfo(TypedDict):
+    """The name and version that a server gives."""
+
+    name: str
+    version: str
+
+
+McpServerConnectionStatus: TypeAlias = Literal["connected", "failed", "needs-auth", "pending", "disabled"]
+
+
+class McpServerStatus(TypedDict):
+    """The state of a server."""
+
+    name: str
+    status: McpServerConnectionStatus
+    serverInfo: NotRequired[McpServerInfo]
+    error: NotRequired[str]
+    config: NotRequired[McpServerStatusConfig]
+    scope: NotRequired[str]
+    tools: NotRequired[list[McpToolInfo]]
+
+
+class McpStatusResponse(TypedDict):
+    """The states of all servers."""
+
+    mcpServers: list[McpServerStatus]
+
+
+class ContextUsageCategory(TypedDict):
+    """A part of the context window."""
+
+    name: str
+    tokens: int
+    color: str
+    isDeferred: NotRequired[bool]
+
+
+class ContextUsageResponse(TypedDict):
+    """What fills the context window."""
+
+    categories: list[ContextUsageCategory]
+    totalTokens: int
+    maxTokens: int
+    rawMaxTokens: int
+    percentage: float
+    model: str
+    isAutoCompactEnabled: bool
+    memoryFiles: list[dict[str, Any]]
+    mcpTools: list[dict[str, Any]]
+    agents: list[dict[str, Any]]
+    gridRows: list[list[dict[str, Any]]]
+    autoCompactThreshold: NotRequired[int]
+    deferredBuiltinTools: NotRequired[list[dict[str, Any]]]
+    systemTools: NotRequired[list[dict[str, Any]]]
+    systemPromptSections: NotRequired[list[dict[str, Any]]]
+    slashCommands: NotRequired[dict[str, Any]]
+    skills: NotRequired[dict[str, Any]]
+    messageBreakdown: NotRequired[dict[str, Any]]
+    apiUsage: NotRequired[dict[str, Any] | None]
+
+
+class SdkPluginConfig(TypedDict):
+    """A plugin on this machine."""
+
+    type: Literal["local"]
+    path: str
+
+
+class SandboxNetworkConfig(TypedDict, total=False):
+    """The network of the sandbox."""
+
+    allowedDomains: list[str]
+    deniedDomains: list[str]
+    allowManagedDomainsOnly: bool
+    allowUnixSockets: list[str]
+    allowAllUnixSockets: bool
+    allowLocalBinding: bool
+    allowMachLookup: list[str]
+    httpProxyPort: int
+    socksProxyPort: int
+
+
+SandboxIgnoreViolations: TypeAlias = dict[str, list[str]]
+
+
+class SandboxSettings(TypedDict, total=False):
+    """The sandbox that shell commands run in."""
+
+    enabled: bool
+    autoAllowBashIfSandboxed: bool
+    excludedCommands: list[str]
+    allowUnsandboxedCommands: bool
+    network: SandboxNetworkConfig
+    ignoreViolations: SandboxIgnoreViolations
+    enableWeakerNestedSandbox: bool
+
+
+SessionStoreFlushMode: TypeAlias = Literal["batched", "eager"]
+
+
+ThinkingDisplay: TypeAlias = Literal["summarized", "omitted"]
+
+
+class ThinkingConfigAdaptive(TypedDict):
+    """The model decides how much it thinks."""
+
+    type: Literal["adaptive"]
+    display: NotRequired[ThinkingDisplay]
+
+
+class ThinkingConfigEnabled(TypedDict):
+    """The model thinks within a budget."""
+
+    type: Literal["enabled"]
+    budget_tokens: int
+    display: NotRequired[ThinkingDisplay]
+
+
+class ThinkingConfigDisabled(TypedDict):
+    """The model does not think."""
+
+    type: Literal["disabled"]
+
+
+ThinkingConfig: TypeAlias = ThinkingConfigAdaptive | ThinkingConfigEnabled | ThinkingConfigDisabled
