@@ -14,7 +14,7 @@ WORKERS ?= 6
 QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage changelog drift clean
+.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage changelog drift clean official
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -76,6 +76,9 @@ changelog: $(VENV)/.dev  ## Show the next entry of the changelog, from changelog
 
 drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
 	$(BIN)/python scripts/drift.py $(ARGS)
+
+official: $(VENV)/.dev  ## The official Python SDK's own tests on claude_agent_py.compat (ARGS="-k name" for some)
+	$(BIN)/python scripts/official_tests.py $(ARGS)
 
 clean:  ## Remove the venv and everything generated
 	rm -rf $(VENV) $(LOWEST) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \

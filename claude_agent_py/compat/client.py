@@ -1,6 +1,7 @@
 """`ClaudeSDKClient`: a session with the methods of the official SDK."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import aclosing
 from types import TracebackType
 from typing import Any, Self
 
@@ -73,7 +74,7 @@ class ClaudeSDKClient:
         async for message in prompt:
             session.send({"session_id": session_id, **message}, session_id)
 
-    async def receive_messages(self) -> AsyncIterator[types.Message]:
+    async def receive_messages(self) -> AsyncGenerator[types.Message, None]:
         """Iterate over the messages of the session since `connect`. Several iterators share them."""
         session = self._connected()
         while (frame := await session.next_frame()) is not None:
@@ -83,10 +84,11 @@ class ClaudeSDKClient:
 
     async def receive_response(self) -> AsyncIterator[types.Message]:
         """Iterate over the messages up to the next `ResultMessage`, which is the last one."""
-        async for message in self.receive_messages():
-            yield message
-            if isinstance(message, types.ResultMessage):
-                return
+        async with aclosing(self.receive_messages()) as messages:
+            async for message in messages:
+                yield message
+                if isinstance(message, types.ResultMessage):
+                    return
 
     # Control ----------------------------------------------------------------------------------------------------------
 

@@ -31,7 +31,7 @@ class Session:
         """Held by the one of several readers that waits for the next frame."""
         self._is_closed = False
         self._error_result: dict[str, Any] | None = None
-        """The last message, if it is a result with an error, which explains the exit of the process."""
+        """The result of the last turn if it is an error, which explains the exit of the process."""
 
     async def connect(self) -> None:
         """Start the CLI. Raises an error of the official SDK."""
@@ -81,7 +81,7 @@ class Session:
     def _note(self, frame: dict[str, Any]) -> None:
         if frame["type"] == "result":
             self._error_result = frame if frame.get("is_error") else None
-        elif frame.get("subtype") != "session_state_changed":
+        elif frame["type"] in ("user", "assistant", "stream_event"):
             self._error_result = None
 
     def _raise_at_end(self, error: ClaudeAgentError | None) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Final, Generic, NotRequired, Required, TypeVa
 
 from typing_extensions import get_type_hints, is_typeddict
 
-
 T = TypeVar("T")
 Handler = Callable[[Any], Awaitable[dict[str, Any]]]
 

@@ -1,0 +1,172 @@
+"""Programs that bring a transport of the official SDK, and options that do not start a program."""
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import anyio
+import pytest
+
+from claude_agent_py.compat import (
+    CanUseToolShadowedWarning,
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    CLIConnectionError,
+    HookMatcher,
+    MessageParseError,
+    PermissionResultAllow,
+    ProcessError,
+    ResultError,
+    ResultMessage,
+    StreamEvent,
+    SystemMessage,
+    Transport,
+    query,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.each_backend]
+
+RESULT: dict[str, Any] = {
+    "type": "result",
+    "subtype": "success",
+    "duration_ms": 1,
+    "duration_api_ms": 1,
+    "is_error": False,
+    "num_turns": 1,
+    "session_id": "s",
+    "result": "done",
+}
+
+
+class Recorder(Transport):
+    """A program elsewhere that answers each control request, and gives one answer."""
+
+    def __init__(self, *messages: dict[str, Any], failure: Exception | None = None) -> None:
+        self.written: list[str] = []
+        self.calls: list[str] = []
+        self._messages = messages
+        self._failure = failure
+        self._arrived = anyio.Event()
+
+    async def connect(self) -> None:
+        self.calls.append("connect")
+
+    async def write(self, data: str) -> None:
+        assert data.endswith("\n")
+        assert data.count("\n") == 1
+        self.written.append(data)
+        self._arrived.set()
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        read = 0
+        while "end_input" not in self.calls:
+            await self._arrived.wait()
+            self._arrived = anyio.Event()
+            for line in self.written[read:]:
+                read += 1
+                frame = json.loads(line)
+                if frame["type"] == "control_request":
+                    reply = {"subtype": "success", "request_id": frame["request_id"], "response": {}}
+                    yield {"type": "control_response", "response": reply}
+                    continue
+                for message in self._messages:
+                    yield message
+                if self._failure is not None:
+                    raise self._failure
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    def is_ready(self) -> bool:
+        return True
+
+    async def end_input(self) -> None:
+        self.calls.append("end_input")
+        self._arrived.set()
+
+    @property
+    def prompts(self) -> list[dict[str, Any]]:
+        frames = [json.loads(line) for line in self.written]
+        return [frame for frame in frames if frame["type"] == "user"]
+
+
+async def all_of(prompt: Any, transport: Transport, options: ClaudeAgentOptions | None = None) -> list[Any]:
+    with anyio.fail_after(60):
+        return [message async for message in query(prompt=prompt, options=options, transport=transport)]
+
+
+async def test_query_runs_over_a_transport_of_the_official_sdk() -> None:
+    unknown = {"type": "tool_progress", "uuid": "u", "session_id": "s"}
+    hidden = {"type": "system", "subtype": "session_state_changed", "state": "idle", "sdk_host_only": True}
+    event = {"type": "stream_event", "uuid": "u", "session_id": "s", "event": {"type": "message_stop"}}
+    line = {"type": "system", "subtype": "status", "text": "a line\u2028separator"}
+    transport = Recorder(event, unknown, hidden, line, RESULT)
+    messages = await all_of("a\u2028b", transport)
+    assert [type(message) for message in messages] == [StreamEvent, SystemMessage, ResultMessage]
+    assert messages[0].event == event["event"]
+    assert messages[1].data == line
+    assert transport.calls == ["connect", "end_input", "close"]
+    [prompt] = transport.prompts
+    assert prompt["message"] == {"role": "user", "content": "a\u2028b"}
+
+
+async def test_the_error_of_a_transport_reaches_the_program() -> None:
+    failed = {**RESULT, "is_error": True, "subtype": "error_max_turns", "errors": ["too many"]}
+    with pytest.raises(ResultError, match="error result: too many") as raised:
+        await all_of("hi", Recorder(failed, failure=ProcessError("gone", 1)))
+    assert isinstance(raised.value.__cause__, ProcessError)
+    with pytest.raises(ZeroDivisionError):
+        await all_of("hi", Recorder(failure=ZeroDivisionError()))
+
+
+async def test_a_message_without_a_part_that_it_needs_is_an_error() -> None:
+    with pytest.raises(MessageParseError, match="Missing required field in result message: 'num_turns'"):
+        await all_of("hi", Recorder({name: value for name, value in RESULT.items() if name != "num_turns"}))
+
+
+async def test_several_readers_share_the_messages_and_early_ones_are_kept() -> None:
+    transport = Recorder(*[{"type": "system", "subtype": "status", "n": number} for number in range(4)], RESULT)
+    client = ClaudeSDKClient(transport=transport)
+    seen: list[list[Any]] = [[], []]
+
+    async def read(into: list[Any]) -> None:
+        async for message in client.receive_messages():
+            into.append(message)
+            await anyio.sleep(0)
+            if len(seen[0]) + len(seen[1]) == 5:
+                await client.disconnect()
+
+    with anyio.fail_after(60):
+        await client.connect("hi")
+        async with anyio.create_task_group() as group:
+            for into in seen:
+                group.start_soon(read, into)
+    assert sorted(message.data["n"] for message in seen[0] + seen[1] if type(message) is SystemMessage) == [0, 1, 2, 3]
+    with pytest.raises(CLIConnectionError, match="Not connected"):
+        [message async for message in client.receive_messages()]
+
+
+async def allow(name: str, data: dict[str, Any], context: Any) -> PermissionResultAllow:
+    return PermissionResultAllow()
+
+
+async def test_tools_that_other_options_allow_are_named_once() -> None:
+    shadowed = ClaudeAgentOptions(can_use_tool=allow, allowed_tools=["Write(*)", "Bash(ls:*)", "mcp__a__b", "Write"])
+    with pytest.warns(CanUseToolShadowedWarning) as caught:
+        await all_of("hi", Recorder(RESULT), shadowed)
+    assert len(caught) == 1
+    assert "Write, mcp__a__b:" in str(caught[0].message)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ClaudeAgentOptions(can_use_tool=allow, permission_prompt_tool_name="mcp__a__b"),
+        ClaudeAgentOptions(hooks={"Notification": [HookMatcher(hooks=[allow], on_failure="block")]}),  # type: ignore[list-item]
+        ClaudeAgentOptions(plugins=[{"type": "remote", "path": "p"}]),  # type: ignore[typeddict-item]
+    ],
+    ids=["two that answer", "a hook that guards nothing", "a plugin elsewhere"],
+)
+async def test_options_that_would_fail_open_are_a_value_error(options: ClaudeAgentOptions) -> None:
+    with pytest.raises(ValueError):
+        await ClaudeSDKClient(options).connect()
