@@ -52,18 +52,27 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def load_object(target: str) -> object:
+    """Import what `module:name` names; without a name, `options`. The module may be in the working directory.
+
+    Raises:
+        OptionsError: It cannot be imported.
+    """
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name or "options")
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionsError(f"{target} cannot be loaded: {error}") from error
+
+
 def load_target(target: str) -> Any:
     """Import the options. The module may be in the working directory.
 
     Raises:
         OptionsError: They cannot be imported, or are no options.
     """
-    module, _, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found: object = getattr(importlib.import_module(module), name or "options")
-    except (ImportError, AttributeError, ValueError) as error:
-        raise OptionsError(f"{target} cannot be loaded: {error}") from error
+    found = load_object(target)
     if not isinstance(found, ClientOptions) and not callable(found):
         raise OptionsError(f"must be ClientOptions or a function, not {type(found).__name__}: {target}")
     return found

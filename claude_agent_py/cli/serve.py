@@ -1,11 +1,14 @@
 """The `serve` command: a web page with the sessions of this machine, on loopback."""
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.cli.acp import load_target
+from claude_agent_py.cli.acp import load_object
 from claude_agent_py.options import ClientOptions
+
+if TYPE_CHECKING:
+    from claude_agent_py.serve import FleetSessions, Sessions
 
 MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
 PORT: Final = 8765
@@ -14,8 +17,12 @@ PORT: Final = 8765
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `serve`."""
     parser.add_argument(
-        "target", nargs="?", metavar="module:options", help="your ClientOptions; the defaults if omitted"
+        "target",
+        nargs="?",
+        metavar="module:options",
+        help="your ClientOptions, or your Fleet; the default options if omitted",
     )
+    parser.add_argument("--agent", metavar="NAME", help="of a fleet: which agent, if it has several")
     parser.add_argument("--port", type=int, default=PORT, help=f"the port (default: {PORT}; 0 takes a free one)")
     parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
     parser.add_argument(
@@ -33,17 +40,14 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from claude_agent_py.serve import LOOPBACK, Server, Sessions, make_app, make_token
+        from claude_agent_py.serve import LOOPBACK, Server, make_app, make_token
     except ImportError:
         raise OptionsError(MISSING) from None
-    options = load_target(arguments.target) if arguments.target else ClientOptions()
-    if not isinstance(options, ClientOptions):
-        raise OptionsError(f"must be ClientOptions, not {type(options).__name__}: {arguments.target}")
+    sessions = _make_sessions(arguments.target, arguments.agent)
     names = (*LOOPBACK, *arguments.name)
     if arguments.host not in names and not arguments.name:
         raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
     token = make_token()
-    sessions = Sessions(options)
     app = make_app(sessions, token=token, hosts=names)
     config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning")
     sock = config.bind_socket()
@@ -57,3 +61,20 @@ def execute(arguments: argparse.Namespace) -> int:
         webbrowser.open(address)
     Server(config, sessions).run(sockets=[sock])
     return 0
+
+
+def _make_sessions(target: str | None, agent: str | None) -> "Sessions | FleetSessions":
+    from claude_agent_py.fleet import Fleet
+    from claude_agent_py.serve import FleetSessions, Sessions
+
+    found = ClientOptions() if target is None else load_object(target)
+    if isinstance(found, Fleet):
+        names = sorted({name for name, _ in found.agents})
+        if agent is None and len(names) != 1:
+            raise OptionsError(f"is needed, because {target} has the agents: {', '.join(names)}", option="--agent")
+        return FleetSessions(found, agent or names[0])
+    if not isinstance(found, ClientOptions):
+        raise OptionsError(f"must be ClientOptions or a Fleet, not {type(found).__name__}: {target}")
+    if agent is not None:
+        raise OptionsError("is only for a fleet", option="--agent")
+    return Sessions(found)

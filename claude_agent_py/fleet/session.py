@@ -129,6 +129,15 @@ class FleetSession:
 
         return Polling(read, PAUSES)
 
+    async def read_events(self, after: int = 0, limit: int = MAX_EVENTS) -> Sequence[FleetEvent]:
+        """Return the next events with a number above `after`, at most about `limit`, without waiting.
+
+        Raises:
+            FleetError: The session does not exist, or the database was unavailable (`is_retryable`).
+        """
+        found, _ = await self._engine.events(self.id, after, limit)
+        return found
+
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""
         return [FleetInteraction(self._engine, row) for row in await self._engine.questions(self.id)]

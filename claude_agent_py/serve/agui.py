@@ -15,7 +15,7 @@ from ag_ui.core import PROTOCOL_VERSION, BaseEvent, RunAgentInput
 
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.session import ServedSession, describe
-from claude_agent_py.serve.sessions import Sessions, is_uuid
+from claude_agent_py.serve.sessions import AnySessions, is_uuid
 from claude_agent_py.wire import JSONObject
 
 APPROVAL: Final[JSONObject] = {
@@ -41,7 +41,7 @@ def name_session(thread_id: str, user: str) -> str:
 class Agent:
     """Runs the agent of these sessions for requests of AG-UI clients."""
 
-    def __init__(self, sessions: Sessions) -> None:
+    def __init__(self, sessions: AnySessions) -> None:
         self._sessions = sessions
         self._told: WeakKeyDictionary[ServedSession, set[str]] = WeakKeyDictionary()
         """The questions of each session that were interrupts of a run."""
@@ -70,7 +70,7 @@ class Agent:
             return await self._sessions.get(name, user=user)
         except SessionNotFoundError:
             try:
-                return self._sessions.create(user=user, session_id=name)
+                return await self._sessions.create(user=user, session_id=name)
             except OptionsError:  # another run of the thread has just made it, or it belongs to another user
                 return await self._sessions.get(name, user=user)
 
@@ -195,9 +195,8 @@ class _Run:
             return
         self.prompt = session.prompts[-1]
         self._follows = self._has_text = True
-        for task in session.client.tasks.running if session.client is not None else ():
-            if task.is_agent and not task.is_backgrounded:
-                yield from self._begin_agent(task.id, task.subagent_type or "agent", task.description, task.tool_use_id)
+        for agent in session.list_waited_agents():
+            yield from self._begin_agent(*agent)
 
     def take(self, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Yield what an event of the session tells about the run."""

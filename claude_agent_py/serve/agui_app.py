@@ -12,12 +12,12 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from claude_agent_py.serve.agui import Agent
-from claude_agent_py.serve.sessions import Sessions
+from claude_agent_py.serve.sessions import AnySessions
 from claude_agent_py.serve.web import LOOPBACK, Authenticate, Guard, Refused, choose, find_user, make_routed
 
 
 def make_agui_app(
-    sessions: Sessions,
+    sessions: AnySessions,
     *,
     token: str | None = None,
     authenticate: Authenticate | None = None,

@@ -1,114 +1,53 @@
 """`ServedSession`: one conversation, with a stream of events that any number of readers follow.
 
-It outlives the CLI's process: the client is opened with the first prompt, closed when nothing happens for a while, and
-opened again with the next prompt. What the log no longer has is read from the stored conversation.
+It outlives the process that works on it, which is that of a client (`client_session.py`) or of a worker of a fleet
+(`fleet_session.py`). What the log no longer has is read from the stored conversation.
 """
 
 import json
 import secrets
 import time
-from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from functools import partial
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
-from uuid import uuid4
 
 import anyio
 import anyio.to_thread
 import msgspec
 
-from claude_agent_py._base.event_loop import spawn_detached
-from claude_agent_py.client import Client
-from claude_agent_py.errors import (
-    ClaudeAgentError,
-    ConnectionClosedError,
-    InterruptedRunError,
-    PromptCancelledError,
-    SessionError,
-    SessionNotFoundError,
-)
-from claude_agent_py.journal import (
-    CallEnded,
-    CallStarted,
-    Fact,
-    MessageAdded,
-    PromptSent,
-    TurnEnded,
-    TurnStarted,
-    encode_fact,
-)
-from claude_agent_py.messages import ResultMessage, StreamEventMessage
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.permissions import Allow, Interaction, InteractionOpened, InteractionSettled, OpenQuestion
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, PromptSent, TurnEnded, TurnStarted, encode_fact
+from claude_agent_py.permissions import Allow, Interaction, OpenQuestion
 from claude_agent_py.serve.event_log import EventLog, ServedEvent
-from claude_agent_py.sessions import get_session
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """How much of its events a session keeps in memory."""
 MAX_STORED: Final = 20_000
 """How many facts of the stored conversation a reader gets: the last ones."""
-OUTPUT_BYTES: Final = 64 * 1024
-"""How much of the end of a task's output is shown."""
 _encode: Final = msgspec.json.Encoder().encode
-_DELTAS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning", "thinking")}
 
 
-class ServedSession:
-    """A conversation that is served. `Sessions` makes it.
+class ServedSession(ABC):
+    """A conversation that is served. `Sessions` or `FleetSessions` makes it.
 
     Attributes:
         id: The id of the session, which it has before the CLI has started.
         owner: The user to whom it belongs.
-        client: The client, while the CLI runs; otherwise None.
+        questions: The open questions, by id.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        options: ClientOptions,
-        *,
-        make_room: Callable[[], Awaitable[None]],
-        owner: str = "",
-        is_stored: bool = False,
-    ) -> None:
-        """Create a session.
-
-        Args:
-            session_id: Its id.
-            options: The options of its client.
-            make_room: Called before the process starts; raises an error if it may not.
-            owner: The user to whom it belongs.
-            is_stored: Whether the conversation exists.
-        """
+    def __init__(self, session_id: str, owner: str, began_at: float) -> None:
+        """Create a session whose log begins at this time."""
         self.id = session_id
         self.owner = owner
-        self.client: Client | None = None
-        self._options = options
-        self._make_room = make_room
-        self.is_opening = False
-        """Whether the process starts."""
-        self._is_stored = is_stored
-        self._has_begun = is_stored
-        """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
+        self.questions: dict[str, Interaction] = {}
         self.epoch: str = secrets.token_hex(4)
         """Names this object's numbering: another process of the server numbers anew."""
-        self.log: EventLog = EventLog(MAX_BYTES, time.time())
+        self.log: EventLog = EventLog(MAX_BYTES, began_at)
         self._changed = anyio.Event()
         self._is_over = False
         """Whether the server ends: nobody may follow or send any more."""
-        self._opening = anyio.Lock()
-        self.questions: dict[str, Interaction] = {}
-        """The open questions, by id."""
         self._open_prompts: dict[str, None] = {}
         self._in_turn = False
-        self._message = ""
-        """The id of the message that arrives."""
-        self._blocks: dict[int, str] = {}
-        """The calls of that message, by the index of their block."""
-        self._shown: deque[str] = deque(maxlen=100)
-        """The latest results that are in the log. Prompts that one turn answers have the same."""
-        self._todo: list[dict[str, str]] = []
-        """The items of the to-do list."""
         self._positions: dict[object, int] = {}
         """How far each reader has read."""
         self.seen_at: float = time.monotonic()
@@ -117,20 +56,17 @@ class ServedSession:
         """When anything last happened in it."""
 
     def __repr__(self) -> str:
-        return f"<ServedSession {self.id} {self.state}>"
+        return f"<{type(self).__name__} {self.id} {self.state}>"
 
     @property
+    @abstractmethod
     def state(self) -> str:
-        """`closed` without a process, `running`, or `idle`."""
-        if self.client is None:
-            return "closed"
-        return "running" if self.is_busy else "idle"
+        """`running`, `idle`, or another one of its kind."""
 
     @property
-    def is_busy(self) -> bool:
-        """Whether a prompt, a turn, a question or a background task is open."""
-        has_tasks = self.client is not None and bool(self.client.tasks.running)
-        return bool(self._open_prompts or self.questions) or self._in_turn or has_tasks
+    @abstractmethod
+    def is_blocked(self) -> bool:
+        """Whether the turn waits for an answer, rather than only background work."""
 
     @property
     def readers(self) -> int:
@@ -142,13 +78,6 @@ class ServedSession:
         """The prompts that have not been answered, oldest first."""
         return list(self._open_prompts)
 
-    @property
-    def is_blocked(self) -> bool:
-        """Whether the turn waits for an answer, rather than only background work."""
-        tasks = self.client.tasks if self.client is not None else None
-        asking = [tasks.get(each.agent_id or "") if tasks else None for each in self.questions.values()]
-        return self._in_turn and any(task is None or not task.is_backgrounded for task in asking)
-
     # What readers do ----------------------------------------------------------------------------------------------
 
     async def follow(self, after: str | None = None) -> AsyncGenerator[tuple[str, ServedEvent], None]:
@@ -156,7 +85,7 @@ class ServedSession:
 
         Without an id, or with one whose events are no longer there, it begins with an event `reset`, then the stored
         conversation, then all that happened since. Any number of readers may follow; a slow one loses nothing. It ends
-        with `Sessions.close`.
+        with `close` of the sessions.
         """
         reader, joined = object(), self.log.last
         self._positions[reader] = joined
@@ -167,7 +96,7 @@ class ServedSession:
                 if not self.log.has_all_after(position):
                     position, until = self.log.start
                     yield "", ServedEvent(0, b'{"type":"reset"}')
-                    for data in await anyio.to_thread.run_sync(self._read_stored, until):
+                    for data in await self._load_stored(until):
                         yield "", ServedEvent(0, data)
                 changed = self._changed
                 events = self.log.read(position, joined)
@@ -184,40 +113,23 @@ class ServedSession:
             del self._positions[reader]
             self._note_use()
 
-    async def end(self) -> None:
-        """End the streams of all readers and the process, for good."""
-        self._is_over = True
-        self._wake()
-        await self.close()
+    @abstractmethod
+    async def _load_stored(self, until: float) -> Sequence[bytes]:
+        """Return the events for the last facts of the stored conversation before a time."""
 
-    def _read_stored(self, until: float) -> Sequence[bytes]:
-        """Return the last facts of the stored conversation before a time. Blocks."""
-        if not self._is_stored:
-            return ()
-        try:
-            facts = get_session(self.id, config_dir=find_config_dir(self._options)).journal()
-            earlier = (_wrap(fact) for fact in facts if fact.at is None or fact.at < until)
-            return deque(earlier, maxlen=MAX_STORED)
-        except SessionError:
-            return ()
-
+    @abstractmethod
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
-        """Send a prompt and return its id, a uuid. Opens the client first if need be.
+        """Send a prompt and return its id, a uuid.
+
+        Args:
+            prompt: The text.
+            prompt_id: A uuid. A prompt with the same one is not sent again.
 
         Raises:
             OptionsError: The prompt is empty, or had been sent.
-            TooManySessionsError: The client is closed, and as many processes as may run are busy.
-            ClaudeAgentError: The CLI cannot be started.
+            TooManySessionsError: As many processes as may run are busy.
+            ClaudeAgentError: The CLI cannot be started, or the fleet does not answer.
         """
-        self._note_use()
-        prompt_id = prompt_id or str(uuid4())
-        async with self._opening:
-            client = self.client or await self._open()
-            run = client.query(prompt, uuid=prompt_id)
-            self._open_prompts[prompt_id] = None
-            self._has_begun = True
-        spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
-        return prompt_id
 
     async def answer(self, question_id: str, answer: Mapping[str, Any], *, by: str = "") -> bool:
         """Answer a question. Return False if it is not open, because it was answered or withdrawn.
@@ -239,103 +151,27 @@ class ServedSession:
             return False
         return await anyio.to_thread.run_sync(_answer, interaction, answer, by)
 
+    @abstractmethod
     async def stop(self) -> None:
-        """Interrupt the turn, and take back the prompts behind it. Background tasks go on."""
-        if self.client is not None:
-            await self.client.interrupt(cancel_queued=True)
+        """Interrupt the turn. Background tasks go on."""
 
-    async def close(self, *, only_idle: bool = False) -> None:
-        """End the process, or only if it is idle. The conversation stays; another prompt opens it again."""
-        async with self._opening:
-            if only_idle and self.is_busy:
-                return
-            client, self.client = self.client, None
-            if client is not None:
-                await client.close()
+    @abstractmethod
+    async def read_output(self, task_id: str) -> str | None:
+        """Return the end of a task's output; None if the task is not known here."""
 
-    # The client ---------------------------------------------------------------------------------------------------
+    @abstractmethod
+    async def stop_task(self, task_id: str) -> bool:
+        """Stop a background task. Return False if it is not known here."""
 
-    async def _open(self) -> Client:
-        if self._is_over:
-            raise ConnectionClosedError("the server of the session ends")
-        await self._make_room()
-        self.is_opening = True
-        try:
-            client = await self._connect(is_new=not self._has_begun)
-        except SessionNotFoundError:
-            if self._is_stored:
-                raise
-            client = await self._connect(is_new=True)
-        finally:
-            self.is_opening = False
-        self.client = client
-        self._add({"type": "opened"})
-        events = client.events(facts=True)
-        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
-        return client
+    @abstractmethod
+    def list_waited_agents(self) -> Sequence[tuple[str, str, str, str | None]]:
+        """Return the subagents that the turn waits for: id, name, description, and the call that launched each."""
 
-    async def _connect(self, *, is_new: bool) -> Client:
-        conversation: dict[str, Any] = {"session_id": self.id} if is_new else {"resume": self.id}
-        options = self._options.replace(
-            include_partial_messages=True, interactions=self._options.interactions or True, **conversation
-        )
-        client = Client(options)
-        await client.connect()
-        return client
-
-    async def _listen(self, client: Client, events: AsyncIterator[Any]) -> None:
-        """Turn what happens in the session into events, until its process ends."""
-        error = ""
-        try:
-            async for event in events:
-                self.used_at = time.monotonic()
-                self._take(event)
-        except ClaudeAgentError as failure:
-            error = str(failure)
-        finally:
-            if self.client is client:
-                self.client = None
-            self._in_turn = False
-            self.questions.clear()
-            self._add({"type": "closed", "error": error})
-            if not client.is_closed:
-                with anyio.CancelScope(shield=True):
-                    await client.close()
-
-    async def _watch(self, client: Client, prompt_id: str, run: Any) -> None:
-        """Add the end of a run, after all that belongs to it."""
-        event: dict[str, Any] = {"type": "run_ended", "prompt": prompt_id, "status": "ok", "error": "", "text": ""}
-        result = None
-        try:
-            result = await run
-        except ClaudeAgentError as error:
-            result = getattr(error, "result", None)
-            is_cancelled = isinstance(error, InterruptedRunError | PromptCancelledError)
-            event.update(status="cancelled" if is_cancelled else "error", error=str(error))
-        finally:
-            self._open_prompts.pop(prompt_id, None)
-        event["text"] = "" if result is None else result.text
-        uuid = result.message.uuid if result is not None and result.message is not None else None
-        while uuid is not None and uuid not in self._shown and self.client is client:
-            await self._changed.wait()
-        self._add(event)
+    @abstractmethod
+    async def end(self) -> None:
+        """End the streams of all readers, for good."""
 
     # Events -------------------------------------------------------------------------------------------------------
-
-    def _take(self, event: Any) -> None:
-        if isinstance(event, Fact) and event.number:
-            self._take_fact(event)
-        elif isinstance(event, StreamEventMessage):
-            self._take_delta(event)
-        elif isinstance(event, InteractionOpened):
-            self.questions[event.interaction.id] = event.interaction
-            self._add(describe(event.interaction))
-        elif isinstance(event, InteractionSettled):
-            self.questions.pop(event.interaction.id, None)
-            self._add({"type": "question_settled", "question": event.interaction.id, "answered": event.was_answered})
-        elif isinstance(event, ResultMessage):
-            self._shown.append(event.uuid)
-            self._wake()
 
     def _take_fact(self, fact: Any) -> None:
         cut_at = None
@@ -347,38 +183,20 @@ class ServedSession:
             cut_at = fact.at
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
-            self._is_stored = self._is_stored or not self._in_turn
-        self.log.add(_wrap(fact), cut_at=cut_at)
+        self.log.add(wrap(fact), cut_at=cut_at)
         self._wake()
-        if isinstance(fact, CallEnded):
-            self._show_todo()
 
-    def _show_todo(self) -> None:
-        """Add the to-do list, if it has changed."""
-        items = _list_todo(self.client) if self.client is not None else []
-        if items != self._todo:
-            self._todo = items
-            self._add({"type": "todo", "items": items})
+    def _open_question(self, interaction: Interaction) -> None:
+        self.questions[interaction.id] = interaction
+        self._add(describe(interaction))
 
-    def _take_delta(self, message: StreamEventMessage) -> None:
-        event: Any = message.event
-        if message.parent_tool_use_id is not None:
-            return
-        if event.type == "message_start":
-            self._message, self._blocks = event.message.id or message.uuid, {}
-        elif event.type == "content_block_start" and event.content_block.type == "tool_use":
-            self._blocks[event.index] = event.content_block.id
-            name = event.content_block.name
-            self._add({"type": "call", "call": event.content_block.id, "name": name}, part_of=event.content_block.id)
-        elif event.type == "content_block_delta":
-            kind = event.delta.type
-            if kind in _DELTAS:
-                name, field = _DELTAS[kind]
-                delta = {"type": name, "message": self._message, "delta": getattr(event.delta, field)}
-                self._add(delta, part_of=self._message)
-            elif kind == "input_json_delta" and event.index in self._blocks:
-                call = self._blocks[event.index]
-                self._add({"type": "arguments", "call": call, "delta": event.delta.partial_json}, part_of=call)
+    def _settle_question(self, question_id: str, *, was_answered: bool | None) -> None:
+        self.questions.pop(question_id, None)
+        self._add({"type": "question_settled", "question": question_id, "answered": was_answered})
+
+    def _end_prompt(self, prompt_id: str, status: str, text: str = "", error: str = "") -> None:
+        self._open_prompts.pop(prompt_id, None)
+        self._add({"type": "run_ended", "prompt": prompt_id, "status": status, "error": error, "text": text})
 
     def _add(self, event: Mapping[str, Any], *, part_of: str | None = None) -> None:
         self.log.add(_encode(event), part_of=part_of)
@@ -392,18 +210,7 @@ class ServedSession:
         changed.set()
 
 
-def find_config_dir(options: ClientOptions) -> str | None:
-    """Return the configuration folder that the options name; None for that of this process."""
-    return options.env.get("CLAUDE_CONFIG_DIR")
-
-
-def _list_todo(client: Client) -> list[dict[str, str]]:
-    listed = client.task_list
-    items = [{"text": item.subject, "status": item.status} for item in listed.items]
-    return items or [{"text": item.content, "status": item.status} for item in listed.todos]
-
-
-def _wrap(fact: Any) -> bytes:
+def wrap(fact: Fact) -> bytes:
     """Return the event for a fact."""
     return b'{"type":"fact","fact":%s}' % encode_fact(fact)
 

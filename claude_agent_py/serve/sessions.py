@@ -1,10 +1,11 @@
 """`Sessions`: the served sessions of a program, by their ids, and who may use them."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Final, Literal, Self, TypeAlias
+from typing import Final, Literal, Protocol, Self, TypeAlias
 from uuid import UUID, uuid4
 
 import anyio
@@ -13,7 +14,8 @@ import anyio.to_thread
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.serve.session import ServedSession, find_config_dir
+from claude_agent_py.serve.client_session import ClientSession, find_config_dir
+from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
 
 Owns: TypeAlias = Callable[[str, str], bool]
@@ -27,8 +29,42 @@ MAX_LISTED: Final = 500
 LOOK_EVERY: Final = 1.0
 
 
+@dataclass(frozen=True, kw_only=True)
+class ListedSession:
+    """A session in a list."""
+
+    id: str
+    state: str
+    title: str = ""
+    cwd: str = ""
+    changed_at: float | None = None
+    """In seconds since the epoch; None if nothing is stored yet."""
+
+
+class AnySessions(Protocol):
+    """What a server needs of sessions: `Sessions` and `FleetSessions` have it."""
+
+    async def create(self, *, user: str = "", session_id: str | None = None) -> ServedSession:
+        """Return a new session."""
+        ...
+
+    async def get(self, session_id: str, *, user: str = "") -> ServedSession:
+        """Return a session. Raises SessionNotFoundError if there is none, or it belongs to another user."""
+        ...
+
+    async def list(self, *, user: str = "") -> Sequence[ListedSession]:
+        """Return the sessions of a user."""
+        ...
+
+    async def close(self) -> None:
+        """End the streams of all readers."""
+        ...
+
+
 class Sessions:
-    """Sessions that are served. Use it as an async context manager, or call `close`, which ends their processes.
+    """Sessions that are served, each on a client of its own.
+
+    Use it as an async context manager, or call `close`, which ends their processes.
 
     Args:
         options: The options of each session's client.
@@ -59,7 +95,7 @@ class Sessions:
         self._on_leave = on_leave
         self._leave_after = leave_after
         self._owns = owns
-        self._sessions: dict[str, ServedSession] = {}
+        self._sessions: dict[str, ClientSession] = {}
         self._looking: anyio.CancelScope | None = None
 
     async def __aenter__(self) -> Self:
@@ -80,7 +116,7 @@ class Sessions:
 
     # Sessions -----------------------------------------------------------------------------------------------------
 
-    def create(self, *, user: str = "", session_id: str | None = None) -> ServedSession:
+    async def create(self, *, user: str = "", session_id: str | None = None) -> ClientSession:
         """Return a new session. Its process starts with the first prompt.
 
         Raises:
@@ -89,11 +125,12 @@ class Sessions:
         if session_id is None:
             return self._add(str(uuid4()), user)
         name = session_id.lower()  # as the CLI names its file, so that no id has two owners
-        if not is_uuid(name) or name in self._sessions or self._find_stored(name, None) is not None:
+        is_new = is_uuid(name) and await anyio.to_thread.run_sync(self._find_stored, name, None) is None
+        if not is_new or name in self._sessions:
             raise OptionsError(f"must be a new uuid, not {session_id!r}", option="session_id")
         return self._add(name, user)
 
-    async def get(self, session_id: str, *, user: str = "") -> ServedSession:
+    async def get(self, session_id: str, *, user: str = "") -> ClientSession:
         """Return a session, which may be a stored one.
 
         Raises:
@@ -109,15 +146,16 @@ class Sessions:
             raise SessionNotFoundError(f"there is no session {session_id!r}")
         return session
 
-    def list_open(self, *, user: str = "") -> list[ServedSession]:
-        """Return the sessions of a user that were used in this process."""
-        return [session for session in self._sessions.values() if session.owner == user]
+    async def list(self, *, user: str = "") -> Sequence[ListedSession]:
+        """Return the sessions of a user: those used in this process, and the latest stored ones.
 
-    async def list_stored(self) -> list[SessionInfo]:
-        """Return the latest stored sessions, those of the directory of the options if these have one."""
-        return await anyio.to_thread.run_sync(self._list_stored)
+        The stored ones are those of the directory of the options, if these have one.
+        """
+        stored = {info.id: info for info in await anyio.to_thread.run_sync(self._list_stored)}
+        known = [*self._sessions, *(name for name in stored if name not in self._sessions)]
+        return [_describe(name, self._sessions.get(name), stored.get(name)) for name in known if self.owns(user, name)]
 
-    def _list_stored(self) -> list[SessionInfo]:
+    def _list_stored(self) -> Sequence[SessionInfo]:
         return list_sessions(self._options.cwd, MAX_LISTED, config_dir=find_config_dir(self._options))
 
     def _find_stored(self, session_id: str, directory: str | PathLike[str] | None) -> SessionInfo | None:
@@ -147,11 +185,11 @@ class Sessions:
                 raise TooManySessionsError(self._max_open)
             await min(idle, key=lambda session: session.used_at).close(only_idle=True)
 
-    def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ServedSession:
+    def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ClientSession:
         options = self._options
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
-        session = self._sessions[session_id] = ServedSession(
+        session = self._sessions[session_id] = ClientSession(
             session_id, options, make_room=self.make_room, owner=user, is_stored=stored is not None
         )
         if self._looking is None:
@@ -164,12 +202,12 @@ class Sessions:
         with scope:
             while self._sessions:
                 await anyio.sleep(LOOK_EVERY)
-                for session in list(self._sessions.values()):
+                for session in tuple(self._sessions.values()):
                     await self._look_at(session, time.monotonic())
         if self._looking is scope:
             self._looking = None
 
-    async def _look_at(self, session: ServedSession, now: float) -> None:
+    async def _look_at(self, session: ClientSession, now: float) -> None:
         has_left = not session.readers and now - session.seen_at > self._leave_after
         unused = now - session.used_at
         if session.client is None:
@@ -180,6 +218,16 @@ class Sessions:
                 await session.close()
         elif unused > self._idle_after:
             await session.close(only_idle=True)
+
+
+def _describe(session_id: str, session: ClientSession | None, stored: SessionInfo | None) -> ListedSession:
+    return ListedSession(
+        id=session_id,
+        state="closed" if session is None else session.state,
+        title="" if stored is None else stored.summary,
+        cwd="" if stored is None else stored.cwd or "",
+        changed_at=None if stored is None else stored.last_modified / 1000,
+    )
 
 
 def is_uuid(text: str) -> bool:

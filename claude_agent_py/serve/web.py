@@ -10,6 +10,7 @@ import json
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from socket import socket
 from typing import Any, Final, TypeAlias
 
@@ -23,15 +24,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.serve.page import POLICY, read_page
-from claude_agent_py.serve.session import OUTPUT_BYTES, ServedSession
-from claude_agent_py.serve.sessions import Sessions
-from claude_agent_py.tasks import Task
+from claude_agent_py.serve.session import ServedSession
+from claude_agent_py.serve.sessions import AnySessions
 
 Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 """Returns the name of the user who makes a request; None refuses it."""
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 GRACE_SECONDS: Final = 5
+UNKNOWN_TASK: Final = "the task is not known in this process"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -45,7 +46,7 @@ _HEADERS: Final = (
 
 
 def make_app(
-    sessions: Sessions,
+    sessions: AnySessions,
     *,
     token: str | None = None,
     authenticate: Authenticate | None = None,
@@ -92,7 +93,7 @@ def choose(token: str | None, authenticate: Authenticate | None) -> Authenticate
     return _check_token(token)
 
 
-def make_routed(sessions: Sessions, routes: Sequence[Route]) -> Starlette:
+def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
     """Return an application with these routes, which closes the sessions when it ends."""
 
     @asynccontextmanager
@@ -119,7 +120,7 @@ class Server(uvicorn.Server):
     end it waits five seconds, unless the configuration has another `timeout_graceful_shutdown`.
     """
 
-    def __init__(self, config: uvicorn.Config, sessions: Sessions) -> None:
+    def __init__(self, config: uvicorn.Config, sessions: AnySessions) -> None:
         """Create a server for a configuration with the application of these sessions."""
         super().__init__(config)
         self._sessions = sessions
@@ -227,7 +228,7 @@ async def _show_page(request: Request) -> Response:
 class _API:
     """The routes."""
 
-    def __init__(self, sessions: Sessions, authenticate: Authenticate) -> None:
+    def __init__(self, sessions: AnySessions, authenticate: Authenticate) -> None:
         self._sessions = sessions
         self._authenticate = authenticate
 
@@ -237,19 +238,12 @@ class _API:
 
     async def list_all(self, request: Request) -> Response:
         user = await find_user(self._authenticate, request)
-        listed: dict[str, dict[str, Any]] = {
-            session.id: {"id": session.id, "state": session.state} for session in self._sessions.list_open(user=user)
-        }
-        for info in await self._sessions.list_stored():
-            if info.id in listed or self._sessions.owns(user, info.id):
-                item = listed.setdefault(info.id, {"id": info.id, "state": "closed"})
-                item.update(title=info.summary, cwd=info.cwd or "", changed_at=info.last_modified / 1000)
-        return JSONResponse(list(listed.values()))
+        return JSONResponse([asdict(each) for each in await self._sessions.list(user=user)])
 
     async def create(self, request: Request) -> Response:
         user = await find_user(self._authenticate, request)
         body = await _read_body(request)
-        session = self._sessions.create(user=user, session_id=_get_text(body, "id") or None)
+        session = await self._sessions.create(user=user, session_id=_get_text(body, "id") or None)
         return JSONResponse({"id": session.id}, 201)
 
     async def follow(self, request: Request) -> Response:
@@ -285,20 +279,17 @@ class _API:
         return JSONResponse({})
 
     async def stop_task(self, request: Request) -> Response:
-        task = await self._find_task(request)
-        await task.stop()
+        session, _ = await self._find(request)
+        if not await session.stop_task(request.path_params["task"]):
+            raise Refused(404, UNKNOWN_TASK)
         return JSONResponse({})
 
     async def read_output(self, request: Request) -> Response:
-        task = await self._find_task(request)
-        return JSONResponse({"text": await task.read_output(tail_bytes=OUTPUT_BYTES)})
-
-    async def _find_task(self, request: Request) -> Task:
         session, _ = await self._find(request)
-        task = None if session.client is None else session.client.tasks.get(request.path_params["task"])
-        if task is None:
-            raise Refused(404, "the task is not known in this process")
-        return task
+        text = await session.read_output(request.path_params["task"])
+        if text is None:
+            raise Refused(404, UNKNOWN_TASK)
+        return JSONResponse({"text": text})
 
 
 async def _read_body(request: Request) -> dict[str, Any]:

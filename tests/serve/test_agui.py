@@ -15,7 +15,7 @@ from serving import TOKEN, served
 from starlette.requests import Request
 
 from claude_agent_py import AgentDefinition
-from claude_agent_py.serve import Sessions, make_agui_app
+from claude_agent_py.serve import ServedSession, Sessions, make_agui_app
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
@@ -102,6 +102,11 @@ def find_user(request: Request) -> str | None:
     return request.headers.get("x-user")
 
 
+async def only_session(sessions: Sessions) -> ServedSession:
+    (listed,) = await sessions.list()
+    return await sessions.get(listed.id)
+
+
 def test_questions_end_the_run_and_the_next_one_goes_on(tmp_path: Path) -> None:
     made = [tmp_path / name for name in ("one", "two", "three", "edited")]
     script = [
@@ -170,7 +175,7 @@ def test_a_follow_up_turn_never_answers_the_next_prompt_and_subagents_have_spans
             assert (activity.content["name"], activity.content["status"]) == ("Look", "running")
             gate.open()
             deadline = time.monotonic() + 60
-            (session,) = sessions.list_open()
+            session = anyio.run(only_session, sessions)
             while session.state != "idle" or not any("follow-up" in str(e.data) for e in session.log.read(0)):
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
@@ -194,7 +199,7 @@ async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for
         async with anyio.create_task_group() as group:
             group.start_soon(run)
             await gate.wait_reached()
-            (session,) = sessions.list_open()
+            session = await only_session(sessions)
             await session.stop()
         gate.open()
     check_order(events)
@@ -228,7 +233,7 @@ async def test_a_client_that_left_before_a_question_gets_it_with_its_next_prompt
                 await gate.wait_reached()
                 group.cancel_scope.cancel()
             gate.open()
-            (session,) = sessions.list_open()
+            session = await only_session(sessions)
             stream = session.follow()
             with anyio.fail_after(60):
                 async for _, event in stream:

@@ -64,7 +64,7 @@ def says(found: list[Any]) -> list[str]:
 async def test_a_reader_sees_all_from_any_number_and_after_the_process_and_the_server_have_ended() -> None:
     async with ScriptedModel([Reply("First answer.", chunk_chars=3), Reply("Second."), Reply("Third.")]) as model:
         async with Sessions(model.options()) as sessions:
-            session = sessions.create()
+            session = await sessions.create()
             assert session.state == "closed"
             await session.send("One")
             found = await read_until(session, is_end)
@@ -84,7 +84,7 @@ async def test_a_reader_sees_all_from_any_number_and_after_the_process_and_the_s
             later = await read_until(session, is_end, found[-1][0])
             assert says(later) == ["Second."]
             assert not any(event["type"] == "reset" for _, event in later)
-            assert session.id in [info.id for info in await sessions.list_stored()]
+            assert session.id in [info.id for info in await sessions.list()]
         async with Sessions(model.options()) as sessions:
             session = await sessions.get(session.id)
             await session.send("Three")
@@ -102,7 +102,7 @@ async def test_questions_are_answered_once_by_id_and_the_limit_of_processes_hold
     async with ScriptedModel(script) as model:
         options = model.options(permission_mode="default")
         async with Sessions(options, max_open=1) as sessions:
-            session = sessions.create(user="ann")
+            session = await sessions.create(user="ann")
             await session.send("Make it")
             asked = (await read_until(session, lambda event: event["type"] == "question"))[-1][1]
             assert (asked["kind"], asked["title"]) == ("permission", "Allow Bash?")
@@ -129,7 +129,7 @@ async def test_questions_are_answered_once_by_id_and_the_limit_of_processes_hold
 async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_told() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
-        session = sessions.create()
+        session = await sessions.create()
         await session.send("Think")
         await read_until(session, lambda event: event["type"] == "fact" and event["fact"]["fact"] == "turn_started")
         assert session.is_busy
@@ -137,12 +137,12 @@ async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_to
         assert (await read_until(session, is_end))[-1][1]["status"] == "cancelled"
         gate.open()
     async with Sessions(ClientOptions(cli_path="/nowhere/claude")) as sessions:
-        session = sessions.create()
+        session = await sessions.create()
         with pytest.raises(Exception, match="nowhere"):
             await session.send("Hello")
         assert session.state == "closed"
         with pytest.raises(OptionsError, match="uuid"):
-            sessions.create(session_id="../../etc")
+            await sessions.create(session_id="../../etc")
         with pytest.raises(SessionNotFoundError):
             await sessions.get("../../etc")
 
@@ -154,7 +154,7 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
     call = Reply([tool_use("Bash", {"command": "true", "description": "Wait"})], after=gate)
     async with ScriptedModel([call, Reply("For all.")]) as model:
         async with Sessions(model.options()) as sessions:
-            session = sessions.create(user="ann")
+            session = await sessions.create(user="ann")
             prompts = [await session.send("One")]
             await gate.wait_reached()
             prompts += [await session.send("Two"), await session.send("Three")]
@@ -168,7 +168,7 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
         async with Sessions(model.options(cwd=tmp_path), owns=lambda user, session_id: False) as sessions:
             for taken in (session.id, session.id.upper()):
                 with pytest.raises(OptionsError, match="new uuid"):
-                    sessions.create(user="bob", session_id=taken)
+                    await sessions.create(user="bob", session_id=taken)
             assert not sessions.owns("bob", session.id)
 
 
@@ -178,7 +178,7 @@ async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_a
     gate = Gate()
     async with ScriptedModel([Reply("Here.", after=gate)] * 2) as model:
         async with Sessions(model.options(), max_open=1) as sessions:
-            made = [sessions.create() for _ in range(3)]
+            made = [await sessions.create() for _ in range(3)]
             refused: list[ServedSession] = []
 
             async def send(session: ServedSession) -> None:
@@ -211,7 +211,7 @@ async def test_work_that_everybody_has_left_is_stopped_although_it_goes_on_writi
         ScriptedModel([endless]) as model,
         Sessions(model.options(), on_leave="stop", leave_after=0.5) as sessions,
     ):
-        session = sessions.create()
+        session = await sessions.create()
         await session.send("Write")
         await read_until(session, lambda event: event["type"] == "text")
         with anyio.fail_after(LIMIT):

@@ -12,8 +12,10 @@ const make = (tag, className, text) => {
 const place = new URLSearchParams(location.hash.slice(1).replace(/^([^=&]+)$/, "token=$1"));
 if (place.get("token")) sessionStorage.setItem("token", place.get("token"));
 const token = sessionStorage.getItem("token") || "";
-let current = /^[\da-f-]{36}$/i.test(place.get("session")) ? place.get("session") : ""; // a part of addresses
-history.replaceState(null, "", current ? `#session=${current}` : location.pathname);
+const isName = (id) => /[^.]/.test(id); // else it would lead out of the address of the sessions
+let current = isName(place.get("session") || "") ? place.get("session") : "";
+const address = (id) => (id ? `#session=${encodeURIComponent(id)}` : location.pathname);
+history.replaceState(null, "", address(current));
 
 async function call(method, path, body) {
   const answer = await fetch(`api/${path}`, {
@@ -249,7 +251,7 @@ function taskOf(fact) {
     task.output = make("button", "link", "Output");
     task.stop = make("button", "link", "Stop");
     task.output.onclick = () => showOutput(task);
-    task.stop.onclick = () => call("POST", `sessions/${current}/tasks/${encodeURIComponent(id)}/stop`, {}).catch(complain);
+    task.stop.onclick = () => call("POST", `sessions/${encodeURIComponent(current)}/tasks/${encodeURIComponent(id)}/stop`, {}).catch(complain);
     buttons.append(task.output, task.stop);
     task.element.append(task.title, task.about, buttons, task.children);
     const parent = view.tasks.get(fact.agent);
@@ -289,7 +291,7 @@ async function showOutput(task) {
   view.shown = task;
   const isOver = ENDED.has(task.status);
   try {
-    const found = await call("GET", `sessions/${current}/tasks/${encodeURIComponent(task.id)}/output`);
+    const found = await call("GET", `sessions/${encodeURIComponent(current)}/tasks/${encodeURIComponent(task.id)}/output`);
     if (view.shown !== task) return; // another one was chosen meanwhile
     $("output-title").textContent = `Output of ${task.name || task.id}`;
     if ($("output").textContent !== found.text || $("output-section").hidden) {
@@ -334,7 +336,7 @@ function ask(event) {
   const answer = async (body) => {
     for (const button of buttons.children) button.disabled = true;
     try {
-      await call("POST", `sessions/${current}/answers/${event.question}`, body);
+      await call("POST", `sessions/${encodeURIComponent(current)}/answers/${event.question}`, body);
       complain(null);
     } catch (error) {
       complain(error);
@@ -491,7 +493,7 @@ async function read(id, signal) {
     try {
       const headers = { authorization: `Bearer ${token}` };
       if (last) headers["last-event-id"] = last;
-      const answer = await fetch(`api/sessions/${id}/events`, { headers, signal });
+      const answer = await fetch(`api/sessions/${encodeURIComponent(id)}/events`, { headers, signal });
       if (!answer.ok) throw Object.assign(new Error((await answer.json()).error), { isFinal: answer.status < 500 });
       complain(null);
       pause = 250;
@@ -539,7 +541,7 @@ function open(id) {
   reading = null;
   clear();
   complain(null);
-  history.replaceState(null, "", id ? `#session=${id}` : location.pathname);
+  history.replaceState(null, "", address(id));
   const known = listed.find((session) => session.id === id);
   setTitle((known && known.title) || "New session", !(known && known.title));
   if (id) {
@@ -585,7 +587,7 @@ $("composer").onsubmit = async (event) => {
       open(made.id);
     }
     $("text").value = "";
-    await call("POST", `sessions/${current}/prompts`, { text });
+    await call("POST", `sessions/${encodeURIComponent(current)}/prompts`, { text });
     complain(null);
     refresh();
   } catch (error) {
@@ -600,7 +602,7 @@ $("text").onkeydown = (event) => {
   }
 };
 $("text").oninput = () => ($("text").rows = Math.min(10, $("text").value.split("\n").length));
-$("stop").onclick = () => call("POST", `sessions/${current}/stop`, {}).catch(complain);
+$("stop").onclick = () => call("POST", `sessions/${encodeURIComponent(current)}/stop`, {}).catch(complain);
 $("new").onclick = () => open("");
 $("search").oninput = showList;
 $("show").onclick = () => $("sessions").classList.add("open");

@@ -1,0 +1,289 @@
+"""`ClientSession`: a served session on a client of its own.
+
+The client is opened with the first prompt, closed when nothing happens for a while, and opened again with the next
+prompt.
+"""
+
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, Final
+from uuid import uuid4
+
+import anyio
+import anyio.to_thread
+
+from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py.client import Client
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    ConnectionClosedError,
+    InterruptedRunError,
+    PromptCancelledError,
+    SessionError,
+    SessionNotFoundError,
+)
+from claude_agent_py.journal import CallEnded, Fact, TurnEnded
+from claude_agent_py.messages import ResultMessage, StreamEventMessage
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.permissions import InteractionOpened, InteractionSettled
+from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
+from claude_agent_py.sessions import get_session
+
+OUTPUT_BYTES: Final = 64 * 1024
+"""How much of the end of a task's output is shown."""
+_DELTAS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning", "thinking")}
+
+
+class ClientSession(ServedSession):
+    """A session of `Sessions`.
+
+    Attributes:
+        client: The client, while the CLI runs; otherwise None.
+    """
+
+    def __init__(
+        self,
+        session_id: str,
+        options: ClientOptions,
+        *,
+        make_room: Callable[[], Awaitable[None]],
+        owner: str = "",
+        is_stored: bool = False,
+    ) -> None:
+        """Create a session.
+
+        Args:
+            session_id: Its id.
+            options: The options of its client.
+            make_room: Called before the process starts; raises an error if it may not.
+            owner: The user to whom it belongs.
+            is_stored: Whether the conversation exists.
+        """
+        super().__init__(session_id, owner, time.time())
+        self.client: Client | None = None
+        self._options = options
+        self._make_room = make_room
+        self.is_opening = False
+        """Whether the process starts."""
+        self._is_stored = is_stored
+        self._has_begun = is_stored
+        """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
+        self._opening = anyio.Lock()
+        self._message = ""
+        """The id of the message that arrives."""
+        self._blocks: dict[int, str] = {}
+        """The calls of that message, by the index of their block."""
+        self._shown: deque[str] = deque(maxlen=100)
+        """The latest results that are in the log. Prompts that one turn answers have the same."""
+        self._todo: list[dict[str, str]] = []
+        """The items of the to-do list."""
+
+    @property
+    def state(self) -> str:
+        """`closed` without a process, `running`, or `idle`."""
+        if self.client is None:
+            return "closed"
+        return "running" if self.is_busy else "idle"
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a prompt, a turn, a question or a background task is open."""
+        has_tasks = self.client is not None and bool(self.client.tasks.running)
+        return bool(self._open_prompts or self.questions) or self._in_turn or has_tasks
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether the turn waits for an answer, rather than only background work."""
+        tasks = self.client.tasks if self.client is not None else None
+        asking = [tasks.get(each.agent_id or "") if tasks else None for each in self.questions.values()]
+        return self._in_turn and any(task is None or not task.is_backgrounded for task in asking)
+
+    async def _load_stored(self, until: float) -> Sequence[bytes]:
+        return await anyio.to_thread.run_sync(self._read_stored, until)
+
+    def _read_stored(self, until: float) -> Sequence[bytes]:
+        if not self._is_stored:
+            return ()
+        try:
+            facts = get_session(self.id, config_dir=find_config_dir(self._options)).journal()
+            earlier = (wrap(fact) for fact in facts if fact.at is None or fact.at < until)
+            return deque(earlier, maxlen=MAX_STORED)
+        except SessionError:
+            return ()
+
+    async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
+        """Send a prompt. Opens the client first if need be."""
+        self._note_use()
+        prompt_id = prompt_id or str(uuid4())
+        async with self._opening:
+            client = self.client or await self._open()
+            run = client.query(prompt, uuid=prompt_id)
+            self._open_prompts[prompt_id] = None
+            self._has_begun = True
+        spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
+        return prompt_id
+
+    async def stop(self) -> None:
+        """Interrupt the turn, and take back the prompts behind it. Background tasks go on."""
+        if self.client is not None:
+            await self.client.interrupt(cancel_queued=True)
+
+    async def read_output(self, task_id: str) -> str | None:
+        """Return the end of a task's output."""
+        task = None if self.client is None else self.client.tasks.get(task_id)
+        return None if task is None else await task.read_output(tail_bytes=OUTPUT_BYTES)
+
+    async def stop_task(self, task_id: str) -> bool:
+        """Stop a background task."""
+        task = None if self.client is None else self.client.tasks.get(task_id)
+        if task is not None:
+            await task.stop()
+        return task is not None
+
+    def list_waited_agents(self) -> Sequence[tuple[str, str, str, str | None]]:
+        """Return the subagents in the foreground."""
+        running = () if self.client is None else self.client.tasks.running
+        return [
+            (task.id, task.subagent_type or "agent", task.description, task.tool_use_id)
+            for task in running
+            if task.is_agent and not task.is_backgrounded
+        ]
+
+    async def close(self, *, only_idle: bool = False) -> None:
+        """End the process, or only if it is idle. The conversation stays; another prompt opens it again."""
+        async with self._opening:
+            if only_idle and self.is_busy:
+                return
+            client, self.client = self.client, None
+            if client is not None:
+                await client.close()
+
+    async def end(self) -> None:
+        """End the streams of all readers and the process, for good."""
+        self._is_over = True
+        self._wake()
+        await self.close()
+
+    # The client ---------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> Client:
+        if self._is_over:
+            raise ConnectionClosedError("the server of the session ends")
+        await self._make_room()
+        self.is_opening = True
+        try:
+            client = await self._connect(is_new=not self._has_begun)
+        except SessionNotFoundError:
+            if self._is_stored:
+                raise
+            client = await self._connect(is_new=True)
+        finally:
+            self.is_opening = False
+        self.client = client
+        self._add({"type": "opened"})
+        events = client.events(facts=True)
+        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
+        return client
+
+    async def _connect(self, *, is_new: bool) -> Client:
+        conversation: dict[str, Any] = {"session_id": self.id} if is_new else {"resume": self.id}
+        options = self._options.replace(
+            include_partial_messages=True, interactions=self._options.interactions or True, **conversation
+        )
+        client = Client(options)
+        await client.connect()
+        return client
+
+    async def _listen(self, client: Client, events: AsyncIterator[Any]) -> None:
+        """Turn what happens in the session into events, until its process ends."""
+        error = ""
+        try:
+            async for event in events:
+                self.used_at = time.monotonic()
+                self._take(event)
+        except ClaudeAgentError as failure:
+            error = str(failure)
+        finally:
+            if self.client is client:
+                self.client = None
+            self._in_turn = False
+            self.questions.clear()
+            self._add({"type": "closed", "error": error})
+            if not client.is_closed:
+                with anyio.CancelScope(shield=True):
+                    await client.close()
+
+    async def _watch(self, client: Client, prompt_id: str, run: Any) -> None:
+        """Add the end of a run, after all that belongs to it."""
+        status, text, error, result = "ok", "", "", None
+        try:
+            result = await run
+        except ClaudeAgentError as failure:
+            result, error = getattr(failure, "result", None), str(failure)
+            is_cancelled = isinstance(failure, InterruptedRunError | PromptCancelledError)
+            status = "cancelled" if is_cancelled else "error"
+        finally:
+            self._open_prompts.pop(prompt_id, None)
+        text = "" if result is None else result.text
+        uuid = result.message.uuid if result is not None and result.message is not None else None
+        while uuid is not None and uuid not in self._shown and self.client is client:
+            await self._changed.wait()
+        self._end_prompt(prompt_id, status, text, error)
+
+    # Events -------------------------------------------------------------------------------------------------------
+
+    def _take(self, event: Any) -> None:
+        if isinstance(event, Fact) and event.number:
+            self._take_fact(event)
+            self._is_stored = self._is_stored or isinstance(event, TurnEnded)
+            if isinstance(event, CallEnded):
+                self._show_todo()
+        elif isinstance(event, StreamEventMessage):
+            self._take_delta(event)
+        elif isinstance(event, InteractionOpened):
+            self._open_question(event.interaction)
+        elif isinstance(event, InteractionSettled):
+            self._settle_question(event.interaction.id, was_answered=event.was_answered)
+        elif isinstance(event, ResultMessage):
+            self._shown.append(event.uuid)
+            self._wake()
+
+    def _show_todo(self) -> None:
+        """Add the to-do list, if it has changed."""
+        items = _list_todo(self.client) if self.client is not None else []
+        if items != self._todo:
+            self._todo = items
+            self._add({"type": "todo", "items": items})
+
+    def _take_delta(self, message: StreamEventMessage) -> None:
+        event: Any = message.event
+        if message.parent_tool_use_id is not None:
+            return
+        if event.type == "message_start":
+            self._message, self._blocks = event.message.id or message.uuid, {}
+        elif event.type == "content_block_start" and event.content_block.type == "tool_use":
+            self._blocks[event.index] = event.content_block.id
+            name = event.content_block.name
+            self._add({"type": "call", "call": event.content_block.id, "name": name}, part_of=event.content_block.id)
+        elif event.type == "content_block_delta":
+            kind = event.delta.type
+            if kind in _DELTAS:
+                name, field = _DELTAS[kind]
+                delta = {"type": name, "message": self._message, "delta": getattr(event.delta, field)}
+                self._add(delta, part_of=self._message)
+            elif kind == "input_json_delta" and event.index in self._blocks:
+                call = self._blocks[event.index]
+                self._add({"type": "arguments", "call": call, "delta": event.delta.partial_json}, part_of=call)
+
+
+def find_config_dir(options: ClientOptions) -> str | None:
+    """Return the configuration folder that the options name; None for that of this process."""
+    return options.env.get("CLAUDE_CONFIG_DIR")
+
+
+def _list_todo(client: Client) -> list[dict[str, str]]:
+    listed = client.task_list
+    items = [{"text": item.subject, "status": item.status} for item in listed.items]
+    return items or [{"text": item.content, "status": item.status} for item in listed.todos]
