@@ -22,7 +22,7 @@ def same(value: Any) -> Any:
     return value
 
 
-async def test_the_answer_is_what_the_reader_makes_of_the_value() -> None:
+async def test_the_reader_converts_the_returned_value() -> None:
     async def handler(a: int, b: int) -> int:
         return a + b
 
@@ -164,7 +164,7 @@ class TheEnd(BaseException):
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), TheEnd(), BaseExceptionGroup("", [SystemExit(1)])])
 @pytest.mark.parametrize("timeout", [None, 5])
-async def test_what_user_code_raises_stays_with_it(error: BaseException, timeout: float | None) -> None:
+async def test_an_exception_of_user_code_keeps_its_cause(error: BaseException, timeout: float | None) -> None:
     async def handler() -> None:
         raise error
 

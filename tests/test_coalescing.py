@@ -12,7 +12,7 @@ from claude_agent_py._base.event_loop import PerLoop, in_event_loop
 pytestmark = pytest.mark.anyio
 
 
-async def test_who_asks_during_a_call_shares_the_next_one_even_if_its_first_caller_is_cancelled() -> None:
+async def test_callers_during_a_call_share_the_next_one() -> None:
     calls: list[list[int]] = []
     release = threading.Event()
 
@@ -61,7 +61,7 @@ async def test_an_error_reaches_everybody_who_asked() -> None:
     assert len(errors) == 3
 
 
-async def test_what_a_loop_keeps_is_kept_apart_by_name_too(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_values_of_a_loop_are_separate_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     """anyio 4.9 finds the value of a run variable by its name, and not by the variable."""
     monkeypatch.setattr(RunVar, "__eq__", lambda one, other: repr(one) == repr(other))
     monkeypatch.setattr(RunVar, "__hash__", lambda one: hash(repr(one)))

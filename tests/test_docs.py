@@ -114,7 +114,7 @@ def test_generated_tables_are_up_to_date(script: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_what_is_installed_is_a_checkout_or_on_the_index() -> None:
+def test_install_commands_name_a_checkout_or_an_indexed_package() -> None:
     """The package itself is not on the index."""
     texts = {page: page.read_text(encoding="utf-8") for page in [*PAGES, *ROOT.glob("claude_agent_py/**/*.py")]}
     assert [page for page, text in texts.items() if re.search("pip install .*claude-agent-py", text)] == []
@@ -180,7 +180,7 @@ def test_a_name_that_does_not_exist_is_found(code: str, problem: str) -> None:
         "async with Client(ClientOptions(model='opus')) as client:\n    await client.query('x', until='idle')",
     ],
 )
-def test_what_exists_or_cannot_be_told_is_let_through(code: str) -> None:
+def test_known_and_undecidable_names_pass(code: str) -> None:
     assert problems_of(CodeBlock(Path("page.md"), 1, code, None, None)) == []
 
 
@@ -192,7 +192,7 @@ def test_a_name_in_the_text_that_does_not_exist_is_found(tmp_path: Path) -> None
     assert prose_problems(page) == ["client.taks", "Timeouts.noise"]
 
 
-def test_a_program_is_read_with_its_script_and_what_it_prints(tmp_path: Path) -> None:
+def test_a_program_is_read_with_its_script_and_output(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text('# A\n\n<!-- offline: ["x"] -->\n```python\nrun()\n```\n\n```text\nx\n```\n\n```python\n1\n```\n')
     assert list(blocks_of(page)) == [
@@ -204,7 +204,7 @@ def test_a_program_is_read_with_its_script_and_what_it_prints(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("link", "leads"), [("b.md", True), ("b.md#two-words", True), ("b.md#no", False), ("c.md", False)]
 )
-def test_where_a_link_leads(tmp_path: Path, link: str, leads: bool) -> None:
+def test_links_are_resolved(tmp_path: Path, link: str, leads: bool) -> None:
     (tmp_path / "b.md").write_text("## Two words\n")
     assert leads_somewhere(tmp_path / "a.md", link) is leads
 

@@ -59,7 +59,7 @@ def missing(tmp_path: Path, declarations: str) -> tuple[list[str], int]:
     return [line.strip() for line in done.stdout.splitlines() if line.startswith("  ")], done.returncode
 
 
-def test_what_is_missing_is_printed(tmp_path: Path) -> None:
+def test_missing_features_are_printed(tmp_path: Path) -> None:
     nested = "SDKStatusMessage.nested -> StatusMessage"
     assert missing(tmp_path, KNOWN) == ([nested], 1)
     planted = (

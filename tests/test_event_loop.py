@@ -215,7 +215,7 @@ def test_asyncio_inside_of_a_thread_is_no_trio() -> None:
     assert asyncio.run(main()) == (True, False)
 
 
-async def test_what_never_waits_is_run_in_place() -> None:
+async def test_a_coroutine_that_never_waits_runs_in_place() -> None:
     told: list[str] = []
 
     async def work() -> None:
@@ -225,7 +225,7 @@ async def test_what_never_waits_is_run_in_place() -> None:
     assert told == ["works"]
 
 
-async def test_what_waits_says_so() -> None:
+async def test_a_waiting_coroutine_reports_it() -> None:
     told: list[str] = []
 
     async def work() -> None:
@@ -236,7 +236,7 @@ async def test_what_waits_says_so() -> None:
     assert told == ["waits"]
 
 
-async def test_what_waits_says_so_once_and_can_be_cancelled() -> None:
+async def test_a_waiting_coroutine_reports_it_once_and_can_be_cancelled() -> None:
     told: list[str] = []
 
     async def work(at_end: anyio.Event) -> None:

@@ -232,7 +232,7 @@ def run_example(
 
 @pytest.mark.real_cli
 @pytest.mark.parametrize("name", names())
-def test_an_example_prints_what_it_shows_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
+def test_an_example_prints_its_output_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
     assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
     done = run_example(name, preloaded=FLEET) if name in WITH_EXTRAS else run_example(name, **plain_install)
     assert done.returncode == 0, done.stderr

@@ -52,7 +52,7 @@ def decision(reply: dict[str, Any]) -> Any:
     return reply.get("hookSpecificOutput", {}).get("permissionDecision")
 
 
-async def test_what_a_policy_denies_is_denied() -> None:
+async def test_a_call_that_a_policy_denies_is_denied() -> None:
     reply = await answer(deny_tools("Bash", message="not here"))
     assert reply["hookSpecificOutput"]["permissionDecision"] == "deny"
     assert reply["hookSpecificOutput"]["permissionDecisionReason"] == "not here"
@@ -198,7 +198,7 @@ def test_a_policy_is_not_a_hook_handler(policy: Any) -> None:
 
 
 @pytest.mark.parametrize("policy", [None, Deny(), lambda request: None])
-def test_what_is_no_policy(policy: Any) -> None:
+def test_a_value_that_is_no_policy_is_refused(policy: Any) -> None:
     with pytest.raises(OptionsError):
         guard(policy)
 

@@ -102,7 +102,7 @@ async def test_putting_never_waits_for_a_listener_who_takes_his_time() -> None:
     assert told == list(range(1000))
 
 
-async def test_what_a_listener_cannot_keep_up_with_is_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_events_for_a_slow_listener_are_dropped_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
     set_bound(monkeypatch, "WAITING_BYTES", 3 * sys.getsizeof(1))
     told: list[int] = []
 

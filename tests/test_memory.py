@@ -31,7 +31,7 @@ def test_sizes(text: str | int, size: int) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["4 gallons", "", "-1GiB", 0, "0", True, 1.5, None])
-def test_what_is_no_size_is_refused(wrong: object) -> None:
+def test_an_invalid_size_is_refused(wrong: object) -> None:
     with pytest.raises(OptionsError, match="memory"):
         read_size(wrong, option="memory")  # type: ignore[arg-type]
 

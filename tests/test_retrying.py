@@ -88,7 +88,7 @@ async def test_the_failed_attempts_can_be_had() -> None:
     [InvalidRequestError("no"), RunTimeoutError("run", 3), ConnectionClosedError("closed"), OptionsError("wrong")],
     ids=lambda e: type(e).__name__,
 )
-async def test_what_will_not_get_better_is_not_tried_again(failure: Exception) -> None:
+async def test_a_permanent_failure_is_not_tried_again(failure: Exception) -> None:
     clock, attempts = Clock(), Attempts(failure)
     with pytest.raises(type(failure)):
         await clock.policy().run(attempts)

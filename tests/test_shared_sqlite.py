@@ -19,7 +19,7 @@ PUT = "INSERT OR REPLACE INTO things VALUES (?, ?)"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are POSIX")
-def test_only_the_user_can_read_a_new_file_and_what_sqlite_puts_next_to_it(tmp_path: Path) -> None:
+def test_only_the_user_can_read_a_new_file_and_its_journal(tmp_path: Path) -> None:
     with closing(open_shared(tmp_path / "a.db", SCHEMA)) as connection:
         transact(connection, partial(_put, 1))
         modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
@@ -75,7 +75,7 @@ def test_many_make_the_same_file_at_once(tmp_path: Path) -> None:
     connection.close()
 
 
-def test_what_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
+def test_a_file_that_is_no_database_is_refused_at_once(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("This is not a database. " * 100)
     with pytest.raises(sqlite3.DatabaseError):
         open_shared(tmp_path / "text", SCHEMA)

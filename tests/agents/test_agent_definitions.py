@@ -134,7 +134,7 @@ def test_a_mistake_in_a_definition_by_itself_names_its_class_and_description() -
         ([LEAST], "must map names to agent definitions, not be a list"),
     ],
 )
-def test_what_is_no_agent_is_refused(agents: Any, says: str) -> None:
+def test_an_invalid_agent_is_refused(agents: Any, says: str) -> None:
     with pytest.raises(OptionsError) as caught:
         ClientOptions(agents=agents)
     assert says in str(caught.value)

@@ -104,7 +104,7 @@ def test_a_mistake_is_told_with_its_line(header: str, says: str) -> None:
     ("text", "says"),
     [("You review.", "the front matter is missing"), ("---\nname: x\n", "the front matter is not closed")],
 )
-def test_what_is_no_agent_file_is_refused(text: str, says: str) -> None:
+def test_an_invalid_agent_file_is_refused(text: str, says: str) -> None:
     assert says in refused(text)
 
 
@@ -116,7 +116,7 @@ def test_unknown_fields_may_be_ignored() -> None:
 @given(
     description=TEXT.filter(str.strip), prompt=PLAIN, tools=st.lists(st.sampled_from(["Read", "Bash(a, b)", "a: #b"]))
 )
-def test_what_is_written_reads_back_the_same(description: str, prompt: str, tools: list[str]) -> None:
+def test_a_written_agent_file_is_read_back(description: str, prompt: str, tools: list[str]) -> None:
     agent = AgentDefinition(description=description.replace("\\n", ""), prompt=prompt, tools=tools, observer=["a", "b"])
     if not agent.description.strip():
         return
@@ -147,7 +147,7 @@ def test_two_files_for_one_agent_are_refused(tmp_path: Path) -> None:
         load_agents(tmp_path)
 
 
-def test_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_an_unreadable_agent_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="no such directory"):
         load_agents(tmp_path / "missing")
     (tmp_path / "latin.md").write_bytes(b"---\nname: \xff\n---\n")

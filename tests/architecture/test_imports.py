@@ -101,7 +101,7 @@ def test_no_namespace_needs_an_extra() -> None:
     assert distributions(loaded) <= RUNTIME | BELOW
 
 
-def test_what_a_name_loads_is_its_own() -> None:
+def test_a_name_loads_only_its_own_modules() -> None:
     """An error class must not load the models of all messages."""
     loaded = loaded_by("from claude_agent_py import CLIExitError")
     assert {name for name in loaded if name.startswith("claude_agent_py.")} <= {
@@ -183,7 +183,7 @@ def defined(module: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("module", MODULES, indirect=True)
-def test_every_public_name_is_what_its_module_has(module: ModuleType) -> None:
+def test_every_public_name_is_exported_from_its_module(module: ModuleType) -> None:
     for name, home in imported(module).items():
         there = importlib.import_module(f"{home}.{name}") if home == module.__name__ else None
         assert getattr(module, name) is (there or getattr(importlib.import_module(home), name))
@@ -329,7 +329,7 @@ def test_a_method_of_the_official_client_says_where_it_is(name: str, hint: str) 
     assert not hasattr(claude_agent_py.Client(), name)
 
 
-def test_what_stands_for_the_methods_of_the_official_client_is_there_and_in_the_guide() -> None:
+def test_replacements_of_official_methods_exist_and_are_in_the_guide() -> None:
     guide = (PACKAGE.parent / "docs" / "coming-from-the-official-sdk.md").read_text(encoding="utf-8")
     client = claude_agent_py.Client()
     for name, instead in OFFICIAL_METHODS.items():

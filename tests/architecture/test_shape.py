@@ -14,7 +14,7 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
     assert named == ["claude_agent_py.compat.types"]  # the official SDK's name
 
 
-def test_a_module_says_what_it_owns() -> None:
+def test_a_module_starts_with_its_purpose() -> None:
     docstrings = {module.name: ast.get_docstring(module.tree) or "" for module in modules()}
     silent = [
         name
@@ -24,7 +24,7 @@ def test_a_module_says_what_it_owns() -> None:
     assert silent == []
 
 
-def test_what_is_public_is_documented() -> None:
+def test_public_definitions_have_docstrings() -> None:
     silent = [
         definition.where
         for module in modules()

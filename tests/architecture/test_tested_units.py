@@ -38,7 +38,7 @@ PURE = {
         tools.schema testing.upstream
     """,
     "answers and patterns to what the CLI reads": """
-        hooks.patterns permissions.elicitation permissions.interactions permissions.policies permissions.prompts
+        hooks.patterns permissions.elicitation permissions.policies permissions.prompts
         permissions.questions
     """,
     "frames and events to facts, and facts to views": "_journal.live _journal.views _journal.tasks.ledger",
@@ -69,7 +69,7 @@ OTHERS = {
         _connection.connection _connection.controls.mcp _connection.controls.session_controls
         _connection.controls.usage _connection.launching _connection.runs.mailbox _connection.runs.message_log
         _connection.runs.readers _connection.runs.run_state permissions.dispatcher tasks.handler_context
-        tasks.intake tasks.listeners tools.definition tools.host
+        tasks.listeners tools.definition tools.host
     """,
     "applications in a terminal, whose only public name is a command": """
         cli._chat.conversation cli.demo cli.live_tree

@@ -246,7 +246,7 @@ async def test_cancelling_who_waits_leaves_the_session_usable(start: MakeClient)
 
 
 @pytest.mark.parametrize("value", [object(), {1, 2}, b"x", float("nan")])
-async def test_what_is_no_json_is_not_sent(start: MakeClient, value: Any) -> None:
+async def test_a_value_that_is_no_json_is_not_sent(start: MakeClient, value: Any) -> None:
     fake = FakeCLI(steps.turn("ok"))
     with anyio.fail_after(60):
         async with start(fake) as client:

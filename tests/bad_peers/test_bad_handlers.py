@@ -381,7 +381,7 @@ async def test_a_listener_that_raises_is_told_the_next_thing_all_the_same(
                 await anyio.sleep(0.005)
 
 
-async def test_what_came_before_the_end_is_still_told(start: MakeClient) -> None:
+async def test_stderr_before_the_end_reaches_the_listener(start: MakeClient) -> None:
     """The last notifications come while the session is closed; they must not be lost with it."""
     told: list[str] = []
 
@@ -509,7 +509,7 @@ async def test_a_flood_of_stderr_reaches_a_listener_whole(start_process: MakeCli
 
 
 @pytest.mark.usefixtures("short_grace")
-async def test_what_a_stderr_listener_cannot_be_told_is_counted(
+async def test_lines_that_a_stderr_listener_missed_are_counted(
     start_process: MakeClient, caplog: pytest.LogCaptureFixture
 ) -> None:
     told: list[str] = []

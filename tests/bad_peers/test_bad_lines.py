@@ -91,7 +91,7 @@ async def test_empty_lines_are_nothing(start: MakeClient) -> None:
     assert text == "two"
 
 
-async def test_what_is_only_unknown_is_no_error(start: MakeClient) -> None:
+async def test_an_unknown_message_is_no_error(start: MakeClient) -> None:
     said = (
         frames.system("from_the_future", x=1),
         {"type": "telepathy"},

@@ -70,7 +70,7 @@ async def test_text_gives_what_came_and_then_the_error(start: MakeClient) -> Non
     assert seen == ["one mom"]
 
 
-async def test_a_run_under_which_the_cli_dies_has_failed_and_keeps_what_it_brought(start: MakeClient) -> None:
+async def test_a_run_keeps_its_messages_when_the_cli_dies(start: MakeClient) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("one mom")), *CRASH)
     with anyio.fail_after(60):
         async with start(fake) as client:
@@ -199,7 +199,7 @@ async def test_the_messages_of_the_session_end_with_the_error_of_a_run(start: Ma
     assert said["late"] == []
 
 
-async def test_what_is_about_tasks_ends_with_their_failure(start: MakeClient) -> None:
+async def test_streams_of_tasks_end_when_the_cli_dies(start: MakeClient) -> None:
     """No error there: that the CLI died is what the tasks say."""
     gate, before = Gate(), [frames.task_started("t1", "one"), frames.task_started("t2", "two")]
     fake = FakeCLI(steps.turn(before), steps.wait_gate(gate), *CRASH)
@@ -259,7 +259,7 @@ ENDS = pytest.mark.parametrize("end", [steps.exit(3), steps.die(signal.SIGKILL)]
 
 @linux_only
 @ENDS
-async def test_what_a_dead_program_started_is_ended_at_close(start_process: MakeClient, end: Any) -> None:
+async def test_closing_ends_the_processes_of_a_dead_program(start_process: MakeClient, end: Any) -> None:
     """Also in a session of its own, as the shells of the CLI are, and with a parent that is gone."""
     tag = f"# {uuid.uuid4()}"
     shells = f"import os, time\nif os.fork(): os._exit(0)\nos.setsid()\ntime.sleep(600) {tag}"

@@ -171,7 +171,7 @@ async def test_a_child_is_stopped(agent_of: MakeAgent, manners: dict[str, Any]) 
 
 
 @pytest.mark.parametrize("how", ["stop", "timeout", "interrupt", "error", "close"])
-async def test_what_a_child_runs_is_stopped_with_it(
+async def test_stopping_a_child_stops_its_tasks(
     agent_of: MakeAgent, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     begun = [steps.wait_for_prompt(), frames.task_started("a1"), frames.task_started("b1", task_type="local_bash")]
@@ -204,7 +204,7 @@ async def test_what_a_child_runs_is_stopped_with_it(
     assert [record.getMessage() for record in caplog.records if "closing stops" in record.getMessage()] == []
 
 
-async def test_stopping_all_stops_children_and_what_they_run(agent_of: MakeAgent) -> None:
+async def test_stopping_all_stops_children_and_their_tasks(agent_of: MakeAgent) -> None:
     fake = child_cli(
         steps.wait_for_prompt(),
         frames.task_started("a1"),

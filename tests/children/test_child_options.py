@@ -50,7 +50,7 @@ def test_the_session_is_the_agent_and_cannot_start_itself() -> None:
     assert options.system_prompt is None
 
 
-def test_what_is_inherited_and_what_is_not() -> None:
+def test_inherited_options_of_a_child() -> None:
     parent = ClientOptions(
         cwd="/tmp",
         env={"A": "b"},
@@ -96,7 +96,7 @@ def test_own_options_take_the_place_of_the_parent_s() -> None:
     assert not options.verbatim_prompts
 
 
-def test_what_the_definition_says_wins() -> None:
+def test_the_definition_outweighs_inherited_options() -> None:
     definition = WORKER.replace(
         model="haiku", effort="low", max_turns=4, permission_mode="plan", skills=["review"], tools=["Read"]
     )
@@ -130,7 +130,7 @@ def test_servers_of_the_definition_by_name_and_in_full() -> None:
         options_of(definition, ClientOptions(mcp_servers="servers.json"), parent)
 
 
-def test_who_answers() -> None:
+def test_the_handler_that_answers_for_a_child() -> None:
     def decide(*asked: Any) -> None:
         raise AssertionError
 
@@ -191,7 +191,7 @@ def test_fields_without_effect_are_warned_of() -> None:
         ChildAgent(observed, id="worker", options=ClientOptions(agents={"watcher": WORKER}))
 
 
-def test_the_tool_says_what_it_is_for() -> None:
+def test_the_tool_has_the_description_of_the_child() -> None:
     tool = child_tool(ChildAgent(WORKER, id="worker"))
     assert tool.name == "create_subtask_worker"
     assert "Works" in tool.description
@@ -201,7 +201,7 @@ def test_the_tool_says_what_it_is_for() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_is_no_child_agent_is_neither_spawned_nor_a_tool() -> None:
+async def test_a_value_that_is_no_child_agent_is_refused() -> None:
     with pytest.raises(OptionsError, match="agent: must be a ChildAgent, not AgentDefinition"):
         await Client().spawn(WORKER, "Do it.")  # type: ignore[arg-type]
     with pytest.raises(OptionsError, match="agent: must be a ChildAgent, not AgentDefinition"):

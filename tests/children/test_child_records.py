@@ -89,7 +89,7 @@ async def test_a_child_is_spawned_with_all_that_a_record_names(agent_of: MakeAge
     assert created.status is TaskStatus.PENDING
 
 
-async def test_what_cannot_be_spawned_is_refused_before_a_task_exists(agent_of: MakeAgent) -> None:
+async def test_an_invalid_child_is_refused_before_a_task_exists(agent_of: MakeAgent) -> None:
     agent = agent_of(child_cli())
     with anyio.fail_after(60):
         async with parent() as client:
@@ -181,7 +181,7 @@ async def test_a_child_whose_call_is_taken_back(agent_of: MakeAgent) -> None:
     assert (end.status, end.ended_by) == ("stopped", "parent")
 
 
-async def test_what_a_child_asks_and_who_answers_it(agent_of: MakeAgent) -> None:
+async def test_a_question_of_a_child_is_recorded_with_its_answer(agent_of: MakeAgent) -> None:
     inbox = PendingInteractions()
     with anyio.fail_after(60):
         async with (
@@ -203,7 +203,7 @@ async def test_what_a_child_asks_and_who_answers_it(agent_of: MakeAgent) -> None
     assert asked.number < answered.number
 
 
-async def test_what_a_child_asks_its_own_handler(agent_of: MakeAgent) -> None:
+async def test_a_question_to_the_handler_of_a_child_is_recorded(agent_of: MakeAgent) -> None:
     async def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
         with context.awaiting_user():
             return Allow()

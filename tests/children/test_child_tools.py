@@ -119,7 +119,7 @@ async def test_only_a_report_that_is_cut_has_a_summary_by_its_child(
     assert len(child.requests("side_question")) == (sentences == 1000)
 
 
-async def test_a_child_that_fails_and_what_it_said_before(agent_of: MakeAgent) -> None:
+async def test_a_failed_child_reports_its_last_text(agent_of: MakeAgent) -> None:
     fake = FakeCLI(call("r1"))
     crash = child_cli(
         steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half of it")), steps.stderr("bang\n"), steps.exit(1)

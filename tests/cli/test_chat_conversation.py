@@ -8,12 +8,10 @@ import pytest
 
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.journal import Journal
-from claude_agent_py.permissions import Interaction, OpenQuestion
+from claude_agent_py.permissions import AnswerSource, Interaction, OpenQuestion
 from claude_agent_py.permissions.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind
-from claude_agent_py.wire import decode
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject, decode
 
 
 def said(text: str, *blocks: object, uuid: str = "m") -> object:
@@ -82,7 +80,7 @@ class Pending(Interaction):
         return is_first
 
 
-def test_what_allow_always_changes_is_named_and_nothing_else_is_changed() -> None:
+def test_allow_always_names_and_applies_its_change() -> None:
     rule = {"toolName": "Bash", "ruleContent": "npm test:*"}
     suggestions = [
         {"type": "addRules", "rules": [rule], "behavior": "allow", "destination": "localSettings"},

@@ -88,7 +88,9 @@ def test_any_command_runs_and_one_that_asks_nothing_is_told_of(offline: Command,
         (("no-such-command",), "cannot start no-such-command"),
     ],
 )
-def test_what_cannot_be_run_is_told(offline: Command, tmp_path: Path, arguments: tuple[str, ...], told: str) -> None:
+def test_a_program_that_cannot_be_run_is_reported(
+    offline: Command, tmp_path: Path, arguments: tuple[str, ...], told: str
+) -> None:
     (tmp_path / "empty.py").write_text("")
     (tmp_path / "wrong.py").write_text("script = [5]")
     done = offline(tmp_path, *arguments)

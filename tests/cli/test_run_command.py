@@ -120,7 +120,7 @@ def test_each_message_is_a_line_of_stdout(fake: Callable[..., FakeCLI], capsys: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
-def test_where_both_streams_are_one_the_answer_is_there_once(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
+def test_the_answer_is_printed_once_if_both_streams_are_one(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
     fake(steps.turn("The answer."))
     command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
     shown = subprocess.run(
@@ -240,9 +240,7 @@ def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
         assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_what_the_cli_prints_by_itself_is_replayed_and_no_time_is_negative(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_plain_frames_of_the_cli_are_replayed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file, printed = tmp_path / "session.jsonl", tmp_path / "printed.jsonl"
     frames = recordings.frames("turns/three_agents", "out")
     late = {"t": 0.0, "dir": "out", "m": frames[0]}  # clocks that go back

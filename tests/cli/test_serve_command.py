@@ -15,7 +15,7 @@ from claude_agent_py.cli import main
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a signal as after Ctrl-C")
-def test_it_prints_the_address_and_ends_after_ctrl_c_with_a_reader(tmp_path: Path) -> None:
+def test_serve_prints_its_address_and_ends_after_ctrl_c(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("from claude_agent_py import ClientOptions\noptions = ClientOptions()\n")
     command = [sys.executable, "-m", "claude_agent_py", "serve", "mine:options", "--port", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

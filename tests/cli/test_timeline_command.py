@@ -52,7 +52,7 @@ def test_a_timeline_is_written_from_every_source(
     assert "traceEvents" in written([recording], tmp_path / "d.json", capsys)
 
 
-def test_what_is_no_source_is_refused_and_left_as_it_was(
+def test_an_invalid_source_is_refused_and_unchanged(
     session: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     other = tmp_path / "other.db"

@@ -76,7 +76,7 @@ def write_record(config: Path) -> None:
     (config / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(record))
 
 
-def test_what_cannot_be_read_is_reported_and_nothing_is_created(
+def test_an_unreadable_source_is_reported_and_not_created(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_record(tmp_path)

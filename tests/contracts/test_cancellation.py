@@ -186,7 +186,7 @@ async def test_a_run_with_its_own_process(start_process: MakeClient, turns: int)
 
 
 @pytest.mark.parametrize("turns", STARTS)
-async def test_who_also_waits_for_a_run_takes_over_its_start(start_process: MakeClient, turns: int) -> None:
+async def test_another_waiter_of_a_run_takes_over_its_start(start_process: MakeClient, turns: int) -> None:
     fake = FakeCLI(steps.turn("one"))
     one = query("hi", start_process(fake).options)
     texts: list[str] = []

@@ -50,7 +50,7 @@ async def closed_within(client: Client, seconds: float, **options: Any) -> None:
     assert time.monotonic() - began < seconds + SLACK
 
 
-async def test_who_waits_for_the_end_hears_of_it(start: MakeClient) -> None:
+async def test_waiters_get_the_end_of_the_session(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn("one")))
     await client.connect()
     heard: list[bool] = []
@@ -94,7 +94,7 @@ async def try_to_end_with(code: int, start: MakeClient, ignore_eof: bool, bound:
 
 
 @pytest.mark.parametrize("bound", [0.5, 3.0, 20.0])
-async def test_it_may_end_by_itself_whatever_the_bound(start: MakeClient, bound: float) -> None:
+async def test_a_program_may_end_by_itself_whatever_the_bound(start: MakeClient, bound: float) -> None:
     await try_to_end_with(0, start, False, bound)
 
 
@@ -105,7 +105,7 @@ async def test_closing_again_does_nothing(start: MakeClient) -> None:
         await closed_within(client, 1)
 
 
-async def test_what_was_closed_before_it_was_connected_stays_closed(start: MakeClient) -> None:
+async def test_a_client_closed_before_connecting_stays_closed(start: MakeClient) -> None:
     client = start(FakeCLI())
     await client.close()
     await client.close(tasks="wait")
@@ -135,7 +135,7 @@ async def test_many_may_close_at_once(start: MakeClient) -> None:
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="grandchildren are found on Linux only")
-async def test_a_program_that_ignores_everything_is_killed_with_what_it_started(start_process: MakeClient) -> None:
+async def test_a_program_that_ignores_signals_is_killed_with_its_descendants(start_process: MakeClient) -> None:
     fake = FakeCLI(
         steps.wait_for_prompt(), steps.spawn(SLEEP), steps.spawn(SLEEP), ignore_eof=True, ignore_sigterm=True
     )
@@ -286,7 +286,7 @@ async def test_everything_that_is_open_is_told(start: MakeClient) -> None:
     assert sorted(told) == ["control", "idle", "messages", "run", "task"]
 
 
-async def test_an_open_run_gives_what_it_had_and_then_the_error(start: MakeClient) -> None:
+async def test_an_open_run_yields_its_messages_and_then_the_error(start: MakeClient) -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.assistant("half")))
     seen: list[Any] = []
     with anyio.fail_after(60):

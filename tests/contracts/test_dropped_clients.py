@@ -164,7 +164,7 @@ async def test_messages_keep_their_client(start: MakeClient, all_gone: MakeCheck
         await gone()
 
 
-async def test_what_is_still_used_is_told_why(start: MakeClient) -> None:
+async def test_users_of_a_dropped_client_get_the_reason(start: MakeClient) -> None:
     before = workers()
     client = start(FakeCLI(steps.turn([frames.task_started("t1")])))
     await client.connect()
@@ -225,7 +225,7 @@ async def test_a_client_that_is_left_alone_lives_as_long_as_its_session(start: M
     assert reference() is None
 
 
-async def test_who_never_got_a_session_hears_nothing(start: MakeClient) -> None:
+async def test_a_client_that_never_connected_warns_of_nothing(start: MakeClient) -> None:
     """The suite makes a warning an error; that of a `__del__`, too."""
     before = workers()
     never = start(FakeCLI())

@@ -34,7 +34,7 @@ def told(events: list[Any]) -> list[str]:
     return [name for name in names if name not in ("ResultMessage", "BackgroundTasksChangedMessage", "InitMessage")]
 
 
-async def test_what_a_message_causes_comes_right_after_it_however_the_bytes_come(start: MakeClient) -> None:
+async def test_events_follow_the_message_that_caused_them(start: MakeClient) -> None:
     batch = [
         frames.system("first", x=1),
         frames.task_started("a1", "Review"),
@@ -121,7 +121,7 @@ async def test_the_death_of_the_cli_comes_with_its_events_and_then_as_the_error(
     assert [event.was_answered for event in seen if isinstance(event, InteractionSettled)] == [False]
 
 
-async def test_it_ends_with_the_session_for_every_reader() -> None:
+async def test_events_end_with_the_session_for_every_reader() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1", "Review"), *frames.task_end("a1"), steps.hang())
     one: list[Any] = []
     two: list[Any] = []
@@ -152,7 +152,7 @@ async def test_cancelling_loses_nothing() -> None:
             assert (await next_of(events, TaskStarted)).task_id == "a1"
 
 
-async def test_what_waits_for_a_slow_reader_keeps_its_order_when_it_goes_to_disk() -> None:
+async def test_events_on_disk_keep_their_order() -> None:
     def steps_of(number: int) -> list[Any]:
         return [frames.assistant(f"{number} {'x' * 2000}"), frames.task_started(f"a{number}", f"task {number}")]
 

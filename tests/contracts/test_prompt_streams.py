@@ -31,7 +31,7 @@ class Endless:
             self.closed.set()
 
 
-async def test_it_is_closed_when_the_run_takes_too_long(start: MakeClient) -> None:
+async def test_a_prompt_stream_is_closed_when_the_run_times_out(start: MakeClient) -> None:
     endless = Endless()
     with anyio.fail_after(60):
         async with start(FakeCLI()) as client:
@@ -40,7 +40,7 @@ async def test_it_is_closed_when_the_run_takes_too_long(start: MakeClient) -> No
             await endless.closed.wait()
 
 
-async def test_it_is_closed_when_the_program_ends(start: MakeClient) -> None:
+async def test_a_prompt_stream_is_closed_when_the_program_ends(start: MakeClient) -> None:
     endless = Endless()
     with anyio.fail_after(60):
         async with start(FakeCLI(steps.wait_for_prompt(), steps.exit(1))) as client:
@@ -49,7 +49,7 @@ async def test_it_is_closed_when_the_program_ends(start: MakeClient) -> None:
             await endless.closed.wait()
 
 
-async def test_it_is_closed_with_the_client(start: MakeClient) -> None:
+async def test_a_prompt_stream_is_closed_with_the_client(start: MakeClient) -> None:
     endless = Endless()
     with anyio.fail_after(60):
         async with start(FakeCLI()) as client:

@@ -31,7 +31,7 @@ async def test_a_run_over_a_transport() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.usefixtures("nothing_left")
-async def test_what_goes_wrong_over_it_is_the_run_s_error() -> None:
+async def test_an_error_of_the_transport_is_the_error_of_the_run() -> None:
     fake = FakeCLI(steps.wait_for_prompt(), steps.exit(3))
     with anyio.fail_after(60), pytest.raises(CLIExitError):
         await run("hi", OPTIONS, transport=fake.transport())
@@ -51,7 +51,7 @@ async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
                 await one
 
 
-def test_what_is_no_transport_is_refused() -> None:
+def test_an_invalid_transport_is_refused() -> None:
     with pytest.raises(OptionsError, match="transport: a Transport is expected, not 'no'"):
         Client(OPTIONS, transport="no")  # type: ignore[arg-type]
 

@@ -83,7 +83,7 @@ async def test_an_error_of_the_block_is_not_replaced_by_the_warning() -> None:
             raise KeyError
 
 
-async def test_what_was_read_interrupted_or_seen_among_all_messages_warns_not(start: MakeClient) -> None:
+async def test_a_read_or_interrupted_run_does_not_warn(start: MakeClient) -> None:
     async with start(FakeCLI(steps.turn("one"), answers={"interrupt": {}, "cancel_async_message": {}})) as client:
         client.query("this one ends")
         read = client.query("read")
@@ -100,7 +100,7 @@ ELSEWHERE = {"result": "text", "structured_output": "output", "duration_ms": "me
 """The fields of the official SDK's `ResultMessage` that a result has elsewhere."""
 
 
-async def test_what_only_a_result_has_says_await_it(client: Client) -> None:
+async def test_attributes_of_the_result_say_that_a_run_must_be_awaited(client: Client) -> None:
     run = client.query("hi")
     for name in ("output", "is_error", "session_id", "cost_usd", "messages", "error"):
         with pytest.raises(AttributeError, match=rf"await the run first: \(await run\)\.{name}$"):

@@ -15,7 +15,7 @@ def test_every_event_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("page", ["hooks.md", "permissions.md", "questions-and-approvals.md"])
-def test_what_a_page_shows_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
     assert blocks

@@ -16,7 +16,7 @@ def test_every_option_is_on_the_page() -> None:
 
 
 @pytest.mark.parametrize("page", ["options.md", "when-to-delegate.md"])
-def test_what_a_page_shows_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_code_of_a_page_works(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / page).read_text(), re.DOTALL | re.MULTILINE)
     assert blocks

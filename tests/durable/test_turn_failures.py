@@ -217,7 +217,7 @@ async def test_a_turn_ends_early_as_the_engine_wishes(tmp_path: Path) -> None:
             assert await session.count_prompts(text) == 1
 
 
-async def test_what_says_nothing_about_the_prompt_uses_up_no_attempt(tmp_path: Path) -> None:
+async def test_failures_unrelated_to_the_prompt_use_no_attempt(tmp_path: Path) -> None:
     """A lease of a person, a store that is away, a desk that is away and a rate limit; an error of the API is one."""
     prompt, second = str(uuid4()), str(uuid4())
     replies: list[Any] = []

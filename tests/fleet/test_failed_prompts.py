@@ -63,7 +63,7 @@ async def test_prompts_behind_a_failed_one_fail_with_it_and_are_tried_again_with
                 assert texts == ["to good", "to bad", "to better"]
 
 
-async def test_what_may_follow_a_failure(tmp_path: Path) -> None:
+async def test_outcomes_that_may_follow_a_failure(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="after_failure: must be 'run' or 'fail', not 'stop'"):
         Fleet(f"sqlite:///{tmp_path / 'fleet.db'}").agent("one", after_failure="stop")  # type: ignore[arg-type]
 

@@ -99,7 +99,7 @@ async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_lette
             assert (await session.result(timeout=PATIENCE)).text == "at last"
 
 
-async def test_what_a_fleet_refuses(tmp_path: Path) -> None:
+async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="sqlite:///"):
         Fleet("mysql://x:secret@y/z")
     fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")

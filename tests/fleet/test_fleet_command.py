@@ -119,7 +119,7 @@ def follow(url: str) -> Any:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
-async def test_what_still_runs_after_the_grace_of_a_drain_goes_on_in_another_worker(tmp_path: Path) -> None:
+async def test_runs_after_the_grace_of_a_drain_continue_in_another_worker(tmp_path: Path) -> None:
     gate = Gate()
     with ScriptedModel(lambda request: Reply("at last", after=gate)) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()

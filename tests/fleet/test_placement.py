@@ -242,7 +242,7 @@ async def test_memory_bounds_what_a_worker_takes(hold: Hold) -> None:
 
 
 @on_asyncio
-async def test_after_a_rollback_new_sessions_run_and_what_cannot_run_says_why(tmp_path: Path, fleet_url: str) -> None:
+async def test_after_a_rollback_sessions_that_cannot_run_name_the_reason(tmp_path: Path, fleet_url: str) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
     options = ClientOptions(cli_path=program, cwd=tmp_path)
     fleets = {version: Fleet(fleet_url, store=MemoryStore(), poll=0.1) for version in ("1", "2")}

@@ -478,7 +478,7 @@ async def test_a_wrong_address_is_refused(url: str) -> None:
     assert "secret" not in str(caught.value)
 
 
-async def test_what_temporal_has_not_is_said(tmp_path: Path, temporal: str) -> None:
+async def test_features_missing_on_temporal_are_refused(tmp_path: Path, temporal: str) -> None:
     async with Fleet(temporal, store=MemoryStore()) as fleet:
         with pytest.raises(OptionsError, match="tenants take turns"):
             await fleet.tenant("acme", weight=3)

@@ -115,7 +115,7 @@ def test_prompts_are_placed_where_they_started() -> None:
     assert rebuilt[2]["content"] == [result_of("a"), said("Two")]
 
 
-def test_what_the_model_did_not_see_is_left_out() -> None:
+def test_content_that_the_model_did_not_see_is_left_out() -> None:
     api_error, _ = frames.api_error("API Error: 529")
     sent = [
         spoken(call("a")),

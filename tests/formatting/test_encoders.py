@@ -82,7 +82,7 @@ def test_text_stays_readable() -> None:
 
 
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
-def test_what_has_no_json_form_is_named(encoder: Encoder) -> None:
+def test_a_value_without_a_json_form_is_named(encoder: Encoder) -> None:
     circle: list[Any] = []
     circle.append(circle)
 

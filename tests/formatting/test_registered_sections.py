@@ -135,7 +135,7 @@ def test_a_place_has_the_offset() -> None:
 
 
 @every_kind
-def test_what_is_as_it_should_be_passes_strict_parsing(kind: str) -> None:
+def test_correct_text_passes_strict_parsing(kind: str) -> None:
     text_format = made(kind)
     sections = [Section("thought", "x\n"), Section("answer", "")]
 

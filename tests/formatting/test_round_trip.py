@@ -98,7 +98,7 @@ trees = st.one_of(
 @example({"a": ["```\n# b\n```", "# b"], "b": ["", "\n", "\n\n"]})
 @example({"a": ["```\n\\# b\n", "~~~\n```\n# a\n~~~"]})
 @example({"a": ["</a><a>", "&lt;b&gt;"], "observation": ["</observation>"]})
-def test_what_is_written_reads_back(sections: dict[str, list[str]]) -> None:
+def test_written_sections_are_parsed_back(sections: dict[str, list[str]]) -> None:
     for text_format in FORMATS:
         parsed = text_format.parse(text_format.format_sections(sections))
 

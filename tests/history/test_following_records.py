@@ -92,7 +92,7 @@ async def begin(history: TaskHistory, *task_ids: str) -> None:
     await history.flush()
 
 
-async def test_what_another_process_records_is_followed_live(tmp_path: Path) -> None:
+async def test_records_of_another_process_are_followed_live(tmp_path: Path) -> None:
     path = tmp_path / "history.db"
     with recording(path) as other:
         async with TaskHistory(path) as history:

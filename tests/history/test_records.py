@@ -220,7 +220,7 @@ async def test_each_prompt_of_a_task_that_waits_is_recorded() -> None:
 
 
 @pytest.mark.anyio
-async def test_who_or_what_ended_a_task() -> None:
+async def test_a_record_names_the_cause_of_an_end() -> None:
     async with TaskHistory(":memory:") as history:
         manager = attached(history)
         stop = {"type": "tool_use", "id": "t1", "name": "TaskStop", "input": {"task_id": "model"}}
@@ -258,7 +258,7 @@ async def test_who_or_what_ended_a_task() -> None:
 
 
 @pytest.mark.anyio
-async def test_what_happened_while_nobody_recorded_is_recorded_later_once() -> None:
+async def test_missed_events_are_recorded_later_once() -> None:
     async with TaskHistory(":memory:") as history:
         manager = TaskManager(clock=Clock())
         keep = history.attach(manager, "s1")
@@ -381,7 +381,7 @@ async def test_forgetting_leaves_no_gap() -> None:
 @pytest.mark.anyio
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_what_a_full_disk_refuses_is_stored_later(tmp_path: Path, is_first: bool) -> None:
+async def test_records_that_a_full_disk_refused_are_stored_later(tmp_path: Path, is_first: bool) -> None:
     import resource
 
     path = tmp_path / "history.db"

@@ -58,7 +58,7 @@ async def keep(history: TaskHistory, *runs: tuple[str, float, list[dict[str, Any
         await history.flush()
 
 
-async def test_what_was_kept_comes_back(history: TaskHistory) -> None:
+async def test_stored_tasks_are_read_back(history: TaskHistory) -> None:
     clock = Clock(10.0)
     manager = TaskManager(clock=clock)
     history.attach(manager, "s1")
@@ -103,7 +103,7 @@ async def test_a_status_that_there_is_not_is_refused(history: TaskHistory) -> No
         await history.finished(status="bogus")
 
 
-async def test_what_was_over_before_is_kept_too(tmp_path: Path) -> None:
+async def test_tasks_that_ended_before_attach_are_stored(tmp_path: Path) -> None:
     manager = TaskManager(clock=Clock())
     tracking(manager, frames.task_started("a1"), frames.task_notification("a1", summary="one"))
     tracking(manager, frames.task_started("a1", run_id="1-a1"), frames.task_notification("a1", run_id="1-a1"))
@@ -365,7 +365,7 @@ async def test_half_characters_are_replaced(history: TaskHistory) -> None:
     assert answered.answered.answer == {"message": "\ufffd half"}
 
 
-async def test_what_has_no_json_form_is_left_out(history: TaskHistory, caplog: pytest.LogCaptureFixture) -> None:
+async def test_values_without_a_json_form_are_left_out(history: TaskHistory, caplog: pytest.LogCaptureFixture) -> None:
     deep: list[Any] = []
     for _ in range(100_000):
         deep = [deep]

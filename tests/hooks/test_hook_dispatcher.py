@@ -176,7 +176,7 @@ async def test_a_plain_function_runs_in_a_thread() -> None:
         (AsyncHookOutput(), {"async": True}),
     ],
 )
-async def test_what_a_handler_may_return(value: Any, wire: dict[str, Any]) -> None:
+async def test_valid_return_values_of_a_handler(value: Any, wire: dict[str, Any]) -> None:
     session = Session("Stop", lambda input, context: value)
     assert await session.ask({"hook_event_name": "Stop"}) == wire
     assert session.errors == []
@@ -348,7 +348,7 @@ async def test_a_hook_that_may_fail_reports_and_continues(failing: Any, reason: 
         ("PostToolUse", {}, {}),
     ],
 )
-async def test_what_a_failure_answers_depends_on_the_event(event: str, how: Any, wire: dict[str, Any]) -> None:
+async def test_the_answer_to_a_failed_hook_depends_on_the_event(event: str, how: Any, wire: dict[str, Any]) -> None:
     session = Session(event, raises, **how)
     answer = await session.ask({"hook_event_name": event})
     assert bool(answer) == bool(wire)

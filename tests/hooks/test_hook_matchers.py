@@ -228,7 +228,7 @@ def matched_by_python(pattern: str) -> list[str] | None:
     return [name for name in NAMES if compiled.search(name)]
 
 
-def test_what_is_accepted_is_read_by_python() -> None:
+def test_accepted_patterns_compile_in_python() -> None:
     patterns = accepted_patterns()
     assert len(patterns) > 2000
     assert sum(bool(matched_by_python(pattern)) for pattern in patterns) > 500
@@ -252,7 +252,7 @@ def test_which_names_a_pattern_matches(pattern: str | None, names: list[str]) ->
 
 
 @pytest.mark.skipif(NODE is None, reason="there is no JavaScript to ask")
-def test_what_is_accepted_means_the_same_in_javascript() -> None:
+def test_accepted_patterns_match_the_same_in_javascript() -> None:
     patterns = accepted_patterns()
     asked = json.dumps({"patterns": patterns, "names": NAMES})
     done = subprocess.run([str(NODE), "-e", ASK_NODE], input=asked, capture_output=True, text=True, check=True)
@@ -335,7 +335,7 @@ def test_a_pattern_that_the_cli_compares_is_not_doubted(event: str, pattern: str
 # Matchers --------------------------------------------------------------------------------------------------------
 
 
-def test_a_matcher_holds_what_it_was_given() -> None:
+def test_a_matcher_has_its_arguments_as_attributes() -> None:
     matcher = HookMatcher("Bash", handler, timeout=30, on_failure="continue")
     assert (matcher.pattern, matcher.handlers, matcher.timeout) == ("Bash", (handler,), 30)
     assert not matcher.blocks("PreToolUse")
@@ -387,7 +387,7 @@ def test_a_wrong_failure_rule_is_refused() -> None:
         HookMatcher(None, handler, on_failure="ignore")  # type: ignore[arg-type]
 
 
-def test_how_the_official_sdk_makes_a_matcher_is_told_how_it_is_here() -> None:
+def test_a_matcher_in_the_official_form_names_the_form_here() -> None:
     loose: Any = HookMatcher
 
     with pytest.raises(OptionsError, match=r"no matcher; the pattern comes first.* as a dict: \{'matcher': 'Bash', "):
@@ -448,7 +448,7 @@ def test_a_matcher_of_the_official_sdk_works(shape: Any) -> None:
 
 
 @pytest.mark.anyio
-async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
+async def test_a_callback_of_the_official_sdk_gets_the_official_arguments() -> None:
     seen: list[Any] = []
 
     async def callback(input_data: Any, tool_use_id: str | None, context: Any) -> dict[str, Any]:
@@ -477,6 +477,6 @@ async def test_a_callback_of_the_official_sdk_gets_what_it_gets_there() -> None:
         3,
     ],
 )
-def test_what_is_no_matcher_is_refused(value: Any) -> None:
+def test_an_invalid_matcher_is_refused(value: Any) -> None:
     with pytest.raises(OptionsError):
         matcher_of(value)

@@ -171,6 +171,6 @@ async def test_a_hook_that_comes_too_late_for_a_session_warns() -> None:
         assert len(cli.hooks["Stop"]) == 2
 
 
-def test_what_is_always_sent_warns_not() -> None:
+def test_events_that_are_always_sent_cause_no_warning() -> None:
     always = [event for event, facts in HOOK_EVENT_FACTS.items() if facts.delivery == "always"]
     assert len(Hooks({event: [handler] for event in always})) == len(always) >= 22

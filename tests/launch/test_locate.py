@@ -81,7 +81,7 @@ def test_a_relative_path_and_a_tilde_become_absolute(tmp_path: Path, monkeypatch
 
 
 @pytest.mark.parametrize("by_variable", [True, False])
-def test_what_was_named_is_never_replaced(tmp_path: Path, environ: Environ, by_variable: bool) -> None:
+def test_a_named_program_is_never_replaced(tmp_path: Path, environ: Environ, by_variable: bool) -> None:
     program(in_cache(tmp_path, environ))
     wrong = tmp_path / "wrong"
     if by_variable:
@@ -111,7 +111,7 @@ def dangling(path: Path) -> None:
     [(not_executable, "is not executable"), (folder, "is a directory"), (dangling, "is a broken link")],
 )
 @pytest.mark.parametrize("place", [in_variable, in_cache, on_path, in_home])
-def test_what_cannot_be_used_is_named_with_its_problem(
+def test_an_unusable_program_is_named_with_its_problem(
     tmp_path: Path, environ: Environ, place: Place, make: Callable[[Path], None], problem: str
 ) -> None:
     path = place(tmp_path, environ)
@@ -121,7 +121,7 @@ def test_what_cannot_be_used_is_named_with_its_problem(
     assert any(str(path) in tried and problem in tried for tried in caught.value.tried)
 
 
-def test_what_cannot_be_used_is_passed_over(tmp_path: Path, environ: Environ) -> None:
+def test_an_unusable_program_is_passed_over(tmp_path: Path, environ: Environ) -> None:
     not_executable(on_path(tmp_path, environ))
     usable = program(in_home(tmp_path, environ))
     assert find_cli(environ=environ) == usable
@@ -243,7 +243,7 @@ def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
         read_version(broken)
 
 
-def test_what_is_too_old_is_refused() -> None:
+def test_a_program_that_is_too_old_is_refused() -> None:
     require_version(MINIMUM_CLI_VERSION, "claude")
     require_version("99.0.0-beta", "claude")
     require_version("who knows", "claude")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from launched_cli import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, plan_launch
 
 from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
-from claude_agent_py._launch.planner import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, plan_launch
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import SystemPromptFile, ThinkingEnabled
 from claude_agent_py.tools import ToolServer
@@ -242,7 +242,7 @@ def test_long_lists_stay_off_the_command_line() -> None:
         ({"extra_args": {"x": "y" * MAX_ARGUMENT_BYTES}}, "extra_args", "is too long for a command line"),
     ],
 )
-def test_what_cannot_be_started_is_refused(given: dict[str, Any], option: str, says: str) -> None:
+def test_an_invalid_launch_is_refused(given: dict[str, Any], option: str, says: str) -> None:
     error = refused(**given)
     assert error.option == option
     assert says in str(error)

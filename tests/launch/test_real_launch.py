@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from launched_cli import launched
+from launched_cli import LONG_LIST_CHARS, launched
 from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
-from claude_agent_py._launch.planner import LONG_LIST_CHARS
 from claude_agent_py._launch.table import TABLE
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.options import (
@@ -127,7 +126,7 @@ def test_servers_reach_the_cli_but_not_its_command_line() -> None:
     assert not any(path.exists() for path in cli.plan.files)
 
 
-def test_what_guards_something_is_in_force_however_long_it_is() -> None:
+def test_long_guards_are_in_force() -> None:
     """And variables do what their options say."""
     prompt = "Obey. " * 40_000
     denied = [*(f"mcp__server__tool_{number}" for number in range(LONG_LIST_CHARS // 10)), "WebFetch", "Bash(rm *)"]
@@ -208,7 +207,7 @@ VALUES: list[tuple[dict[str, object], object]] = [
 
 
 @pytest.mark.parametrize("told", TOLD, ids=["guide", "blocks", "empty", "preset"])
-def test_what_the_model_is_told_and_offered(told: Told) -> None:
+def test_the_prompt_and_the_tools_of_the_model(told: Told) -> None:
     """The tools that somebody answers are offered, and subagents start subagents as deep as they may."""
     [answer, value] = VALUES[told.is_the_clis]
     dig = {"description": "d", "prompt": "dig", "subagent_type": "digger", "run_in_background": False}

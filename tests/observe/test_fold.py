@@ -20,7 +20,7 @@ from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
-from claude_agent_py.tasks.intake import TaskIntake
+from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.timestamps import seconds
 

@@ -39,8 +39,7 @@ from claude_agent_py.observe import watch
 from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
-from claude_agent_py.wire import decode
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject, decode
 
 
 def test_every_recording_has_the_same_facts_live() -> None:
@@ -87,7 +86,7 @@ def prompts_of(facts: Iterable[Fact]) -> set[str]:
     return {fact.id for fact in facts if isinstance(fact, PromptSent) and not fact.id.startswith(("#", "prompt"))}
 
 
-def test_what_agents_write_and_call_has_the_same_ids_on_disk_in_the_same_order(tmp_path: Path) -> None:
+def test_messages_and_calls_have_the_same_ids_on_disk(tmp_path: Path) -> None:
     compared = 0
     for number, name in enumerate(recordings.names()):
         if name in UNLIKE or not list(entries_of(name)):

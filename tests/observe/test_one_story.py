@@ -42,7 +42,7 @@ from claude_agent_py.sessions import get_session
 from claude_agent_py.tasks import RecordedTask, TaskEvent, TaskHistory, TaskStatus
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 DEADLINE = 60
 OPEN: Final = "open"
@@ -340,7 +340,7 @@ async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view(tmp
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> None:
+async def test_the_end_of_the_process_ends_tasks_in_every_view(tmp_path: Path) -> None:
     gate = Gate()
     look = frames.tool_use_block("Read", {"file_path": "/a"}, id="t2")
     fake = FakeCLI(
@@ -364,7 +364,7 @@ async def test_what_ends_with_the_process_ends_in_every_view(tmp_path: Path) -> 
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_what_listeners_hear_of_a_task_are_the_facts_of_the_journal(tmp_path: Path) -> None:
+async def test_task_listeners_get_the_facts_of_the_journal(tmp_path: Path) -> None:
     shell = {"task_id": "b1", **SHELL}
     started = frames.task_started("b1", is_backgrounded=True, tool_use_id="t2", **SHELL)
     fake = FakeCLI(

@@ -91,7 +91,7 @@ def with_property(**schema: Any) -> dict[str, Any]:
         ),
     ],
 )
-def test_what_a_schema_loses_that_the_cli_would_ignore(given: dict[str, Any], sent: dict[str, Any]) -> None:
+def test_a_schema_loses_the_keywords_that_the_cli_ignores(given: dict[str, Any], sent: dict[str, Any]) -> None:
     assert check_output_format(given) == sent
 
 

@@ -131,7 +131,7 @@ def hint_for(option: str) -> str:
     return str(caught.value)
 
 
-def test_what_an_error_says_to_use_instead_exists() -> None:
+def test_a_replacement_that_an_error_names_exists() -> None:
     hints = {option: hint_for(option) for option in RENAMED}
     assert not [hint for hint in hints.values() if "did you mean" in hint]
     words = {word.strip("(),=.") for hint in hints.values() for word in hint.replace("=", " ").split()}
@@ -569,7 +569,7 @@ def test_a_tool_that_is_not_known_is_warned_about(given: dict[str, Any], says: s
         {"can_use_tool": handler, "allowed_tools": ["Read", "Grep", "Bash(git log *)"]},
     ],
 )
-def test_what_does_what_it_seems_to_is_not_warned_about(given: dict[str, Any]) -> None:
+def test_effective_options_cause_no_warning(given: dict[str, Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ClientOptions(**given)
@@ -589,7 +589,7 @@ def test_what_does_what_it_seems_to_is_not_warned_about(given: dict[str, Any]) -
         ({"permission_prompts": "host"}, True),
     ],
 )
-def test_who_asks_this_process(given: dict[str, Any], asks: bool) -> None:
+def test_options_that_make_the_cli_ask_this_process(given: dict[str, Any], asks: bool) -> None:
     assert ClientOptions(**given).asks_host == asks
 
 
@@ -602,7 +602,7 @@ def test_a_guide_is_made_for_the_agents() -> None:
     "start", [Client, lambda options: query("hi", options), lambda options: run_sync("hi", options)]
 )
 @pytest.mark.parametrize("wrong", [{"model": "x"}, {}, "opus"])
-def test_what_is_no_options_is_refused_at_once(start: Callable[[Any], object], wrong: Any) -> None:
+def test_a_value_that_is_no_options_is_refused_at_once(start: Callable[[Any], object], wrong: Any) -> None:
     with pytest.raises(OptionsError, match=f"^options: must be ClientOptions, not {type(wrong).__name__}") as caught:
         start(wrong)
     assert ("ClientOptions(**options)" in str(caught.value)) is isinstance(wrong, dict)

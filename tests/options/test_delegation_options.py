@@ -61,7 +61,7 @@ def test_background_work_is_not_advised_where_it_is_off() -> None:
     assert "in the background" not in guide_text(options)
 
 
-def test_what_needs_hooks() -> None:
+def test_delegation_options_that_need_hooks() -> None:
     reminded = {"reader": READER.replace(critical_system_reminder="Mind.")}
     assert depends_on_hooks(ClientOptions(agents=reminded))
     assert depends_on_hooks(ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5)))

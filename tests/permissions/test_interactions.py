@@ -149,7 +149,7 @@ async def test_an_interaction_says_what_is_asked_and_who_asks(inbox: Inbox) -> N
     await answered(inbox, "permission", BASH, look)
 
 
-async def test_what_is_no_answer_leaves_the_question_open(inbox: Inbox) -> None:
+async def test_an_invalid_answer_leaves_the_question_open(inbox: Inbox) -> None:
     async def try_twice(interaction: Interaction) -> None:
         with pytest.raises(ValueError, match="type bool"):
             await interaction.answer(True)
@@ -255,7 +255,7 @@ async def test_another_thread_with_its_own_loop_watches_and_answers() -> None:
             assert await inbox.ask("permission", BASH, context()) == {"behavior": "deny", "message": "count"}
 
 
-async def test_a_watcher_sees_what_waits_already_and_what_comes() -> None:
+async def test_arrivals_yields_pending_and_later_questions() -> None:
     inbox, seen = PendingInteractions(), []
     with anyio.fail_after(30):
         async with anyio.create_task_group() as group:
@@ -404,7 +404,7 @@ class Shown(Interaction):
         ("dialog", DIALOG, ["dismiss"], Dismissed()),
     ],
 )
-def test_what_is_typed_means_an_answer(kind: Any, wire: Any, typed: list[str], value: Any) -> None:
+def test_typed_text_is_read_as_an_answer(kind: Any, wire: Any, typed: list[str], value: Any) -> None:
     shown = Shown(kind, wire, id="1", created_at=0)
     assert read_typed(shown, typed) == value
     assert shown.resolve(value)
@@ -425,7 +425,7 @@ def test_what_is_typed_means_an_answer(kind: Any, wire: Any, typed: list[str], v
         ("dialog", DIALOG, ["ok"]),
     ],
 )
-def test_what_is_typed_and_means_nothing(kind: Any, wire: Any, typed: list[str]) -> None:
+def test_typed_text_without_a_meaning_is_refused(kind: Any, wire: Any, typed: list[str]) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_typed(Shown(kind, wire, id="1", created_at=0), typed)
 

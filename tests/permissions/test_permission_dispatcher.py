@@ -345,13 +345,13 @@ async def test_a_withdrawn_question_cancels_the_handler() -> None:
 
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("handler", [3, Allow(), lambda: None, lambda request: None, lambda tool, data, context: None])
-def test_what_is_no_handler_is_refused_by_the_name_of_its_option(option: str, handler: Any) -> None:
+def test_an_invalid_handler_is_refused_with_the_name_of_its_option(option: str, handler: Any) -> None:
     with pytest.raises(OptionsError) as caught:
         ClientOptions(**{option: handler})
     assert caught.value.option == option
 
 
-def test_what_is_no_inbox_is_refused() -> None:
+def test_an_invalid_inbox_is_refused() -> None:
     with pytest.raises(OptionsError, match="interactions"):
         ClientOptions(interactions=cast(Any, "inbox.db"))
 
@@ -364,7 +364,7 @@ def test_true_makes_an_inbox() -> None:
 # With an inbox ---------------------------------------------------------------------------------------------------
 
 
-async def test_what_no_policy_decides_waits_in_the_inbox() -> None:
+async def test_an_undecided_call_waits_in_the_inbox() -> None:
     inbox = PendingInteractions()
     session = Session(can_use_tool=read_only(), interactions=inbox)
     reply: list[Any] = []

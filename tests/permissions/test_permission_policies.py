@@ -69,7 +69,7 @@ async def test_reading_is_allowed_and_changing_is_not() -> None:
 @pytest.mark.parametrize(
     "name", ["", "Bash(ls)", 3, "mcp__my server__x", "mcp__a.b__*", "mcp__[ab]__x", "Rea?", "Bash\n"]
 )
-def test_what_is_no_name_of_a_tool(make: Callable[..., Any], name: Any) -> None:
+def test_an_invalid_tool_name_is_refused(make: Callable[..., Any], name: Any) -> None:
     with pytest.raises(OptionsError):
         make(name)
 
@@ -130,7 +130,7 @@ async def test_a_policy_that_fails_is_not_passed_over() -> None:
         await opinion(first_of(lambda request, context: True, allow_tools("*")), "Bash")  # type: ignore[arg-type,return-value]
 
 
-def test_what_is_no_policy() -> None:
+def test_a_value_that_is_no_policy_is_refused() -> None:
     with pytest.raises(OptionsError, match="not Allow"):
         first_of(Allow())  # type: ignore[arg-type]
 
@@ -376,7 +376,7 @@ async def test_only_bash_is_meant() -> None:
 
 
 @pytest.mark.parametrize("allow", [[""], ["*"], ["git status; ls"], ["echo $HOME"], ["'"], "git status"])
-def test_what_cannot_be_allowed(allow: Any) -> None:
+def test_commands_that_cannot_be_allowed_are_refused(allow: Any) -> None:
     with pytest.raises(OptionsError, match="bash_commands"):
         bash_commands(allow)
 
@@ -409,7 +409,7 @@ def test_a_real_shell_runs_nothing_but_the_words_that_were_judged(rest: str) -> 
 @pytest.mark.parametrize(
     "why", [{"decision_reason_type": "rule"}, {"matched_ask_rule": {"source": "userSettings", "tool_name": "Bash"}}]
 )
-async def test_what_a_rule_of_the_user_wants_asked_is_not_approved(tmp_path: Path, why: dict[str, Any]) -> None:
+async def test_a_policy_does_not_approve_a_call_that_an_ask_rule_matches(tmp_path: Path, why: dict[str, Any]) -> None:
     calls = [
         (allow_tools("*"), "Bash", {"command": "ls"}),
         (read_only(), "Read", {"file_path": "/x"}),

@@ -142,7 +142,7 @@ async def test_a_handler_that_returns_no_decision_refuses_and_is_reported(decisi
 
 
 @pytest.mark.anyio
-async def test_what_the_cli_suggested_is_taken_even_if_it_is_not_known_here() -> None:
+async def test_an_unknown_suggestion_of_the_cli_is_kept() -> None:
     unknown = request().suggestions[2]
     suggestions = WIRE["permission_suggestions"]
     assert isinstance(suggestions, list)

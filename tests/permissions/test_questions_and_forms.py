@@ -103,7 +103,7 @@ def test_no_answer_is_a_denial_that_says_so() -> None:
         (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
     ],
 )
-def test_what_is_no_answer(value: Any, says: str) -> None:
+def test_an_invalid_answer_is_refused(value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         read_answers(asked(), value)
 
@@ -194,7 +194,7 @@ def test_an_answer_that_does_not_fit(content: dict[str, Any], field: str, says: 
     assert pickle.loads(pickle.dumps(caught.value)).problems == caught.value.problems
 
 
-def test_what_a_person_typed_becomes_values() -> None:
+def test_typed_text_becomes_values_of_the_form() -> None:
     texts = {"name": " Ada ", "age": "36", "weight": "1.5", "ok": "No", "tags": "x", "color": "", "mail": "a@b"}
     assert read_form(Form.of(SCHEMA), texts) == {
         "name": "Ada",
@@ -259,7 +259,7 @@ def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, rep
         {"action": "accept", "x": 1},
     ],
 )
-def test_what_is_no_answer_to_an_elicitation(value: Any) -> None:
+def test_an_invalid_answer_to_an_elicitation_is_refused(value: Any) -> None:
     with pytest.raises(ValueError, match=r"."):
         read_elicitation(FORM, value)
 

@@ -220,7 +220,7 @@ class EqualServer(ToolServer):
     ],
     ids=["permission", "listener", "method", "hook", "inbox", "store", "server"],
 )
-async def test_what_is_only_equal_is_not_the_same(build: Callable[[], dict[str, Any]]) -> None:
+async def test_options_with_equal_objects_are_not_the_same(build: Callable[[], dict[str, Any]]) -> None:
     peers = Peers()
     one, other = peers.options(**build()), peers.options(**build())
     async with Pool(one, size=1, max_size=3) as pool:
@@ -232,7 +232,7 @@ async def test_what_is_only_equal_is_not_the_same(build: Callable[[], dict[str, 
             assert pool.stats().cold == 1, "a process with the objects of other options was handed out"
 
 
-async def test_what_changes_in_options_after_a_start_holds_for_later_processes_alone() -> None:
+async def test_changed_options_apply_to_later_processes_only() -> None:
     peers = Peers()
     denied: list[str] = []
     settings = {"permissions": {"deny": denied}}
@@ -249,7 +249,7 @@ async def test_what_changes_in_options_after_a_start_holds_for_later_processes_a
         assert any("Bash" in text for plan in peers.plans for text in plan.files.values())
 
 
-async def test_what_a_start_reads_outside_of_the_options_has_to_be_the_same(
+async def test_a_process_fits_only_the_environment_of_its_start(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     async with Pool(Peers().options(), size=1, max_size=2) as pool:
@@ -297,7 +297,7 @@ async def test_a_parked_spare_takes_a_directory_or_makes_way(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     "wrong", [{"settings": {"model": "opus"}}, {"mcp_servers": {"a": {"command": "b"}}}, {"spawn": lambda plan: None}]
 )
-async def test_what_depends_on_the_directory_cannot_be_parked(wrong: dict[str, Any]) -> None:
+async def test_options_that_depend_on_the_directory_cannot_be_parked(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionsError, match="parked"):
         Pool(ClientOptions(**wrong), parked=1)
 

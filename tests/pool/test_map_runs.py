@@ -66,7 +66,7 @@ async def test_outcomes_as_they_complete() -> None:
     assert seen == ["fast", "fast", "slow"]
 
 
-async def test_what_is_retryable_is_run_again() -> None:
+async def test_a_retryable_failure_is_run_again() -> None:
     peers = InTurn(steps.turn("busy", **OVERLOADED), steps.turn("busy", **OVERLOADED), steps.turn("one"))
     [outcome] = await map_runs(["a"], peers.options(), retry=SOON)
     assert (outcome.text, outcome.attempts) == ("one", 3)
@@ -103,7 +103,7 @@ async def test_the_death_of_a_process_is_retried() -> None:
     assert (outcome.text, outcome.attempts) == ("one", 2)
 
 
-async def test_what_is_no_fault_of_a_run_is_raised_and_stops_everything() -> None:
+async def test_an_error_outside_the_runs_stops_everything() -> None:
     with anyio.fail_after(PATIENCE), pytest.raises(CLINotFoundError):
         await map_runs(["a", "b"], ClientOptions(cli_path="/nowhere/claude"))
     pool = Pool(Peers().options(), size=1, max_size=1)
@@ -206,7 +206,7 @@ async def test_a_line_that_was_cut_off_is_survived(tmp_path: Path) -> None:
         assert len(lines) == 3
 
 
-async def test_what_is_not_the_journal_of_these_prompts_is_refused(tmp_path: Path) -> None:
+async def test_a_journal_of_other_prompts_is_refused(tmp_path: Path) -> None:
     journal = tmp_path / "runs.jsonl"
     options = Peers().options()
     await map_runs(["a", "b"], options, journal=journal)
@@ -256,7 +256,7 @@ async def a_stream() -> Any:
     ],
     ids=["text", "empty", "stream", "concurrency", "progress", "until", "memory"],
 )
-async def test_what_makes_no_sense_is_refused(prompts: Any, more: dict[str, Any]) -> None:
+async def test_contradictory_arguments_are_refused(prompts: Any, more: dict[str, Any]) -> None:
     given = [one() if callable(one) else one for one in prompts] if isinstance(prompts, list) else prompts
     with pytest.raises(OptionsError):
         map_runs(given, **more)

@@ -8,8 +8,18 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage
-from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded, RunLimits, RunWaits, Until, Verdict
-from claude_agent_py._journal.turns import TurnRouter
+from claude_agent_py._journal.open_runs import (
+    FIRST_NOTICE as FIRST_NOTICE,
+    NO_LIMITS,
+    OpenRun as OpenRun,
+    RunEnded as RunEnded,
+    RunLimits as RunLimits,
+    RunWaits as RunWaits,
+    TurnResumed as TurnResumed,
+    Until as Until,
+    Verdict,
+)
+from claude_agent_py._journal.turns import FOLLOW_UP_GRACE as FOLLOW_UP_GRACE, TurnRouter as TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode

@@ -133,7 +133,7 @@ def test_a_sign_of_life_means_nothing_else() -> None:
     assert Driver().hear({"type": "keep_alive"}) == []
 
 
-def test_what_nobody_knows_is_a_message() -> None:
+def test_an_unknown_frame_is_a_message() -> None:
     (event,) = Driver().hear({"type": "brand_new", "n": 1})
     assert event == UnknownMessage({"type": "brand_new", "n": 1})
 
@@ -253,7 +253,7 @@ def test_the_id_of_a_question_is_not_taken_from_what_a_tool_is_told(line: dict[s
 
 
 @pytest.mark.parametrize("kind", ["control_request", "control_response"])
-def test_what_a_long_message_only_quotes_is_no_question_and_no_reply(kind: str) -> None:
+def test_quoted_frames_in_a_long_message_are_ignored(kind: str) -> None:
     driver = Driver(max_line_bytes=1000)
     request_id = driver.ask("interrupt", timeout=60.0)
     driver.sent()

@@ -50,7 +50,7 @@ def test_empty_lines_are_lines() -> None:
     assert read([b"\n", b"\na\n\n"], limit=10) == ([b"", b"", b"a", b""], [])
 
 
-def test_what_follows_a_line_that_was_too_long_is_not_lost() -> None:
+def test_lines_after_an_oversize_line_are_read() -> None:
     found, _ = read([b"x" * 20, b"x" * 20 + b"\nnext", b"\n"], limit=8)
     assert found == [OversizeLine(40, b"x" * 40), b"next"]
 

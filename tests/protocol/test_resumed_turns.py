@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from claude_agent_py._journal.open_runs import OpenRun, RunEnded, TurnResumed
-from claude_agent_py._journal.turns import TurnRouter
+from scene import OpenRun, RunEnded, TurnResumed, TurnRouter
+
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.codec import encode_json

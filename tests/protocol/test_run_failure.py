@@ -168,13 +168,13 @@ def test_a_result_that_is_no_error_has_none_whatever_else_was_said() -> None:
     assert error_after(spoken("rate_limit"), result("fine", terminal_reason="aborted_tools")) is None
 
 
-def test_what_ended_the_turn_outweighs_the_status_and_the_status_the_name() -> None:
+def test_the_terminal_reason_outweighs_the_status_and_the_status_the_name() -> None:
     assert type(error_after(spoken("server_error"), failure(api_error_status=529))) is errors.OverloadedError
     hit = failure(terminal_reason="max_turns", api_error_status=529)
     assert type(error_after(hit)) is errors.MaxTurnsError
 
 
-def test_what_nobody_knows_is_a_plain_run_error() -> None:
+def test_an_unknown_failure_is_a_plain_run_error() -> None:
     error = error_after(spoken("brand_new"), failure("hm", terminal_reason="brand_new", api_error_status=418))
     assert type(error) is RunError
     assert str(error) == "hm (brand_new, HTTP 418)"
@@ -214,6 +214,6 @@ def test_the_words_are_the_clis() -> None:
     assert str(error_after(spoken("unknown", "said before"), failure("", terminal_reason=None))) == "said before"
 
 
-def test_where_the_cli_says_nothing_the_subtype_has_to_do() -> None:
+def test_without_details_the_subtype_decides() -> None:
     silent = result("", subtype="error_during_execution", errors=[], terminal_reason=None)
     assert str(error_after(silent)) == "the run ended with error_during_execution"

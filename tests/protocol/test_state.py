@@ -43,7 +43,7 @@ def test_prompts_and_requests_go_to_a_cli_that_reads_them() -> None:
 
 
 @given(st.lists(st.sampled_from(Step)))
-def test_who_has_left_closed_or_lost_the_cli_sends_no_more(steps: list[Step]) -> None:
+def test_no_state_after_leaving_closing_or_dying_can_send(steps: list[Step]) -> None:
     state = State.NEW
     is_final = False
     for step in steps:

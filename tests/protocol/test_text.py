@@ -108,7 +108,7 @@ def test_empty_pieces_are_left_out() -> None:
     assert fold([block("m1", ""), *answer("m2", "", "a", "")]) == ["a"]
 
 
-def test_what_a_subagent_says_is_left_out() -> None:
+def test_texts_of_subagents_are_left_out() -> None:
     said = [
         block("m1", "from main"),
         block("m2", "from a subagent", agent_id="t", parent_tool_use_id="toolu_t"),
@@ -135,7 +135,7 @@ def test_only_text_is_text() -> None:
 # Attempts that broke ---------------------------------------------------------------------------------------------
 
 
-def test_what_a_new_attempt_repeats_is_not_given_again() -> None:
+def test_text_repeated_by_a_new_attempt_is_yielded_once() -> None:
     assert fold([*attempt("m1", "hel", "lo w"), *answer("m2", "hello", " world")]) == ["hel", "lo w", "orld"]
 
 

@@ -10,10 +10,8 @@ from typing import Any
 
 from each import for_each
 from recordings_loader import Record, as_line, names, records
-from scene import Scene
+from scene import FOLLOW_UP_GRACE, OpenRun, Scene, Until
 
-from claude_agent_py._journal.open_runs import OpenRun, Until
-from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
@@ -158,7 +156,7 @@ def test_until_idle_a_run_has_all_results_and_ends_soon_after_the_last() -> None
     in_each(with_one_prompt(), as_it_is, without_states, without_life_cycles, without_names, until="idle", check=check)
 
 
-def test_where_the_cli_says_that_it_is_idle_no_grace_is_waited_out_after_a_turn() -> None:
+def test_an_idle_state_ends_a_turn_without_a_grace_period() -> None:
     def check(name: str, played: Played) -> None:
         states = [r for r in records(name) if r.direction == "out" and r.value.get("state") == "idle"]
         (run,) = played.runs.values()

@@ -7,6 +7,12 @@ import weakref
 import pytest
 from anyio.lowlevel import checkpoint
 from scene import (
+    FIRST_NOTICE,
+    FOLLOW_UP_GRACE,
+    OpenRun,
+    RunEnded,
+    RunLimits,
+    RunWaits,
     Scene,
     agent,
     agent_says,
@@ -29,8 +35,6 @@ from scene import (
 )
 
 from claude_agent_py import TaskStartedMessage
-from claude_agent_py._journal.open_runs import FIRST_NOTICE, OpenRun, RunEnded, RunLimits, RunWaits
-from claude_agent_py._journal.turns import FOLLOW_UP_GRACE
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -220,7 +224,7 @@ def test_the_end_of_the_connection_ends_every_run() -> None:
 # Who receives what -----------------------------------------------------------------------------------------------
 
 
-def test_what_belongs_to_no_turn_goes_to_every_open_run() -> None:
+def test_messages_outside_a_turn_go_to_every_open_run() -> None:
     scene = Scene()
     runs: tuple[OpenRun, ...] = (scene.ask("a"), scene.ask("b"))
     scene.cli(frames.user("<local-command-stdout>Set model</local-command-stdout>", isReplay=True))
@@ -585,7 +589,7 @@ def test_a_run_that_is_answered_and_idle_does_not_wait_for_a_queued_one() -> Non
     assert scene.end_of(second) == "idle"
 
 
-def test_where_the_session_says_its_state_an_idle_run_waits_for_the_queue_but_hears_nothing_of_it() -> None:
+def test_with_session_states_an_idle_run_waits_for_the_queue() -> None:
     scene = Scene()
     first, second = scene.ask("a", until="idle"), scene.ask("b")
     scene.cli(running(), queued("a"), queued("b"), turn("answer to a", "a"), turn("answer to b", "b"))
@@ -723,7 +727,7 @@ def test_the_first_message_must_come_in_time() -> None:
     assert scene.ended_at[slow] == 105.0
 
 
-def test_that_limit_ends_with_the_first_message() -> None:
+def test_the_limit_of_the_first_message_ends_with_it() -> None:
     scene = Scene()
     run = scene.ask("a", limits=RunLimits(first_message=5.0))
     scene.cli(started("a"), init("a"), says("something"))

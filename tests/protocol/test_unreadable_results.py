@@ -4,10 +4,9 @@ import json
 from typing import Any, Final
 
 import pytest
-from scene import Scene
+from scene import OpenRun, Scene
 
 from claude_agent_py import MalformedFrame
-from claude_agent_py._journal.open_runs import OpenRun
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -35,7 +34,7 @@ def result_of(*prompts: str, **fields: Any) -> dict[str, Any]:
     return frames.result("done", user_message_uuid=prompts[-1], user_message_uuids=list(prompts), **fields)
 
 
-def test_it_ends_the_runs_whose_prompts_it_names() -> None:
+def test_an_unreadable_result_ends_the_runs_whose_prompts_it_names() -> None:
     scene = SceneWithBadResults()
     one, two, other = (scene.ask(prompt, until="idle") for prompt in ("p1", "p2", "p3"))
     scene.cli(frames.lifecycle("started", "p1"), frames.assistant("hi", user_message_uuid="p1"))
@@ -48,7 +47,7 @@ def test_it_ends_the_runs_whose_prompts_it_names() -> None:
 
 
 @pytest.mark.parametrize("field", ["user_message_uuid", "user_message_uuids"])
-def test_it_ends_the_runs_of_its_turn_if_its_prompts_cannot_be_read(field: str) -> None:
+def test_an_unreadable_result_without_prompts_ends_the_runs_of_its_turn(field: str) -> None:
     scene = SceneWithBadResults()
     run = scene.ask("p")
     scene.cli(frames.lifecycle("started", "p"))
@@ -57,7 +56,7 @@ def test_it_ends_the_runs_of_its_turn_if_its_prompts_cannot_be_read(field: str) 
 
 
 @pytest.mark.parametrize("begins", [True, False])
-def test_it_ends_the_only_run_if_the_cli_names_no_prompts(begins: bool) -> None:
+def test_an_unreadable_result_ends_the_only_run_if_the_cli_names_no_prompts(begins: bool) -> None:
     scene = SceneWithBadResults()
     run = scene.ask("p")
     if begins:
@@ -75,7 +74,7 @@ def test_one_without_readable_content_ends_the_runs_of_its_turn() -> None:
     assert scene.router.open_runs == ()
 
 
-def test_it_ends_nothing_if_the_turn_is_not_of_a_run() -> None:
+def test_an_unreadable_result_of_another_turn_ends_nothing() -> None:
     scene = SceneWithBadResults()
     run = scene.ask("p")
     scene.cli(frames.lifecycle("queued", "p"), frames.init())

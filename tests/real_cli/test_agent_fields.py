@@ -90,7 +90,7 @@ def write_all(sandbox: Sandbox) -> None:
 
 @about("disallowed_tools", "model", "effort", "max_turns", "skills", "memory", "isolation")
 @about("auto_compact_window", "omit_claude_md", "color", "mcp_servers", "hooks")
-async def test_each_field_does_what_it_says_for_its_agent_and_for_no_other(tmp_path: Path) -> None:
+async def test_each_field_affects_only_its_agent(tmp_path: Path) -> None:
     hooks = {
         event: [{"hooks": [{"type": "command", "command": f"echo {event} >> {shlex.quote(str(tmp_path))}/ran.txt"}]}]
         for event in ("SubagentStart", "PreToolUse", "Stop")
@@ -276,7 +276,7 @@ async def a_permission_mode_of_its_own(one: OneSession, asked: list[str]) -> Non
 
 
 @pytest.mark.filterwarnings("ignore:can_use_tool will not be called")
-async def test_where_it_runs_what_it_is_reminded_of_and_what_it_may_do() -> None:
+async def test_placement_reminder_and_permissions_of_an_agent() -> None:
     asked: list[str] = []
 
     async def refuse(request: PermissionRequest, context: PermissionContext) -> Deny:

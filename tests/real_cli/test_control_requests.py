@@ -277,7 +277,7 @@ async def the_cli_ends_by_itself_when_asked(one: OneSession) -> None:
     assert not one.client.is_open
 
 
-async def test_what_methods_bring_about_in_one_session() -> None:
+async def test_effects_of_control_methods_in_one_session() -> None:
     one = OneSession(side=lambda request: text("aside"))
     subprocess.run(["git", "init", "-q", "."], cwd=one.model.sandbox.cwd, check=True)
     async with one.open(model="opus", enable_file_checkpointing=True):

@@ -179,7 +179,7 @@ async def test_a_dangerous_command_does_not_run_when_its_guard_fails(tmp_path: P
 # What PreToolUse can do ------------------------------------------------------------------------------------------
 
 
-async def test_every_decision_about_a_call_and_what_a_subagent_is_told_at_its_start_and_its_end() -> None:
+async def test_hook_decisions_about_calls_and_subagents() -> None:
     """One session, a turn for each answer of the hook; in the last ones a subagent is kept from stopping."""
     outputs: list[PreToolUseOutput] = []
     seen: list[PreToolUseInput] = []
@@ -549,7 +549,7 @@ async def the_output_of_every_tool_is_withheld_in_a_shape_that_the_cli_takes(one
     one.made()
 
 
-async def test_what_an_answer_does_in_one_session() -> None:
+async def test_effects_of_hook_answers_in_one_session() -> None:
     one = OneSession(agents={"Say it": "the secret-key"})
     tools = ["Read", "Grep", "Glob", "Bash", "Agent", "EnterWorktree"]
     async with one.open(include_hook_events=True, tools=tools):

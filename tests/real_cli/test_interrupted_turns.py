@@ -409,7 +409,7 @@ async def died(client: Client) -> None:
         [message async for message in client.messages()]
 
 
-async def test_what_cannot_be_reopened() -> None:
+async def test_clients_that_cannot_be_reopened() -> None:
     with pytest.raises(LocalProtocolError):
         await Client().reopen()
     async with ScriptedModel(["one"]) as model:

@@ -34,7 +34,7 @@ async def test_a_session_is_the_agent_it_names_also_one_of_the_project_or_nothin
     assert "You are the auditor." in model.requests[-1].system
 
 
-async def test_what_options_tell_the_model_and_its_subagents() -> None:
+async def test_options_reach_the_model_and_its_subagents() -> None:
     @tool
     def shell(command: str) -> str:
         """Run a command elsewhere."""

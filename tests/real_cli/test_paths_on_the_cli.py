@@ -313,7 +313,7 @@ async def go_often(
     return trials
 
 
-async def test_what_a_tool_opens_and_what_a_policy_sees(place: Place) -> None:
+async def test_a_policy_sees_the_path_that_a_tool_opens(place: Place) -> None:
     trial = await go(place, ROWS, permission_mode="bypassPermissions")
     for row, opened, seen, result in zip(ROWS, trial.opened, trial.seen, trial.results, strict=True):
         expected = {key: value for key, value in place.filled(row.input | row.seen).items() if value is not None}
@@ -374,7 +374,7 @@ def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | N
 
 
 @pytest.mark.parametrize(("is_closed", "verbatim"), [(False, False), (False, None), (True, None)])
-async def test_what_a_prompt_or_a_skill_mentions_is_read_without_a_tool_that_is_fenced(
+async def test_mentioned_files_are_read_without_a_fenced_tool(
     place: Place, is_closed: bool, verbatim: bool | None
 ) -> None:
     """A guard that is not switched off leaves the files in a prompt to the tools."""

@@ -250,7 +250,7 @@ async def suggestions_can_be_picked_and_given_back(one: Asking) -> None:
     assert len(one.requests_of()) == 3
 
 
-async def test_what_a_handler_of_permissions_decides_in_one_session() -> None:
+async def test_decisions_of_permission_handlers_in_one_session() -> None:
     one = Asking(
         agents={
             "Do both": [shell("touch good2"), shell("touch bad2"), "tried"],

@@ -56,7 +56,7 @@ def elsewhere(*prefix: str) -> Any:
     return spawn, plans
 
 
-async def test_what_the_options_became_reaches_the_cli_that_another_program_starts() -> None:
+async def test_options_reach_a_cli_that_another_program_starts() -> None:
     spawn, plans = elsewhere("env", "ADDED=yes")
     async with ScriptedModel([tool_use("Bash", {"command": "echo $ADDED $GIVEN"}), "done"]) as model:
         options = model.options(

@@ -519,7 +519,7 @@ class Adult(BaseModel):
         return age
 
 
-async def test_what_a_validator_refuses_goes_back_to_the_model_for_a_limited_number_of_times() -> None:
+async def test_a_refused_output_goes_back_to_the_model_a_limited_number_of_times() -> None:
     one = OneSession()
     async with one.open(output_type=Adult):
         result = await one.ask(*[Reply(tool_use("StructuredOutput", {"age": age})) for age in (3, 30)])

@@ -258,7 +258,7 @@ async def test_the_private_folder_has_the_login_and_is_removed(begun: Begun, tmp
         assert private_folders() == before
 
 
-async def test_continue_and_fork_and_what_is_not_there(begun: Begun) -> None:
+async def test_continuing_forking_and_missing_sessions(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = MemoryStore()
         options = model.options(session_store=store, timeouts=PATIENT)
@@ -318,7 +318,7 @@ class Broken(MemoryStore):
 
 
 @pytest.mark.parametrize("failure", ["fails", "hangs"])
-async def test_what_cannot_be_delivered_is_reported_and_can_be_pushed(failure: str) -> None:
+async def test_undelivered_entries_are_reported_and_can_be_pushed(failure: str) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
         store = Broken(failure)
@@ -613,7 +613,7 @@ async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun)
         shutil.rmtree(error.kept_in)
 
 
-async def test_what_does_not_go_with_a_store() -> None:
+async def test_options_that_exclude_a_store() -> None:
     store = MemoryStore()
     for wrong in (
         {"session_store": MemoryStore},

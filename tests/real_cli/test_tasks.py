@@ -340,7 +340,7 @@ def free(answer: Any) -> Reply:
     return answer if isinstance(answer, Reply) else spends(answer, 0, 0)
 
 
-async def test_what_subagents_use_is_added_up_and_priced() -> None:
+async def test_the_usage_of_subagents_is_added_up_and_priced() -> None:
     """Each message once, though it has several blocks; parent and child apart; all of it as the CLI counts it."""
     deeper = agent("inner", "INNER", run_in_background=False)
     scripts: Scripts = {

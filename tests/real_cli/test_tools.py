@@ -351,7 +351,7 @@ async def ten_megabytes_are_cut_where_the_cli_would_hide_them(one: Tools) -> Non
     assert "of 30,000 characters]" in result_text(last, "toolu_several")
 
 
-async def test_what_tools_return_and_are_told_in_one_session(caplog: pytest.LogCaptureFixture) -> None:
+async def test_inputs_and_results_of_tools_in_one_session(caplog: pytest.LogCaptureFixture) -> None:
     looked = [
         Reply(tool_use(name_of("who"), id="toolu_child")),
         *(calling(item.name) for item in KINDS),

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 import anyio
 
-from claude_agent_py._connection.controls.mcp import MCPControls
+from claude_agent_py._connection.controls.mcp import MCPControls as MCPControls
 from claude_agent_py._connection.controls.session_controls import SessionControls
 from claude_agent_py._connection.controls.usage import UsageControls
 from claude_agent_py.tools.host import MCPHost

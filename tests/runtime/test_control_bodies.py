@@ -10,7 +10,7 @@ from reply_models import REPLIES
 from claude_agent_py._connection.control_bodies import read_reply
 from claude_agent_py.control import ContextUsageReply, GetUsageReply, ListModelsReply, ReadFileReply, SetCwdReply
 from claude_agent_py.errors import RemoteProtocolError
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire import JSONObject
 
 
 def test_a_reply_that_fits_keeps_what_is_new() -> None:

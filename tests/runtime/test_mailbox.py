@@ -90,7 +90,7 @@ async def test_after_the_end_nothing_is_taken_in() -> None:
 # On disk
 
 
-async def test_what_does_not_fit_waits_on_disk_and_keeps_its_place() -> None:
+async def test_messages_beyond_the_limit_wait_on_disk_in_order() -> None:
     mailbox = Mailbox(200)
     for number in range(50):
         mailbox.put(message(number, length=25))
@@ -173,7 +173,7 @@ def test_any_mixture_of_writing_and_reading_keeps_the_order(steps: list[int | No
     anyio.run(play)
 
 
-async def test_what_did_not_come_over_the_wire_stays_in_memory_and_in_its_place() -> None:
+async def test_messages_without_a_line_stay_in_memory_in_order() -> None:
     mailbox = Mailbox(0)
     first, second, last = object(), object(), object()
     mailbox.put(first)

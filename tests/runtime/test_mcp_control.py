@@ -5,9 +5,8 @@ from typing import Any
 
 import anyio
 import pytest
-from fake_session import Body, FakeSession
+from fake_session import Body, FakeSession, MCPControls
 
-from claude_agent_py._connection.controls.mcp import MCPControls
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
 
 pytestmark = pytest.mark.anyio

@@ -137,7 +137,7 @@ def test_a_prompt_may_be_marked_as_not_to_be_touched() -> None:
         ([AssistantMessage(message=AssistantContent(role="assistant", content=[]))], "not AssistantMessage"),
     ],
 )
-def test_what_is_no_prompt_is_an_error(prompt: Any, words: str) -> None:
+def test_an_invalid_prompt_is_refused(prompt: Any, words: str) -> None:
     with pytest.raises(OptionsError, match=words) as caught:
         prompt_message(prompt, verbatim=False)
     assert caught.value.option == "prompt"

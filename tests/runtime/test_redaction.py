@@ -147,7 +147,7 @@ def test_json_that_lists_names_and_values_has_no_secrets() -> None:
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_looks_similar_stays(text: str) -> None:
+def test_text_similar_to_a_secret_stays(text: str) -> None:
     assert hide_secrets(text) == text
 
 

@@ -86,7 +86,7 @@ PLAIN = (
 
 
 @pytest.mark.one_backend
-async def test_what_looks_like_a_secret_is_hidden_in_texts(caplog: pytest.LogCaptureFixture) -> None:
+async def test_secrets_are_hidden_in_texts(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(5, "claude_agent_py.wire")
     async with start_in_memory(FakeCLI(steps.turn(" ".join((*TOKENS, PRINTED, PLAIN))))) as client:
         await client.query("hello there")

@@ -86,7 +86,7 @@ def test_a_call_is_allowed_by_keyboard_after_a_reload_and_a_second_tab_sees_it(
     assert browser.problems == []
 
 
-def test_what_the_model_writes_is_text_and_nothing_else(browser: Browser) -> None:
+def test_html_in_an_answer_is_shown_as_text(browser: Browser) -> None:
     with ScriptedModel([Reply(HOSTILE)]) as model, served(Sessions(model.options())) as url:
         visit(browser, url)
         say(browser, HOSTILE)

@@ -157,7 +157,7 @@ async def test_an_export_that_fails_leaves_nothing(stored: Stored, tmp_path: Pat
     assert agent.agent_type == "Explore"
 
 
-async def test_what_arrives_late_does_not_hide_what_was_said_meanwhile(stored: Stored, tmp_path: Path) -> None:
+async def test_late_entries_do_not_hide_newer_turns(stored: Stored, tmp_path: Path) -> None:
     store = MemoryStore()
     await import_session(store, SESSION, config_dir=stored.config)
     await export_session(store, SESSION, config_dir=tmp_path / "there", project_key="-work")
@@ -194,7 +194,7 @@ async def test_the_rest_of_a_conversation_continues_what_the_store_has(stored: S
     assert [message.text for message in session.messages][1:] == ["first answer", "next", "next answer"]
 
 
-async def test_what_is_not_there(tmp_path: Path) -> None:
+async def test_missing_sessions_are_not_copied(tmp_path: Path) -> None:
     with pytest.raises(SessionNotFoundError):
         await import_session(MemoryStore(), SESSION, config_dir=tmp_path)
     with pytest.raises(SessionNotFoundError):
@@ -246,9 +246,7 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     alive.remove()
 
 
-async def test_what_a_killed_process_left_of_other_sessions_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_leftovers_of_other_sessions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     left = private_folder.make_folder(None).path
     unlock(left)

@@ -83,7 +83,7 @@ def test_the_facts_of_a_session(tmp_path: Path) -> None:
     assert (info(stored).custom_title, info(stored).tag, info(stored).summary) == ("Mine", None, "Mine")
 
 
-def test_what_a_tool_or_a_person_wrote_is_not_a_title(tmp_path: Path) -> None:
+def test_notes_quoted_in_messages_are_no_titles(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     forged = '{"type":"custom-title","customTitle":"forged"}'
     stored.user(f"hello\n{forged}")
@@ -219,7 +219,7 @@ def test_a_project_includes_its_working_trees(tmp_path: Path) -> None:
 # Search ----------------------------------------------------------------------------------------------------------
 
 
-def test_text_is_found_in_prompts_calls_results_and_what_was_compacted(tmp_path: Path) -> None:
+def test_search_finds_prompts_calls_results_and_compacted_messages(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.user("Where is the NEEDLE, and the \xc9l\xe9phant?")
     last = stored.assistant(call("t1", command="grep needle"))

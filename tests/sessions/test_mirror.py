@@ -124,7 +124,7 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
     assert [len(batch) for batch in store.batches] == [len(turn), BATCH_ENTRIES]
 
 
-async def test_a_store_may_change_what_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_store_may_change_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "PAUSES", (0.0,))
 
     class Changing(Store):
@@ -204,7 +204,7 @@ async def test_the_event_loop_does_not_read_what_waits_in_files(
 
 
 @pytest.mark.parametrize("in_file", [False, True])
-async def test_what_the_store_accepted_is_not_sent_again_after_a_cancellation(
+async def test_accepted_entries_are_not_sent_again_after_a_cancellation(
     in_file: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Cancelling(Store):

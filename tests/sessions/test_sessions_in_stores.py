@@ -137,7 +137,7 @@ async def test_a_stored_session_is_changed_and_deleted(store: Any) -> None:
     assert await store.list_subkeys(KEY) == []
 
 
-async def test_a_copy_in_a_store_has_the_subagents_of_what_it_copies(store: Any, temporary: Path) -> None:
+async def test_a_fork_in_a_store_has_the_subagents_of_the_copied_part(store: Any, temporary: Path) -> None:
     whole = await StoredSessions(store).fork(SESSION, title="Copy")
     subagents = (await StoredSessions(store).get(whole.id)).subagents
     assert [agent.agent_id for agent in subagents] == ["a1", "a2"]
@@ -227,7 +227,7 @@ class OnlyRequired:
         return self.entries
 
 
-async def test_a_store_of_two_methods_says_what_it_cannot_do(stored: Stored) -> None:
+async def test_a_missing_method_of_a_store_is_named(stored: Stored) -> None:
     source = MemoryStore()
     await import_session(source, SESSION, config_dir=stored.config)
     store = OnlyRequired(source.entries(KEY))
@@ -282,7 +282,7 @@ class Doubling(MemoryStore):
         return [entry for entry in await super().load(key) or [] for _ in range(2)] or None
 
 
-async def test_what_a_store_says_twice_is_there_once(stored: Stored) -> None:
+async def test_repeated_entries_and_subkeys_of_a_store_count_once(stored: Stored) -> None:
     store = Doubling()
     await import_session(store, SESSION, config_dir=stored.config)
     session = await StoredSessions(store).get(SESSION)

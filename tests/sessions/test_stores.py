@@ -62,7 +62,7 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
 @pytest.mark.parametrize(
     ("make_store", "anyio_backend"), [*LOCAL, *((kind, "asyncio") for kind in SERVERS)], indirect=True
 )
-async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore, anyio_backend: str) -> None:
+async def test_a_store_passes_the_official_contract(make_store: MakeStore, anyio_backend: str) -> None:
     from claude_agent_sdk.testing import run_session_store_conformance
 
     await run_session_store_conformance(make_store)
@@ -71,13 +71,13 @@ async def test_it_keeps_the_contract_of_the_official_sdk(make_store: MakeStore, 
 @pytest.mark.parametrize(
     ("make_store", "anyio_backend"), [*LOCAL, *((kind, "trio") for kind in SERVERS)], indirect=True
 )
-async def test_it_keeps_the_stricter_contract(make_store: MakeStore, anyio_backend: str) -> None:
+async def test_a_store_passes_the_stricter_contract(make_store: MakeStore, anyio_backend: str) -> None:
     await check_session_store(make_store)
 
 
 @pytest.mark.one_backend
 @pytest.mark.parametrize("make_store", [*dict.fromkeys(kind for kind, _ in LOCAL), *SERVERS], indirect=True)
-async def test_it_finds_the_projects_of_a_session(make_store: MakeStore) -> None:
+async def test_a_store_finds_the_projects_of_a_session(make_store: MakeStore) -> None:
     store = make_store()
     for project in ("-work", "-other"):
         await store.append({**KEY, "project_key": project}, entries_of({"type": "user", "uuid": "1"}))

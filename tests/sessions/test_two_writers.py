@@ -132,9 +132,7 @@ class Pausing:
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_what_is_written_to_s3_after_the_lease_was_lost_is_deleted(
-    a_s3_store: tuple[str, Any], anyio_backend: str
-) -> None:
+async def test_an_s3_entry_of_a_lost_lease_is_deleted(a_s3_store: tuple[str, Any], anyio_backend: str) -> None:
     from claude_agent_py.sessions import S3Store
 
     other = a_s3_store[1]

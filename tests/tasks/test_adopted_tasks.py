@@ -65,7 +65,7 @@ async def test_events_of_an_open_session_do_not_end_with_an_adopted_task() -> No
             assert (await stream.__anext__()).task_id == task_id
 
 
-async def test_it_is_stopped_by_what_it_came_with() -> None:
+async def test_an_adopted_task_is_stopped_through_its_source() -> None:
     manager, stop = TaskManager(), Stopped()
     task = adopted(manager, stop=stop)
 

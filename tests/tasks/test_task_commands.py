@@ -136,7 +136,7 @@ async def test_moving_a_task_to_the_background() -> None:
     assert port.sent == [("background_tasks", {"tool_use_id": "toolu_a1"})]
 
 
-async def test_what_is_there_already_is_not_moved() -> None:
+async def test_a_background_task_is_not_moved() -> None:
     manager, port = session(frames.task_started("a1"), effect=moves)
     assert await manager["a1"].move_to_background() is True
     assert port.sent == []

@@ -306,7 +306,7 @@ def test_a_background_task_survives_the_result(desk: Desk) -> None:
     assert desk.ledger.live_ids() == {"a1"}
 
 
-def test_what_runs_in_the_foreground_of_a_subagent_ends_with_it(desk: Desk) -> None:
+def test_foreground_tasks_of_a_subagent_end_with_it(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), shell_started("b1", is_backgrounded=False, parent_task_id="a1"))
     desk.fold(turn_over())
     assert desk.pass_time(60) == []  # the turn of the main agent is none of its business
@@ -344,7 +344,7 @@ def test_the_end_of_the_process_fails_what_is_left(desk: Desk) -> None:
     assert desk.ledger.live_ids() == frozenset()
 
 
-def test_what_an_earlier_process_left_behind(desk: Desk) -> None:
+def test_tasks_of_an_earlier_process_count_as_stopped(desk: Desk) -> None:
     frame = frames.task_notification("a1", "stopped", "didn't finish before the previous session ended")
     del frame["run_id"]
     desk.fold(frame, frames.result("", origin={"kind": "task-notification"}))

@@ -46,7 +46,7 @@ async def test_a_stream_begins_when_it_is_asked_for() -> None:
     assert [event.task_id async for event in late] == ["a2"]
 
 
-def test_what_is_asked_for_is_what_a_type_checker_sees() -> None:
+def test_every_event_name_has_a_typed_overload() -> None:
     manager = TaskManager()
     assert_type(manager.events(), EventStream[TaskEvent])
     assert_type(manager.events("finished"), EventStream[TaskFinished])
@@ -155,7 +155,7 @@ async def test_a_notification_that_never_came_is_told_all_the_same() -> None:
 
 
 @pytest.mark.parametrize("what", ["bogus", 5, str, int])
-def test_what_is_no_event_is_refused(what: Any) -> None:
+def test_an_unknown_event_is_refused(what: Any) -> None:
     manager = TaskManager()
     with pytest.raises(OptionsError, match="what: "):
         manager.events(what)

@@ -28,7 +28,7 @@ def test_a_manager_without_a_session_and_without_a_loop() -> None:
     assert repr(task) == "<Task a1 local_agent completed 'review'>"
 
 
-async def test_a_task_that_was_pickled_says_what_it_said() -> None:
+async def test_a_pickled_task_has_the_same_attributes() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1", "review"), shell_started("b1", parent_task_id="a1"))
     tracking(manager, *frames.task_end("a1", summary="fine", usage={"total_tokens": 7}), level())
     task, shell = pickle.loads(pickle.dumps([manager["a1"], manager["b1"]]))
@@ -197,7 +197,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.parametrize("odd", [None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()])
-def test_what_is_no_message_is_ignored(odd: object) -> None:
+def test_a_value_that_is_no_message_is_ignored(odd: object) -> None:
     manager = TaskManager()
     assert manager.track(odd) is None
     intake_of(manager).track_hook("SubagentStart", {"agent_id": odd})

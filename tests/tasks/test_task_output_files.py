@@ -68,7 +68,7 @@ def test_the_end_marker(data: bytes, text: bytes, marker: EndMarker | None) -> N
     st.binary(max_size=200),
     st.sampled_from([b"\n[killed]\n", b"\n[exited with code 0]\n", b"\n[exited with code -12]\n"]),
 )
-def test_what_may_become_a_marker_is_held_back_wherever_it_is_cut(text: bytes, marker: bytes) -> None:
+def test_a_partial_end_marker_is_held_back(text: bytes, marker: bytes) -> None:
     whole = text + marker
     for cut in range(1, len(marker) + 1):
         # Two bytes of it are enough to tell a marker from an ordinary line break.
@@ -181,7 +181,7 @@ async def test_a_missing_file_is_a_typed_error(tmp_path: Path) -> None:
     assert caught.value.path == str(tmp_path / "b1.output")
 
 
-async def test_what_is_no_path_is_a_typed_error(tmp_path: Path) -> None:
+async def test_an_invalid_path_is_a_typed_error(tmp_path: Path) -> None:
     path = str(tmp_path / "b1\0.output")
     manager = tracking(TaskManager(), shell_started("b1"), frames.task_started("a1"))
     tracking(manager, *(frames.task_notification(one, output_file=path, summary="") for one in ("b1", "a1")))

@@ -78,7 +78,7 @@ async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp
 
 
 @pytest.mark.parametrize("path", ["/x/\0.jsonl", "/x/\ud800.jsonl"])
-async def test_what_is_no_path_does_not_end_the_worker(tmp_path: Path, with_worker: bool, path: str) -> None:
+async def test_an_invalid_path_does_not_end_the_worker(tmp_path: Path, with_worker: bool, path: str) -> None:
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"), shell_started("b1"))
     stop = {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path}
     intake_of(manager).track_hook("SubagentStop", stop)

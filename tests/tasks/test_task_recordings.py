@@ -29,7 +29,7 @@ def test_there_are_recordings_with_tasks() -> None:
     assert len(WITH_TASKS) > 30
 
 
-def test_every_end_is_found_once_and_is_what_the_cli_said() -> None:
+def test_every_end_is_found_once_as_the_cli_reported_it() -> None:
     def check(name: str) -> None:
         events = fold_recording(name).events
         found = [event for event in events if isinstance(event, TaskFinished)]
@@ -63,7 +63,7 @@ def test_starts_and_ends_are_paired() -> None:
     for_each(WITH_TASKS, check)
 
 
-def test_what_happens_to_messages_twice_happens_once() -> None:
+def test_repeated_messages_change_nothing() -> None:
     def check(name: str) -> None:
         once, twice = fold_recording(name), fold_recording(name)
         before = len(twice.events)

@@ -174,7 +174,7 @@ def test_other_results_say_nothing(desk: Desk, structured: Any) -> None:
     assert desk.ledger.records == {}
 
 
-def test_task_stop_ends_what_it_stopped(desk: Desk) -> None:
+def test_task_stop_ends_the_stopped_task(desk: Desk) -> None:
     stopped = {"message": "Successfully stopped task: b1", "task_id": "b1", "task_type": "local_bash", "command": "x"}
     desk.fold(frames.task_started("b1", task_type="local_bash"), call("TaskStop"), result(stopped))
     outcome = desk.run("b1").outcome

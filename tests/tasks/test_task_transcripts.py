@@ -100,7 +100,7 @@ def test_an_unknown_block_with_a_replacement_character_is_a_message() -> None:
     assert message.content == [UnknownBlock(raw=block)]
 
 
-def test_what_the_cli_records_next_to_a_transcript() -> None:
+def test_the_notes_next_to_a_transcript_are_read() -> None:
     outer, stopped = (read_notes(TaskFile(recorded(agent))) for agent in (OUTER, STOPPED))
     assert outer is not None
     assert stopped is not None
@@ -288,7 +288,7 @@ async def test_the_report_comes_from_the_transcript_where_no_notification_told_i
     assert await manager[OUTER].read_output(tail_bytes=6) == "report"
 
 
-async def test_following_a_subagent_gives_what_it_says(tmp_path: Path) -> None:
+async def test_following_a_subagent_yields_its_texts(tmp_path: Path) -> None:
     manager = tracking(recorded_tree(tmp_path), frames.task_notification(OUTER, summary="outer report"))
     assert [chunk async for chunk in manager[OUTER].follow()] == ["I look around.\n", "outer report\n"]
 

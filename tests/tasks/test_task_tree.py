@@ -79,7 +79,7 @@ def test_events_carry_the_agent_that_acted() -> None:
 
 
 @pytest.mark.anyio
-async def test_who_acted_is_told_again_to_a_listener_that_came_late(manager: TaskManager) -> None:
+async def test_a_late_listener_gets_the_author_of_an_event(manager: TaskManager) -> None:
     heard: list[tuple[str, str, str]] = []
     listener = manager.on(lambda event: heard.append((event.task_id, event.kind, event.author)))
     manager.catch_up(listener)

@@ -70,7 +70,7 @@ async def test_a_task_stands_for_its_id() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["a1", b"a1", 5, [5], [None], [["a1"]]])
-async def test_what_is_no_list_of_tasks_is_refused(wrong: Any) -> None:
+async def test_an_invalid_list_of_tasks_is_refused(wrong: Any) -> None:
     manager = running("a1")
     for wait in (manager.wait_all, manager.wait_any):
         with pytest.raises(OptionsError, match="must be"):
@@ -80,7 +80,7 @@ async def test_what_is_no_list_of_tasks_is_refused(wrong: Any) -> None:
 
 
 @pytest.mark.parametrize("timeout", ["x", -1, float("nan"), [1]])
-async def test_what_is_no_timeout_is_refused(timeout: Any) -> None:
+async def test_an_invalid_timeout_is_refused(timeout: Any) -> None:
     manager = running("a1")
     task = manager["a1"]
     for use in (task.wait, task.stop, task.move_to_background, manager.wait_any, manager.stop_all, manager.wait_all):

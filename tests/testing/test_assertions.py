@@ -52,7 +52,7 @@ def failure(assertion: object, *arguments: object, **more: object) -> str:
     return str(caught.value)
 
 
-def test_what_was_called_by_whom_in_which_order_with_what(result: "RunResult[None]") -> None:
+def test_calls_are_matched_by_order_author_and_input(result: "RunResult[None]") -> None:
     checked = assert_agent(result)
     checked.called_only("Bash", "Agent", call("Bash", {"command": re.compile("tests pass")}), by="main")
     checked.called_only(call("Bash", {"command": "cat nothing"}, status="failed"), by="general-purpose")
@@ -81,7 +81,7 @@ def test_a_missing_call_and_a_different_one_are_shown_next_to_those_that_fit(res
     ]
 
 
-def test_the_order_matters_and_what_was_not_wanted_is_marked(result: "RunResult[None]") -> None:
+def test_an_unexpected_call_is_marked_in_order(result: "RunResult[None]") -> None:
     told = failure(assert_agent(result).called, "Agent", call("Bash", {"command": "pwd"}), by="main")
     assert "- main: Agent" in told.splitlines() or "- main: Bash" in told or "! main: Bash" in told
     told = failure(assert_agent(result).not_called, call("Bash", {"command": "pwd"}))

@@ -237,7 +237,7 @@ def test_an_api_that_is_not_there_leaves_no_cassette(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_be_replayed_or_recorded_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cassette_error_names_its_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OptionsError, match="run pytest with --cassette-mode=once"):
         Cassette(tmp_path / "missing.json")
     (tmp_path / "bad.json").write_text(json.dumps({"cassette": 99, "entries": []}))

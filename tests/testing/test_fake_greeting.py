@@ -61,7 +61,7 @@ async def test_a_program_answers_like_the_transport(tmp_path: Path) -> None:
     assert {agent["name"] for agent in in_memory["agents"]} == {"Ant", "general-purpose", "zebra"}
 
 
-async def test_the_fake_says_exactly_what_it_is_told_to() -> None:
+async def test_a_fake_sends_exactly_its_script() -> None:
     fake = FakeCLI(initialize={"hooks_applied": True, "pid": 7})
     said = await build_greeting(ClientOptions(hooks=EVERYTHING["hooks"]), fake.transport())
     assert said == {"hooks_applied": True, "pid": 7}

@@ -51,7 +51,7 @@ def test_input_may_come_in_any_pieces() -> None:
     assert play(line[-1:]) == [("out", [{"ok": 1}])]
 
 
-def test_what_came_early_counts() -> None:
+def test_frames_that_arrive_before_their_step_count() -> None:
     play = Play(steps.wait_for({"type": "b"}), steps.wait_for({"type": "a"}), {"ok": 1})
     assert play({"type": "a"}, {"type": "b"}) == [("out", [{"ok": 1}])]
 

@@ -34,7 +34,7 @@ BUILT: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("frame", BUILT, ids=lambda frame: f"{frame['type']}-{frame.get('subtype', '')}")
-def test_it_decodes_to_something_known(frame: dict[str, Any]) -> None:
+def test_a_built_frame_decodes_to_a_known_type(frame: dict[str, Any]) -> None:
     frame = {key: value for key, value in frame.items() if not key.startswith("user_message_uuid")}
     decoded = wire.decode(frames.encode(frame))
     assert not isinstance(decoded, MalformedFrame | UnknownMessage), decoded

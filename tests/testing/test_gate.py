@@ -8,7 +8,7 @@ import pytest
 from claude_agent_py.testing import Gate
 
 
-def test_it_holds_until_it_is_open() -> None:
+def test_a_gate_holds_until_it_is_open() -> None:
     gate, passed = Gate(), threading.Event()
 
     def walk() -> None:
@@ -25,7 +25,7 @@ def test_it_holds_until_it_is_open() -> None:
     assert gate.reached == 2
 
 
-def test_it_gives_up_when_nobody_wants_to_pass() -> None:
+def test_a_gate_gives_up_if_its_visitor_has_gone() -> None:
     assert not Gate().hold(lambda: True)
 
 

@@ -18,7 +18,7 @@ def user(*content: Any) -> dict[str, Any]:
     return {"role": "user", "content": content[0] if isinstance(content[0], str) else list(content)}
 
 
-def test_the_prompt_is_what_the_user_said_first() -> None:
+def test_the_prompt_is_the_first_text_of_the_user() -> None:
     opening = user(REMINDER, {"type": "text", "text": "do it"})
     asked = request({"role": "system", "content": "env"}, opening, {"role": "assistant", "content": []}, user("then"))
     assert asked.prompt == "do it"

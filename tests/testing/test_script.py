@@ -32,7 +32,7 @@ from claude_agent_py.testing.script import as_answer
         (RawBlock({"type": "odd"}), (RawBlock({"type": "odd"}),)),
     ],
 )
-def test_what_makes_a_reply(loose: Any, blocks: Any) -> None:
+def test_values_that_make_a_reply(loose: Any, blocks: Any) -> None:
     answer = as_answer(loose)
     assert isinstance(answer, Reply)
     assert answer.blocks == blocks
@@ -51,7 +51,7 @@ def test_replies_are_values() -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, [3], {"type": "text"}, [None]])
-def test_what_is_no_block_is_refused(wrong: Any) -> None:
+def test_an_invalid_block_is_refused(wrong: Any) -> None:
     with pytest.raises(TypeError, match="a block of a reply must be"):
         Reply(wrong)
 
@@ -76,12 +76,12 @@ def test_failures_know_their_kind(status: int, kind: str, retried: bool) -> None
     "given",
     [{"main": ["fine", 5]}, {"agents": {"x": [None]}}, {"sessions": {"x": 5}}, {"agents": {5: "x"}}, {"side": [[5]]}],
 )
-def test_what_no_model_can_say_is_told_when_the_model_is_made(given: dict[str, Any]) -> None:
+def test_an_invalid_script_of_a_model_is_refused_at_its_creation(given: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=r"not .*(5|None)"):
         ScriptedModel(**given)
 
 
 @pytest.mark.parametrize("wrong", ["text", 5, ["text"], None])
-def test_what_no_cli_can_do_is_told_when_the_fake_is_made(wrong: Any) -> None:
+def test_an_invalid_script_of_a_fake_is_refused_at_its_creation(wrong: Any) -> None:
     with pytest.raises(TypeError, match="must be a step"):
         FakeCLI(wrong)

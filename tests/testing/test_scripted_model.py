@@ -204,7 +204,7 @@ def test_a_cut_stream_can_end_with_an_error_event() -> None:
     assert events[-1]["error"]["type"] == "overloaded_error"
 
 
-def test_what_else_the_cli_calls(model: ScriptedModel) -> None:
+def test_other_endpoints_that_the_cli_calls(model: ScriptedModel) -> None:
     assert send(model, "HEAD", "/").status == 200
     tokens = send(model, "POST", "/v1/messages/count_tokens?beta=true", {"messages": [{"content": "x" * 400}]})
     assert tokens.json["input_tokens"] > 100
@@ -419,7 +419,7 @@ def test_a_peer_that_went_away_frees_its_thread() -> None:
         _until(lambda: len(set(threading.enumerate()) - before) == 1)
 
 
-def test_it_can_be_started_again_and_closed_twice() -> None:
+def test_a_model_can_be_started_again_and_closed_twice() -> None:
     model = ScriptedModel("hi")
     with pytest.raises(RuntimeError, match="not running"):
         _ = model.url

@@ -175,7 +175,7 @@ def test_failures_are_the_result_or_tried_again_as_the_apis_are() -> None:
         assert len(model.requests) == asked + 1  # and says so at once
 
 
-def test_a_function_sees_the_request_the_sandbox_has_it_all_and_what_is_raised_is_seen() -> None:
+def test_a_reply_function_gets_the_request_and_its_errors_are_reported() -> None:
     shell = tool_use("Bash", {"command": 'echo "$HOME"; pwd; echo x > made', "run_in_background": False})
     roots: list[Path] = []
 

@@ -323,7 +323,7 @@ async def test_blocks_of_other_types_are_sent_back_as_they_came() -> None:
 
 
 @pytest.mark.parametrize("where", ["call_model", "on_step", "stop_when"])
-async def test_what_a_function_raises_ends_the_loop(where: str) -> None:
+async def test_an_exception_of_a_function_ends_the_loop(where: str) -> None:
     def broken(_: Any) -> Any:
         raise LookupError(where)
 

@@ -441,7 +441,7 @@ async def test_a_list_of_calls_that_cannot_be_read_is_an_error_and_nothing_runs(
 @pytest.mark.parametrize(
     "call", [5, {"input": {}}, {"name": 5}, None, object(), UserMessage(message=UserContent(role="user", content="x"))]
 )
-async def test_what_is_no_call_is_a_type_error(call: Any) -> None:
+async def test_a_value_that_is_no_call_is_a_type_error(call: Any) -> None:
     with pytest.raises(TypeError, match="a call must be a ToolUseBlock"):
         await CHAIN.execute([call])
     with pytest.raises(TypeError, match="a call must be a ToolUseBlock"):
@@ -513,7 +513,7 @@ async def test_a_section_that_looks_like_a_call_of_no_tool_is_reported(text: str
         "- a list\n- of words",
     ],
 )
-async def test_what_is_no_call_is_text(text: str) -> None:
+async def test_text_that_is_no_call_has_no_results(text: str) -> None:
     text_format = XMLFormat()
     text_format.register_section("answer")
 

@@ -87,7 +87,7 @@ def test_parameters(docstring: str, known: dict[str, str]) -> None:
     assert read_docstring(docstring).parameters == known
 
 
-def test_the_description_is_what_stands_before_the_sections() -> None:
+def test_the_description_ends_before_the_sections() -> None:
     told = read_docstring(
         "Search for\n    things: all.\n\n    Note:\n        Slow.\n\n    Returns:\n        Hits.\n    "
     )

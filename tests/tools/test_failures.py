@@ -24,7 +24,7 @@ from claude_agent_py.tools.results import failure_text
         ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "***"),
     ],
 )
-def test_what_looks_like_a_secret_is_blanked(text: str, clean: str) -> None:
+def test_secrets_are_redacted(text: str, clean: str) -> None:
     assert redact(text) == clean
 
 

@@ -68,7 +68,7 @@ def test_the_tool_use_id_of_a_message() -> None:
         assert tool_use_id_of(message) is None
 
 
-async def test_what_servers_send_carries_their_name() -> None:
+async def test_messages_of_servers_carry_their_name() -> None:
     server = ToolServer("a", [who])
     sent: list[Any] = []
     host = MCPHost({"wire name": server}, lambda name, message: sent.append((name, message["method"])))
@@ -149,7 +149,7 @@ async def test_servers_come_and_go() -> None:
     assert host.servers == {}
 
 
-async def test_what_initialize_says() -> None:
+async def test_the_reply_to_initialize() -> None:
     plain, limited = ToolServer("plain", [who]), ToolServer("limited", [who], policies={"who": "always_ask"})
 
     assert hosting().initialize_fields() == {}
@@ -160,7 +160,7 @@ async def test_what_initialize_says() -> None:
     }
 
 
-async def test_what_cannot_be_hosted() -> None:
+async def test_an_invalid_server_is_refused() -> None:
     with pytest.raises(OptionsError, match=r"an in-process server must be a ToolServer.* not dict"):
         MCPHost({"a": {"command": "x"}}, sends_nothing)
     assert is_hosted(ToolServer("a"))

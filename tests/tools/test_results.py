@@ -236,7 +236,7 @@ async def test_structured_data_leaves_less_room_for_files() -> None:
 @pytest.mark.parametrize(
     "medium", [Audio(b"x"), File("", "a.txt"), ResourceLink("https://example.com", "a", "b" * 500)]
 )
-async def test_the_cli_has_room_for_what_it_says_about_media(medium: Media) -> None:
+async def test_a_result_leaves_room_for_the_notes_about_media(medium: Media) -> None:
     told = await encode_result(as_result(["x" * 50_000, medium]), JSONEncoder(), ROOMY)
     assert 49_000 < len(told.text) < 49_500
 

@@ -54,7 +54,7 @@ async def test_a_tool_that_ends_after_its_time_has_failed_whatever_it_returns() 
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), BaseExceptionGroup("", [SystemExit(3)])])
-async def test_what_a_tool_raises_to_end_the_program_is_its_own_failure(error: BaseException) -> None:
+async def test_a_tool_that_exits_the_program_has_failed(error: BaseException) -> None:
     @tool
     async def ends() -> None:
         raise error
@@ -196,7 +196,7 @@ def test_one_tool_serves_many_event_loops() -> None:
 # Outcomes ---------------------------------------------------------------------------------------------------------
 
 
-async def test_an_outcome_has_the_value_and_what_the_model_is_told() -> None:
+async def test_an_outcome_has_the_value_and_the_result_for_the_model() -> None:
     outcome = await run_tool(add, {"a": 1}, ToolContext())
 
     assert (outcome.value, outcome.text, outcome.error) == (2, "2", None)
@@ -216,7 +216,7 @@ async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogC
     assert (entry.levelno, entry.exc_info is not None) == (logging.ERROR, True)
 
 
-async def test_what_a_tool_says_on_purpose_stands_as_it_is_and_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_tool_error_is_unchanged_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     @tool
     def fail() -> None:
         raise ToolError("There is no such city; try a larger one.")

@@ -428,7 +428,7 @@ def test_a_schema_written_by_hand() -> None:
         Tool.from_schema("add", "Adds.", {"type": "array"}, print)
 
 
-def test_how_the_official_sdk_makes_a_tool_is_told_how_it_is_here() -> None:
+def test_a_tool_in_the_official_form_names_the_form_here() -> None:
     loose: Any = tool
 
     with pytest.raises(OptionsError, match=r"tool: takes a function .* use Tool.from_schema"):

@@ -29,7 +29,7 @@ def test_functions_become_tools() -> None:
     assert repr(server) == "<ToolServer my calc: quick, bare>"
 
 
-def test_a_manifest_is_what_the_handshake_would_tell() -> None:
+def test_a_manifest_equals_the_handshake() -> None:
     server = ToolServer("calc", [quick], instructions="Use it.")
 
     assert server.manifest() == {
@@ -90,7 +90,7 @@ def test_policies_go_to_the_cli() -> None:
         ({"tools": [quick, quick]}, "same name for the CLI"),
     ],
 )
-def test_what_is_wrong_is_said_at_once(arguments: dict[str, Any], told: str) -> None:
+def test_an_invalid_server_is_refused_at_once(arguments: dict[str, Any], told: str) -> None:
     with pytest.raises(OptionsError, match=told):
         ToolServer(**{"name": "calc", **arguments})
 

@@ -168,7 +168,7 @@ async def test_every_kind_of_result() -> None:
         ("echo", [1], "invalid arguments for echo:\n- the arguments must be an object"),
     ],
 )
-async def test_what_fails_is_a_result(name: str, arguments: Any, told: str) -> None:
+async def test_a_failed_call_is_a_result(name: str, arguments: Any, told: str) -> None:
     result = await Client(ToolServer("calc", [echo, fail])).call(name, arguments)
 
     assert result["isError"] is True

@@ -228,7 +228,7 @@ def test_pending_calls() -> None:
     assert repr(traffic) == "<ToolTraffic 2 calls, 1 pending>"
 
 
-def test_what_is_said_twice_counts_once() -> None:
+def test_repeated_calls_count_once() -> None:
     traffic = ToolTraffic()
     traffic.fold(called("a"))
     traffic.fold(called("a"))

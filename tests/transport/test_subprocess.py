@@ -106,7 +106,7 @@ async def read_all(transport: SubprocessTransport) -> bytes:
 # Talking
 
 
-async def test_what_is_sent_comes_back() -> None:
+async def test_sent_bytes_come_back() -> None:
     async with running(program(ECHO)) as echo:
         await echo.send(b"hello\n")
         assert await read_line(echo) == b"hello\n"
@@ -162,7 +162,7 @@ async def test_large_lines_go_both_ways_at_the_same_time() -> None:
     assert received == line
 
 
-async def test_it_starts_with_the_environment_and_the_directory_that_it_is_given(tmp_path: Path) -> None:
+async def test_a_program_starts_with_the_given_environment_and_directory(tmp_path: Path) -> None:
     code = "import os; print(os.getcwd(), os.environ.get('GIVEN'), os.environ.get('HOME'))"
     transport = SubprocessTransport(LaunchPlan([sys.executable, "-I", "-c", code], {"GIVEN": "yes"}, tmp_path))
     async with running(transport):
@@ -177,7 +177,7 @@ async def test_another_user_does_not_get_the_groups_of_this_process(user: str | 
         assert b"0" not in (await read_line(transport)).split()
 
 
-async def test_it_leads_its_own_process_group() -> None:
+async def test_a_program_leads_its_own_process_group() -> None:
     async with running(program("import os; print(os.getpgid(0), os.getpid())")) as child:
         group, pid = map(int, (await read_line(child)).split())
         assert group == pid == child.pid
@@ -386,7 +386,7 @@ async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
 @pytest.mark.parametrize(
     "check",
     [
-        test_what_is_sent_comes_back,
+        test_sent_bytes_come_back,
         test_large_lines_go_both_ways_at_the_same_time,
         test_several_may_wait_for_the_end,
         test_the_end_is_noticed_although_a_grandchild_holds_the_pipes,
@@ -656,7 +656,7 @@ def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.usefixtures("_looked_up")
 @pytest.mark.parametrize("ending", ["with its input", "by force"])
-async def test_what_the_program_started_ends_with_it(ending: str) -> None:
+async def test_descendants_end_with_the_program(ending: str) -> None:
     rest = "sys.stdin.read()" if ending == "with its input" else "__import__('time').sleep(600)"
     async with running(program(textwrap.dedent(PARENT) + rest)) as transport:
         pids = [int(pid) for pid in (await read_line(transport)).split()]
@@ -682,7 +682,7 @@ async def test_without_ps_the_group_has_to_do(monkeypatch: pytest.MonkeyPatch, t
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are known by their environment in /proc")
-async def test_what_a_program_that_died_has_left_behind_ends_too() -> None:
+async def test_descendants_of_a_dead_program_end() -> None:
     async with running(program(textwrap.dedent(PARENT) + "sys.stdin.readline(); raise SystemExit(1)")) as transport:
         pids = [int(pid) for pid in (await read_line(transport)).split()]
         await transport.send(b"die\n")
@@ -739,7 +739,7 @@ async def test_detached_processes_of_a_left_program_keep_running() -> None:
 
 
 @ON_LINUX
-async def test_who_closes_at_the_same_time_shares_a_scan_in_a_thread(
+async def test_concurrent_closes_share_a_scan_in_a_thread(
     anyio_backend_name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scans: list[set[str]] = []
@@ -788,7 +788,7 @@ def test_a_process_that_is_just_starting_its_program_is_found(monkeypatch: pytes
 
 
 @ON_LINUX
-async def test_who_closes_alone_does_not_wait_for_others_to_share_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_single_close_does_not_wait_to_share_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "GATHER", 3600.0)
     async with running(program(DETACHER)) as transport:
         pid = int(await read_line(transport))
@@ -952,7 +952,7 @@ async def test_a_reader_who_is_behind_gets_all_that_was_written_before_the_end(
     assert transport.exit_code == 0
 
 
-async def test_it_says_what_it_is_without_its_arguments() -> None:
+async def test_the_repr_of_a_transport_has_no_arguments() -> None:
     async with running(program(ECHO, "--api-key=secret")) as echo:
         assert str(echo.pid) in repr(echo)
         assert "secret" not in repr(echo)
@@ -977,7 +977,7 @@ RESTLESS = """
 
 
 @ON_LINUX
-async def test_what_forks_faster_than_a_scan_takes_ends_too() -> None:
+async def test_descendants_that_fork_during_a_scan_end() -> None:
     async with AsyncExitStack() as stack:
         transports = [await stack.enter_async_context(running(program(RESTLESS))) for _ in range(5)]
         async with anyio.create_task_group() as group:

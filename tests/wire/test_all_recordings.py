@@ -130,7 +130,7 @@ def test_every_frame_comes_back_as_the_same_json_value() -> None:
         assert decoded.raw == frame, (name, direction)
 
 
-def test_what_was_written_raw_is_decoded_without_raising() -> None:
+def test_recorded_raw_lines_are_decoded_without_raising() -> None:
     raw = [record.value for name in names() for record in records(name) if record.direction == "in_raw"]
     assert len(raw) > 30
     for line in raw:

@@ -47,7 +47,7 @@ def test_an_event_that_is_not_always_sent_says_why() -> None:
 
 
 @pytest.mark.parametrize("data", RECORDED, ids=lambda data: data["hook_event_name"])
-def test_what_was_recorded_is_typed_and_loses_nothing(data: dict[str, Any]) -> None:
+def test_recorded_inputs_are_typed_without_loss(data: dict[str, Any]) -> None:
     value = parsing.parse_hook_input(data)
     assert type(value) is parsing.HOOK_INPUTS[data["hook_event_name"]]
     assert as_json(value) == data
@@ -219,7 +219,7 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
         ("PreToolUse", hooks.HookOutput(decision="block"), {"decision": "block"}),
     ],
 )
-def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any]) -> None:
+def test_valid_outputs_of_a_handler(event: str, value: Any, wire: dict[str, Any]) -> None:
     assert parsing.parse_hook_output(event, value).to_wire() == wire
 
 
@@ -237,7 +237,7 @@ def test_what_a_handler_may_return(event: str, value: Any, wire: dict[str, Any])
         ("WorktreeCreate", {}, "worktreePath"),
     ],
 )
-def test_what_a_handler_may_not_return(event: str, value: Any, says: str) -> None:
+def test_invalid_outputs_of_a_handler_are_refused(event: str, value: Any, says: str) -> None:
     with pytest.raises(ValueError, match=says):
         parsing.parse_hook_output(event, value)
 
@@ -254,7 +254,7 @@ def test_a_misspelt_field_is_refused_at_construction() -> None:
 
 
 @pytest.mark.parametrize("event", [name for name, facts in hooks.HOOK_EVENT_FACTS.items() if facts.block])
-def test_what_can_be_blocked_has_a_blocking_answer_that_says_why(event: str) -> None:
+def test_every_blockable_event_has_a_blocking_answer_with_a_reason(event: str) -> None:
     answer = parsing.blocking_output(event, "because")
     assert answer is not None
     wire = answer.to_wire()

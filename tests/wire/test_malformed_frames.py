@@ -38,7 +38,7 @@ def assistant_with(*blocks: Any) -> str:
         ('{"type":' + "9" * 5000 + "}", "invalid JSON: "),
     ],
 )
-def test_what_is_no_json_is_told_from_the_rest(line: bytes | str, error: str) -> None:
+def test_invalid_json_is_distinguished_from_wrong_fields(line: bytes | str, error: str) -> None:
     frame = malformed(line)
     assert frame.error.startswith(error)
     assert frame.line == (line if isinstance(line, bytes) else line.encode())
@@ -181,7 +181,7 @@ def test_encoding_gives_back_the_line(line: bytes | str) -> None:
     assert encode(malformed(line)) == text.rstrip(b"\r\n") + b"\n"
 
 
-def test_it_can_be_pickled_compared_and_shown() -> None:
+def test_a_malformed_frame_can_be_pickled_compared_and_shown() -> None:
     frame = malformed('{"type":"assistant"}')
     assert pickle.loads(pickle.dumps(frame)) == frame
     assert "Object missing required field `message`" in repr(frame)
@@ -208,7 +208,7 @@ def test_one_can_be_made_for_a_line_that_was_too_long_to_keep() -> None:
     ],
     ids=["bare", "newline", "crlf", "bom", "spaces", "text", "text with bom"],
 )
-def test_what_surrounds_the_json_does_no_harm(dress: Any) -> None:
+def test_white_space_around_json_is_ignored(dress: Any) -> None:
     assert json.loads(encode(decode(dress(json.dumps(ASSISTANT).encode())))) == ASSISTANT
 
 
@@ -240,7 +240,7 @@ def test_line_separators_are_escaped() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"type": "user"}, None, 5])
-def test_what_is_no_line_and_what_is_no_frame_are_mistakes_of_the_caller(wrong: Any) -> None:
+def test_values_that_are_no_line_or_frame_raise(wrong: Any) -> None:
     kind = type(wrong).__name__
     with pytest.raises(TypeError, match=rf"decode\(\) takes bytes or str, not {kind}"):
         decode(wrong)

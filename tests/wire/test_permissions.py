@@ -63,6 +63,6 @@ def test_a_rule_has_a_tool_and_a_content() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "(x)", "Bash(x) y"])
-def test_what_is_no_rule(text: str) -> None:
+def test_an_invalid_rule_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="invalid permission rule"):
         p.PermissionRuleValue.parse(text)

@@ -69,7 +69,7 @@ def test_the_names_of_the_wire_are_taken() -> None:
         ),
     ],
 )
-def test_it_is_joined_with_a_block_of_settings(own: Any, block: Any, merged: Any) -> None:
+def test_the_sandbox_is_merged_into_the_settings(own: Any, block: Any, merged: Any) -> None:
     assert sandbox(**own).merged_into(block) == merged
 
 

@@ -169,7 +169,7 @@ def test_models_are_constructible_by_python_names_and_encode_wire_names() -> Non
     assert as_json(tools.GrepInput(pattern="x", before=1)) == {"pattern": "x", "-B": 1}
 
 
-def test_what_a_call_leaves_out_has_the_value_that_the_tool_gives_it() -> None:
+def test_omitted_arguments_have_the_default_of_the_tool() -> None:
     output = tools.TaskOutputInput(task_id="b1")
     assert (output.block, output.timeout) == (True, 30_000)
     assert as_json(output) == {"task_id": "b1"}
