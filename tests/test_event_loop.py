@@ -101,7 +101,7 @@ async def test_a_worker_sees_the_context_variables_of_its_caller() -> None:
     assert variable.get() == "set by the caller"
 
 
-async def test_a_worker_that_fails_is_logged_and_hurts_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_worker_is_logged_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     async def work() -> None:
         raise ValueError("my mistake")
 

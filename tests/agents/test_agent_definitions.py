@@ -12,7 +12,7 @@ from claude_agent_py.errors import OptionsError
 LEAST: dict[str, Any] = {"description": "d", "prompt": "p"}
 
 
-def test_only_what_is_said_is_told() -> None:
+def test_only_set_fields_are_sent() -> None:
     assert AgentDefinition(**LEAST).to_wire() == LEAST
     assert AgentDefinition(**LEAST, tools=[], background=False).to_wire() == {**LEAST, "tools": [], "background": False}
 

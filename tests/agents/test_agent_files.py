@@ -96,7 +96,7 @@ def test_windows_line_ends_do_no_harm() -> None:
         ("", "line 1: description is missing"),
     ],
 )
-def test_a_mistake_is_told_with_its_line(header: str, says: str) -> None:
+def test_a_mistake_is_reported_with_its_line(header: str, says: str) -> None:
     assert refused(f"---\n{header}\n---\nprompt").startswith(f"agents: agent, {says}")
 
 

@@ -65,7 +65,7 @@ def test_the_listing_of_the_clis_agents_is_short_enough_for_a_hook(letter: str) 
     assert cli_agents_text([]) == ""
 
 
-def test_a_mistake_in_a_guide_is_told() -> None:
+def test_a_mistake_in_a_guide_is_reported() -> None:
     with pytest.raises(OptionsError, match=r"^DelegationGuide.max_report_chars: must be greater than or equal to 1"):
         DelegationGuide(max_report_chars=0)
 

@@ -70,7 +70,7 @@ async def test_a_request_that_only_we_may_make_is_refused(start: MakeClient) -> 
         "can_use_tool",
     ],
 )
-async def test_a_malformed_request_is_refused_and_told(start: MakeClient, request_body: Any) -> None:
+async def test_a_malformed_request_is_refused_and_reported(start: MakeClient, request_body: Any) -> None:
     request = {"type": "control_request", "request_id": "r1", "request": request_body}
     fake = FakeCLI(request, steps.wait_for_reply("r1"), steps.turn("still here"))
     with anyio.fail_after(60):
@@ -83,7 +83,7 @@ async def test_a_malformed_request_is_refused_and_told(start: MakeClient, reques
     assert isinstance(event, MalformedFrame)
 
 
-async def test_a_request_without_an_id_is_only_told(start: MakeClient) -> None:
+async def test_a_request_without_an_id_is_only_reported(start: MakeClient) -> None:
     fake = FakeCLI({"type": "control_request", "request": {"subtype": "can_use_tool"}}, steps.turn("still here"))
     with anyio.fail_after(60):
         async with start(fake) as client:
@@ -193,7 +193,7 @@ async def test_an_answer_that_comes_twice_goes_to_the_first_only(start: MakeClie
             assert await client.control("two") == {"n": 3}
 
 
-async def test_answers_to_nobody_do_no_harm(start: MakeClient) -> None:
+async def test_unexpected_replies_are_ignored(start: MakeClient) -> None:
     stray = {"type": "control_response", "response": {"subtype": "success", "request_id": "nobody"}}
     with anyio.fail_after(60):
         async with start(FakeCLI(stray, stray, steps.turn("ok"))) as client:

@@ -252,7 +252,7 @@ async def test_a_failed_tool_is_reported_to_the_model(
 
 
 @pytest.mark.parametrize("kind", ["async", "plain"])
-async def test_a_slow_handler_holds_up_nobody_else(start: MakeClient, kind: str) -> None:
+async def test_a_slow_handler_delays_no_other(start: MakeClient, kind: str) -> None:
     release = threading.Event()
     begun: list[str] = []
 

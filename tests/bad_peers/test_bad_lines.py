@@ -214,7 +214,7 @@ async def test_a_line_of_20_mebibytes_is_ordinary(start_process: MakeClient) -> 
     assert text == "two"
 
 
-async def test_a_line_over_the_limit_is_dropped_and_told(start: MakeClient) -> None:
+async def test_a_line_over_the_limit_is_dropped_and_reported(start: MakeClient) -> None:
     [event], text = await session_with(
         start, frames.assistant("x" * (3 * MEBIBYTE)), limits=Limits(max_line_bytes=MEBIBYTE)
     )

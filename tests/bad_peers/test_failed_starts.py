@@ -48,7 +48,7 @@ async def make_handler_error(client: Client, error: type[Exception] = CLIStartEr
     return caught.value
 
 
-async def test_a_program_that_exits_at_once_is_told_with_all_evidence(start_process: MakeClient) -> None:
+async def test_a_program_that_exits_at_once_is_reported_with_all_evidence(start_process: MakeClient) -> None:
     fake = FakeCLI(steps.stderr("error: unknown option '--x'\n"), steps.exit(7), version="2.1.400")
     error = await make_handler_error(start_process(fake))
     assert (error.exit_code, error.version) == (7, "2.1.400")
@@ -62,7 +62,7 @@ async def test_a_program_that_exits_with_0_at_once_is_an_error_all_the_same(star
     assert (await make_handler_error(start(FakeCLI(steps.exit(0))))).exit_code == 0
 
 
-async def test_a_program_that_dies_of_a_signal_is_told_by_its_number(start: MakeClient) -> None:
+async def test_a_program_that_dies_of_a_signal_is_reported_by_its_number(start: MakeClient) -> None:
     assert (await make_handler_error(start(FakeCLI(steps.die(signal.SIGSEGV))))).exit_code == -signal.SIGSEGV
 
 
@@ -125,7 +125,7 @@ async def test_a_program_that_answers_nothing_not_even_its_version(
     assert error.version is None
 
 
-async def test_a_refusal_is_told_in_the_words_of_the_program(start: MakeClient) -> None:
+async def test_a_refusal_is_reported_in_the_words_of_the_program(start: MakeClient) -> None:
     fake = FakeCLI(answers={"initialize": {"error": "initialize: hooks must map hook events to arrays"}})
     assert "hooks must map" in str(await make_handler_error(start(fake)))
 

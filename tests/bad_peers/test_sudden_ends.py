@@ -82,7 +82,7 @@ async def test_a_run_keeps_its_messages_when_the_cli_dies(start: MakeClient) -> 
     assert caught.value.result.text == "one mom"
 
 
-async def test_everybody_who_waits_is_told(start: MakeClient) -> None:
+async def test_every_waiter_gets_the_error(start: MakeClient) -> None:
     gate = Gate()
     fake = FakeCLI(
         steps.wait_for_prompt("one"),

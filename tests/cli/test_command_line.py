@@ -53,7 +53,7 @@ def test_help_and_version(run: Command, environ: Environ) -> None:
 
 
 @pytest.mark.parametrize("args", [(), ("nonsense",), ("install-cli", "--nonsense")])
-def test_wrong_arguments_are_told(run: Command, environ: Environ, args: tuple[str, ...]) -> None:
+def test_wrong_arguments_are_reported(run: Command, environ: Environ, args: tuple[str, ...]) -> None:
     done = run(environ, *args)
     assert (done.returncode, done.stdout) == (2, "")
     assert "usage: claude-agent-py" in done.stderr
@@ -143,7 +143,7 @@ def test_a_shell_completes_commands_and_options(capsys: pytest.CaptureFixture[st
     assert "takes bash, zsh" in capsys.readouterr().err
 
 
-def test_completion_without_its_extra_is_told(
+def test_completion_without_its_extra_is_reported(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "shtab", None)

@@ -109,7 +109,7 @@ async def test_open_questions_are_printed_as_json(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.anyio
-async def test_words_that_mean_nothing_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_words_that_mean_nothing_are_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     inbox = SQLiteInbox(tmp_path / "i.db", poll=0.01)
     assert await answered(inbox, "permission", BASH, ["perhaps"]) == (None, [0, 1])
     assert "answer with: allow | deny [why]" in capsys.readouterr().err

@@ -136,14 +136,14 @@ def test_the_answer_is_printed_once_if_both_streams_are_one(fake: Callable[..., 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
-def test_an_error_of_the_api_is_told_once(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_the_api_is_reported_once(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
     [spoken, _] = frames.api_error("Not logged in", "authentication_failed", 401)
     fake(steps.turn([spoken], text="Not logged in", is_error=True, api_error_status=401))
     assert main(["run", "go"]) == 4
     assert capsys.readouterr().err.count("Not logged in") == 1
 
 
-def test_a_missing_login_is_told_once(tmp_path: Path) -> None:
+def test_a_missing_login_is_reported_once(tmp_path: Path) -> None:
     with ScriptedModel(["never asked"]) as model:
         known = {CLI_VARIABLE: str(find_cli()), "ANTHROPIC_API_KEY": "", "PYTHONPATH": str(PACKAGE)}
         command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
@@ -179,7 +179,7 @@ def test_ctrl_c_ends_the_run_with_130(tmp_path: Path) -> None:
     assert process.returncode == 130
 
 
-def test_tasks_that_still_run_after_the_answer_are_stopped_and_a_denied_tool_is_told(
+def test_tasks_that_still_run_after_the_answer_are_stopped_and_a_denied_tool_is_reported(
     start: Start, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     shell = {"command": "sleep 600", "description": "a long wait", "run_in_background": True}

@@ -181,7 +181,7 @@ async def test_tasks_are_awaited_in_one_worker_and_followed_in_another(start: Ma
     assert [outcome.status for outcome in outcomes] == [TaskStatus.COMPLETED, TaskStatus.FAILED]
 
 
-async def test_a_second_reader_of_the_same_messages_is_told_so(start: MakeClient) -> None:
+async def test_a_second_reader_of_the_same_messages_raises(start: MakeClient) -> None:
     from claude_agent_py.errors import LocalProtocolError
 
     with anyio.fail_after(60):

@@ -250,7 +250,7 @@ async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_
         await client.connect()
 
 
-async def test_everything_that_is_open_is_told(start: MakeClient) -> None:
+async def test_everything_that_is_open_is_reported(start: MakeClient) -> None:
     fake = FakeCLI(
         steps.turn([frames.task_started("t1")]), steps.wait_for_prompt(), answers={"slow": None, "stop_task": None}
     )

@@ -154,7 +154,7 @@ async def test_an_error_that_was_only_iterated_over_warns_once(client: Client) -
     assert len(told) == 1
 
 
-async def test_an_error_that_was_awaited_or_ended_the_loop_warns_not(client: Client) -> None:
+async def test_an_awaited_or_raised_error_does_not_warn(client: Client) -> None:
     awaited, inspected, left = (client.query("hi") for _ in range(3))
     assert [message async for message in awaited]
     with pytest.raises(RunError):

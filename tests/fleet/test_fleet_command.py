@@ -182,7 +182,9 @@ async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_p
         assert (await second.info()).state == "queued"
 
 
-def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_mistakes_are_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("CLAUDE_AGENT_FLEET", raising=False)
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
     anyio.run(Fleet(url).list)
@@ -199,7 +201,7 @@ def test_mistakes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str], m
         assert told in capsys.readouterr().err
 
 
-def test_a_database_that_cannot_be_is_told_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_database_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     other = tmp_path / "other.db"
     other.write_text("This is no database, and long enough to have a header of one. " * 4)
     store = tmp_path / "store.db"

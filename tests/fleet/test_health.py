@@ -151,7 +151,7 @@ async def ask(address: tuple[str, int], text: bytes) -> bytes:
             return (await stream.receive()).split(b" ")[1]
 
 
-async def test_an_address_that_cannot_be_served_is_told(tmp_path: Path) -> None:
+async def test_an_address_that_cannot_be_served_is_reported(tmp_path: Path) -> None:
     async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=SQLiteStore(tmp_path / "store.db")) as fleet:
         fleet.agent("works", ClientOptions(cwd=tmp_path))
         for wrong in ("here", "127.0.0.1:http", "::1:80", "127.0.0.1:99999", ""):

@@ -372,7 +372,7 @@ async def test_a_schedule_starts_a_session_at_each_time_once(hold: Hold) -> None
 
 @on_asyncio
 @pytest.mark.parametrize(("cron", "zone"), [("at noon", None), ("0 3 * * *", "Mars/Olympus")], ids=["cron", "zone"])
-async def test_a_schedule_that_is_none_is_told(tmp_path: Path, cron: str, zone: str | None) -> None:
+async def test_an_invalid_schedule_is_refused(tmp_path: Path, cron: str, zone: str | None) -> None:
     fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore())
     fleet.agent("one")
     assert not await fleet.unschedule("wrong")

@@ -228,7 +228,7 @@ def test_results_that_the_api_refuses(block: ToolResultBlock, sent: dict[str, An
     assert to_api_messages([*read(spoken(call("a"))), answer])[1]["content"] == [sent]
 
 
-def test_a_finished_background_task_is_told_where_the_cli_tells_it() -> None:
+def test_a_finished_background_task_is_reported_where_the_cli_reports_it() -> None:
     def started(task_id: str, tool_use_id: str) -> dict[str, Any]:
         return {"type": "system", "subtype": "task_started", "task_id": task_id, "tool_use_id": tool_use_id}
 

@@ -149,7 +149,7 @@ def test_an_element_without_end_ends_where_the_next_section_begins() -> None:
 
 
 @pytest.mark.parametrize("kind", ["markdown", "xml"])
-def test_a_misspelled_section_is_told_with_the_right_name(kind: str) -> None:
+def test_a_misspelled_section_is_reported_with_the_right_name(kind: str) -> None:
     text = {"markdown": "# thought\nx\n# anwser\n42", "xml": "<thought>x</thought>\n<anwser>42</anwser>"}[kind]
 
     unknown, missing = made(kind).parse(text).problems
@@ -261,7 +261,7 @@ def test_every_beginning_of_a_text_is_read(kind: str) -> None:
 
 
 @every_kind
-def test_sections_inside_a_section_are_its_sections_and_nobody_elses(kind: str) -> None:
+def test_nested_sections_belong_to_their_section(kind: str) -> None:
     text_format = made(kind)
     plan = Section("plan", "First:\n## step\n# x", (Section("step", "one\n## step"), Section("step", "two")))
     sections = (Section("thought", "## step\n<step>x</step>"), plan, Section("answer", "42"))
@@ -344,7 +344,7 @@ def test_text_is_told_as_soon_as_it_is_there(kind: str, chunks: list[str]) -> No
     assert stream.finish() == []
 
 
-def test_yaml_is_told_at_its_end() -> None:
+def test_yaml_is_parsed_at_its_end() -> None:
     stream = made("yaml").stream()
 
     assert [stream.feed(chunk) for chunk in ("Sure:\n\nthought: |-\n  I", " think\n", "answer: 42\n")] == [[], [], []]

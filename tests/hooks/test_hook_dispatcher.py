@@ -373,7 +373,7 @@ async def test_an_unknown_shape_reaches_the_handler() -> None:
 
 
 @pytest.mark.anyio
-async def test_a_hook_that_is_too_slow_is_told() -> None:
+async def test_a_hook_that_is_too_slow_is_reported() -> None:
     told = threading.Event()
 
     def slow(input: HookInput, context: HookContext) -> None:

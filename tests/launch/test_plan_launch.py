@@ -330,7 +330,7 @@ def test_two_plans_do_not_share_files() -> None:
     assert not one.files.keys() & two.files.keys()
 
 
-def test_a_plan_starts_where_it_was_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_starts_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work").mkdir()
     made = plan_launch(ClientOptions(cwd="work"), cli=Path("claude"), environ={"PWD": "/elsewhere"})

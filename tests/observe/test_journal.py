@@ -254,7 +254,7 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
     assert (end.task_id, end.outcome.status, end.outcome.is_reported) == ("a1", "failed", False)
 
 
-def test_a_task_of_an_earlier_process_is_told_when_it_is_reported_and_when_it_runs_again() -> None:
+def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_runs_again() -> None:
     class Collecting(View):
         def add(self, facts: Iterable[Fact]) -> None:
             told.extend(facts)

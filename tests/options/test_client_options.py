@@ -332,7 +332,7 @@ def test_options_that_exclude_each_other_are_refused(given: dict[str, Any], opti
     assert says in str(error)
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     error = refused(max_turns=0, effort="huge", limits={"stderr_bytes": "x"})
     for complaint in ("stderr_bytes must be", "effort must be", "max_turns must be"):
         assert complaint in str(error)
@@ -416,7 +416,7 @@ def test_a_value_is_read(name: str, given: Any, becomes: Any) -> None:
     assert getattr(options.replace(model="m"), name) == becomes
 
 
-def test_servers_in_this_process_are_told_apart() -> None:
+def test_servers_in_this_process_are_distinguished() -> None:
     own, far = ToolServer("own"), MCPHTTPServer(url="http://x")
     options = ClientOptions(
         mcp_servers={"own": own, "old": {"type": "sdk", "name": "old", "instance": own}, "far": far}

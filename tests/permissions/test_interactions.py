@@ -179,7 +179,7 @@ async def test_of_many_that_answer_at_once_one_wins(inbox: Inbox) -> None:
     assert reply["message"] == str(won[0])
 
 
-async def test_an_answer_that_comes_too_late_is_told_so(inbox: Inbox) -> None:
+async def test_a_late_answer_returns_false(inbox: Inbox) -> None:
     kept: list[Interaction] = []
 
     async def withdraw(group: Any) -> None:

@@ -143,7 +143,7 @@ async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
     ]
 
 
-async def test_a_plain_handler_can_say_so_itself_and_it_is_told_in_the_event_loop() -> None:
+async def test_a_plain_handler_can_say_so_itself_and_it_is_reported_in_the_event_loop() -> None:
     def decide(request: PermissionRequest, context: PermissionContext) -> Allow:
         with context.awaiting_user():
             return Allow()

@@ -246,7 +246,7 @@ def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
         {"type": "control_request", "x": '"request_id": "r2",', "a": "DEEP"},
     ],
 )
-def test_the_id_of_a_question_is_not_taken_from_what_a_tool_is_told(line: dict[str, Any]) -> None:
+def test_the_id_of_a_request_is_not_read_from_the_input_of_a_tool(line: dict[str, Any]) -> None:
     driver = Driver()
     assert kinds(driver.engine.receive_data(deep(line))) == [MalformedFrame]
     assert driver.sent() == []
@@ -317,7 +317,7 @@ def test_a_reply_without_a_payload_has_an_empty_one() -> None:
     assert driver.hear(said) == [ReplyReceived(driver.requests[request_id], {})]
 
 
-def test_replies_that_nobody_waits_for_mean_nothing() -> None:
+def test_replies_without_a_request_are_ignored() -> None:
     driver = Driver()
     answered, forgotten = driver.ask(), driver.ask()
     driver.hear(reply(answered))

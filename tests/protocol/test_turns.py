@@ -69,7 +69,7 @@ def test_a_run_whose_prompts_still_come_is_not_over() -> None:
     assert scene.end_of(run) == "result"
 
 
-def test_the_result_of_a_turn_in_between_is_nobodys_answer() -> None:
+def test_the_result_of_a_turn_in_between_answers_no_run() -> None:
     scene = Scene()
     first = scene.ask("a")
     scene.cli(queued("a"), turn("answer to a", "a"))
@@ -188,7 +188,7 @@ def test_a_prompt_that_was_folded_into_a_follow_up_turn_gets_its_result() -> Non
     assert (scene.end_of(waiting), scene.end_of(second)) == ("idle", "result")
 
 
-def test_a_turn_on_somebody_elses_prompt_goes_to_nobody() -> None:
+def test_a_turn_on_a_foreign_prompt_goes_to_no_run() -> None:
     scene = Scene()
     waiting = scene.ask("a", until="idle")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
@@ -622,7 +622,7 @@ def test_an_agent_killed_by_an_interrupt_causes_no_turn() -> None:
     assert scene.end_of(run) == "idle"
 
 
-def test_a_task_that_an_earlier_process_left_is_told_before_anything_else() -> None:
+def test_a_task_that_an_earlier_process_left_is_reported_before_anything_else() -> None:
     scene = Scene()
     run = scene.ask("a", until="idle")
     orphan = frames.task_notification("old", "stopped")
@@ -692,7 +692,7 @@ def test_names_without_life_cycles_are_enough() -> None:
     assert scene.received[first] == []
 
 
-def test_once_the_cli_has_told_of_a_prompts_life_nothing_is_assumed() -> None:
+def test_after_a_lifecycle_frame_of_a_prompt_nothing_is_inferred() -> None:
     scene = Scene()
     run = scene.ask("a")
     scene.cli(queued("a"), init(), says("for somebody without a uuid"), result("for somebody without a uuid"))
@@ -772,7 +772,7 @@ def test_the_progress_of_its_tasks_counts_for_a_run() -> None:
     assert scene.end_of(run) == "silence"
 
 
-def test_while_somebody_is_asked_nobody_is_silent() -> None:
+def test_an_open_question_suspends_the_limit_of_silence() -> None:
     scene = Scene()
     run = scene.ask("a", limits=RunLimits(silence=5.0, first_message=5.0))
     scene.cli(started("a"))
@@ -826,7 +826,7 @@ def test_a_stream_of_prompts_that_ends_late_leaves_time_for_its_tasks() -> None:
     assert scene.end_of(run) == "silence"
 
 
-def test_a_run_that_is_given_up_disturbs_nobody_else() -> None:
+def test_an_abandoned_run_affects_no_other() -> None:
     scene = Scene()
     given_up = scene.ask("a", limits=RunLimits(run=5.0))
     waiting = scene.ask("b", until="idle")
@@ -905,7 +905,7 @@ def test_tasks_that_end_in_time_end_the_run_as_usual() -> None:
     assert (scene.ends[run].reason, scene.ends[run].kind, scene.ends[run].late_tasks) == ("idle", None, frozenset())
 
 
-def test_waiting_for_tasks_is_told_after_a_minute_and_then_rarely() -> None:
+def test_waiting_for_tasks_is_reported_after_a_minute_and_then_rarely() -> None:
     scene = Scene()
     run = scene.ask("a", until="idle")
     scene.wait(500.0)

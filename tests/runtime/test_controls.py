@@ -567,7 +567,7 @@ async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
         (lambda s: s.settings.apply(["a"]), "settings"),
     ],
 )
-async def test_a_wrong_argument_is_told_by_name_and_never_sent(call: Any, option: str) -> None:
+async def test_a_wrong_argument_is_reported_by_name_and_never_sent(call: Any, option: str) -> None:
     session = FakeSession()
     with pytest.raises(OptionsError) as caught:
         await call(session)
@@ -647,7 +647,7 @@ class Hosting(FakeSession):
         return await super().control(subtype, timeout=timeout, **fields)
 
 
-async def test_a_server_in_this_process_is_hosted_before_the_cli_is_told() -> None:
+async def test_a_server_in_this_process_is_hosted_before_the_cli_gets_it() -> None:
     old, kept = ToolServer("old"), ToolServer("kept")
     new = ToolServer("new", policies={}, tools=[])
     session = Hosting({"added": ["new"], "removed": ["old"]}, old=old, kept=kept)

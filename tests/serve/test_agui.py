@@ -107,7 +107,7 @@ async def only_session(sessions: Sessions) -> ServedSession:
     return await sessions.get(listed.id)
 
 
-def test_questions_end_the_run_and_the_next_one_goes_on(tmp_path: Path) -> None:
+def test_questions_end_the_run_and_the_next_one_continues(tmp_path: Path) -> None:
     made = [tmp_path / name for name in ("one", "two", "three", "edited")]
     script = [
         shell(f"touch {made[0]}"),

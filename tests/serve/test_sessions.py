@@ -126,7 +126,7 @@ async def test_questions_are_answered_once_by_id_and_the_limit_of_processes_hold
 
 @pytest.mark.anyio
 @pytest.mark.real_cli
-async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_told() -> None:
+async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_reported() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
         session = await sessions.create()
@@ -205,7 +205,7 @@ async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_a
 
 @pytest.mark.anyio
 @pytest.mark.real_cli
-async def test_work_that_everybody_has_left_is_stopped_although_it_goes_on_writing() -> None:
+async def test_work_that_everybody_has_left_is_stopped_although_it_continues_writing() -> None:
     endless = Reply("word " * 5000, chunk_chars=5, chunk_delay=0.05)
     async with (
         ScriptedModel([endless]) as model,

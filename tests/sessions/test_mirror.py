@@ -168,7 +168,7 @@ async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert running.errors == []
 
 
-def test_a_report_costs_as_much_beside_many_transcripts_as_beside_one(tmp_path: Path) -> None:
+def test_a_report_costs_as_much_next_to_many_transcripts_as_next_to_one(tmp_path: Path) -> None:
     def measure(transcripts: int) -> float:
         mirror = Mirror(StoreAccess(Store()), "p", report=Running._report)  # type: ignore[arg-type]
         for number in range(transcripts):

@@ -232,7 +232,7 @@ def test_a_task_whose_question_was_withdrawn_runs_once_it_shows_activity(desk: D
     assert desk.status("a1") == "running"
 
 
-def test_prompts_of_nobody_are_ignored(desk: Desk) -> None:
+def test_prompts_without_a_task_are_ignored(desk: Desk) -> None:
     assert desk.caused_by(desk.intake.track_prompt, "r1", "unknown") == []
     assert desk.ledger.records == {}
 

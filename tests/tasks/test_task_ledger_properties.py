@@ -119,7 +119,7 @@ def test_even_without_any_order_the_last_run_ends_in_the_truth(data: st.DataObje
 
 
 @given(st.data())
-def test_gaps_do_no_harm_as_long_as_the_end_is_told(data: st.DataObject) -> None:
+def test_gaps_are_harmless_if_the_end_is_reported(data: st.DataObject) -> None:
     tasks = data.draw(truths(max_runs=1))
     everything = data.draw(interleaved(tasks))
     is_end = [frame.get("subtype") in ("task_notification", "task_updated") for frame in everything]

@@ -130,7 +130,7 @@ async def test_plain_and_async_listeners_of_all_and_of_some() -> None:
     assert threads == {threading.get_ident()}
 
 
-async def test_a_notification_is_told_once_however_often_it_comes() -> None:
+async def test_a_notification_is_reported_once_however_often_it_comes() -> None:
     manager = TaskManager()
     told: list[TaskNotificationMessage] = []
     manager.on("notification", told.append)
@@ -140,7 +140,7 @@ async def test_a_notification_is_told_once_however_often_it_comes() -> None:
     assert told[0].uuid == end["uuid"]
 
 
-async def test_a_notification_that_never_came_is_told_all_the_same() -> None:
+async def test_a_notification_that_never_came_is_reported_all_the_same() -> None:
     manager = TaskManager(grace=HASTY)
     told: list[TaskNotificationMessage] = []
     manager.on("notification", told.append)
@@ -165,7 +165,7 @@ def test_an_unknown_event_is_refused(what: Any) -> None:
         manager.on("finished", 5)  # type: ignore[call-overload]
 
 
-async def test_a_listener_that_raises_is_reported_and_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_failed_listener_is_reported_and_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     manager = TaskManager()
     seen: list[str] = []
 

@@ -204,7 +204,7 @@ def test_a_value_that_is_no_message_is_ignored(odd: object) -> None:
     assert len(manager) == 0
 
 
-def test_a_watcher_that_raises_harms_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_watcher_affects_no_other(caplog: pytest.LogCaptureFixture) -> None:
     manager = TaskManager()
     seen: list[Any] = []
 

@@ -43,7 +43,7 @@ def test_an_ended_parent_is_still_the_parent(manager: TaskManager) -> None:
     assert manager["a2"].parent is manager["a1"]
 
 
-def test_a_parent_that_nobody_knows_makes_a_root() -> None:
+def test_a_task_with_an_unknown_parent_is_a_root() -> None:
     manager = tracking(TaskManager(), frames.task_started("a2", parent_task_id="a1", spawn_depth=2))
     assert manager.roots == [manager["a2"]]
     assert (manager["a2"].parent, manager["a2"].depth) == (None, 2)

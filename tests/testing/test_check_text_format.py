@@ -114,7 +114,7 @@ def test_a_format_that_keeps_its_promises_passes(make_format: Callable[[], TextF
         (NoExample, "does not show an example"),
     ],
 )
-def test_a_broken_promise_is_told(make_format: Callable[[], TextFormat], said: str) -> None:
+def test_a_broken_promise_is_reported(make_format: Callable[[], TextFormat], said: str) -> None:
     with pytest.raises(AssertionError, match=said):
         check_text_format(make_format)
 

@@ -136,7 +136,7 @@ async def test_the_encoder_decides_the_notation() -> None:
         ([Model(x=1), "and", Image(PNG)], [Model(x=1), "and"], [Image(PNG)]),
     ],
 )
-async def test_media_are_told_from_data(value: Any, text: Any, media: list[Media]) -> None:
+async def test_media_types_are_detected_from_the_data(value: Any, text: Any, media: list[Media]) -> None:
     result = as_result(value)
 
     assert (result.text, list(result.media)) == (text, media)

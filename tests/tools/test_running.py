@@ -227,7 +227,7 @@ async def test_a_tool_error_is_unchanged_and_not_logged(caplog: pytest.LogCaptur
     assert not caplog.records
 
 
-async def test_wrong_arguments_are_told_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
+async def test_wrong_arguments_are_reported_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
     outcome = await run_tool(add, {"a": "x", "c": 1}, ToolContext())
 
     assert "- a: Input should be a valid integer" in outcome.text
@@ -260,7 +260,7 @@ async def test_a_value_without_a_json_form_is_a_failure() -> None:
     )
 
 
-async def test_a_group_of_errors_is_told_leaf_by_leaf() -> None:
+async def test_a_group_of_errors_is_reported_leaf_by_leaf() -> None:
     @tool
     async def fail() -> None:
         async def one() -> None:

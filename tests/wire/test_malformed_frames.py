@@ -151,7 +151,7 @@ def test_a_known_frame_with_wrong_fields_names_the_place(
     assert frame.line == line.encode()
 
 
-def test_the_deepest_error_is_the_one_that_is_told() -> None:
+def test_the_deepest_error_is_the_one_that_is_reported() -> None:
     blocks = [{"type": "text", "text": "a", "citations": [{"type": "page_location", "title": 5}]}]
     frame = malformed(json.dumps({"type": "user", "message": {"role": "user", "content": blocks}}))
     assert frame.location == ("message", "content", 0, "citations", 0, "title")

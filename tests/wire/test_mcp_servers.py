@@ -41,7 +41,7 @@ def read_server(wire: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(("server", "wire"), PAIRS)
-def test_a_server_is_told_and_read_back(server: Server, wire: dict[str, Any]) -> None:
+def test_a_server_is_encoded_and_read_back(server: Server, wire: dict[str, Any]) -> None:
     assert server.to_wire() == wire
     assert read_server(wire) == server
 

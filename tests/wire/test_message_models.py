@@ -93,7 +93,7 @@ def test_results_of_tools_are_found() -> None:
     assert ToolResultBlock(tool_use_id="t").text == ""
 
 
-def test_a_subagent_is_told_from_the_main_conversation() -> None:
+def test_a_subagent_is_distinguished_from_the_main_conversation() -> None:
     content = UserContent(role="user", content="hi")
     assert UserMessage(message=content, agent_id="a1").is_subagent
     assert UserMessage(message=content, parent_tool_use_id="t").is_subagent

@@ -160,7 +160,7 @@ def test_numbers_stay_what_they_were() -> None:
         assert [(type(raw[name]), raw[name]) for name in numbers] == [(type(n), n) for n in numbers.values()]
 
 
-def test_null_and_absent_are_told_apart() -> None:
+def test_null_and_absent_are_distinguished() -> None:
     frame = round_trip({"type": "system", "subtype": "task_started", "task_id": "a", "run_id": None})
     assert isinstance(frame, TaskStartedMessage)
     assert frame.run_id is frame.prompt is None

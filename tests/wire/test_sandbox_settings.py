@@ -12,7 +12,7 @@ def sandbox(**fields: Any) -> SandboxSettings:
     return SandboxSettings.model_validate(fields)
 
 
-def test_only_what_is_said_is_told() -> None:
+def test_only_set_fields_are_sent() -> None:
     told = sandbox(enabled=True, network={"allowed_domains": ["a"], "http_proxy_port": 3}, bwrap_path="/b").to_wire()
     assert told == {"enabled": True, "network": {"allowedDomains": ["a"], "httpProxyPort": 3}, "bwrapPath": "/b"}
 

@@ -176,7 +176,7 @@ def test_omitted_arguments_have_the_default_of_the_tool() -> None:
     assert tools.MonitorInput(description="d", command="x").timeout_ms == 300_000
 
 
-def test_former_names_are_names_of_tools_no_more() -> None:
+def test_former_names_are_aliases_only() -> None:
     assert set(registry.LEGACY_TOOL_NAME_ALIASES.values()) <= set(tools.BUILTIN_TOOL_NAMES)
     assert not set(registry.LEGACY_TOOL_NAME_ALIASES) & {*tools.BUILTIN_TOOL_NAMES, "TaskOutput"}
 
