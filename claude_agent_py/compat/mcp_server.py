@@ -10,9 +10,8 @@ try:
     import jsonschema  # type: ignore[import-untyped, unused-ignore]
     import mcp.types
     from mcp.server import Server
-except ImportError as error:
-    problem = "tools of the official SDK need the package mcp: pip install 'claude-agent-py[mcp]'"
-    raise ImportError(problem, name=error.name) from error
+except ImportError as _error:
+    raise ImportError("tools in this process need the package mcp: pip install mcp", name=_error.name) from _error
 
 _Server: Any = Server  # its arguments depend on the version
 

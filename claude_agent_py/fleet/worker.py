@@ -57,7 +57,7 @@ class Execution(ABC):
         self.uuid = uuid
         self.prompt = prompt
         self.attempt = attempt
-        self.stop = TurnStop()
+        self.stop: TurnStop = TurnStop()
 
     @abstractmethod
     async def begin(self, where: dict[str, str]) -> None:

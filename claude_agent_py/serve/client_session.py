@@ -65,7 +65,7 @@ class ClientSession(ServedSession):
         self.client: Client | None = None
         self._options = options
         self._make_room = make_room
-        self.is_opening = False
+        self.is_opening: bool = False
         """Whether the process starts."""
         self._is_stored = is_stored
         self._has_begun = is_stored
@@ -201,7 +201,7 @@ class ClientSession(ServedSession):
         error = ""
         try:
             async for event in events:
-                self.used_at = time.monotonic()
+                self.used_at: float = time.monotonic()
                 self._take(event)
         except ClaudeAgentError as failure:
             error = str(failure)

@@ -265,7 +265,7 @@ class FleetServedSession(ServedSession):
         """Read the new events of the fleet. Return whether there were any."""
         events = await self._handle.read_events(self._read)
         for event in events:
-            self.used_at = time.monotonic()
+            self.used_at: float = time.monotonic()
             if event.kind == "fact":
                 self._take_fact(decode_fact(json.dumps(event.data)))
             elif event.kind == "run" and event.data.get("state") in _ENDED:
