@@ -38,8 +38,8 @@ from claude_agent_py.sessions import PostgresStore, SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 LEASE = 3.0
-PATIENCE = 600.0
-MAX_CRASHES = 12
+PATIENCE = 1200.0
+MAX_CRASHES = 30
 """How many workers a poisonous prompt kills. Another one is not running in so many that are killed."""
 HOUR = 3600.0
 TASK = re.compile(r"task-[a-z]+[\d.]+-\d+")

@@ -177,6 +177,8 @@ class _Turn:
 
     def __post_init__(self) -> None:
         self._scope = anyio.CancelScope()
+        self._at_desk = anyio.CancelScope()
+        """The wait for the answers to questions of an earlier process."""
         self._workers: TaskGroup | None = None
         self._client: Client | None = None
         self._run: Run[Any] | None = None
@@ -225,6 +227,8 @@ class _Turn:
                 self._fence(Lost(reason="the turn was abandoned"))
             elif self._run is not None:
                 await self._interrupt(self._run)
+            else:
+                self._at_desk.cancel()
 
     async def _interrupt(self, run: Run[Any]) -> None:
         try:
@@ -319,9 +323,11 @@ class _Turn:
             return Done(**fields, is_recovered=True)
         if progress.reached_max_turns:
             return Failed(error=MaxTurnsError.__name__, reason="the turn reached max_turns", prompt_uuid=progress.uuid)
-        if progress.was_interrupted or self.stop.wish == "interrupt":
+        if progress.was_interrupted:
             return Interrupted(prompt_uuid=progress.uuid)
         answered = await self._wait_at_desk() if progress.has_prompt else []
+        if self.stop.wish == "interrupt":
+            return Interrupted(prompt_uuid=progress.uuid)
         if answered is None:
             return Waiting(questions=())
         start = self._choose_start(progress, answered)
@@ -367,7 +373,8 @@ class _Turn:
             return []
         async with self._asking_desk():
             found = await self.desk.pending()
-            with anyio.move_on_after(self.patience):
+            self._at_desk.deadline = anyio.current_time() + self.patience
+            with self._at_desk:
                 while unanswered := [each.question for each in found if not each.is_answered]:
                     await self.desk.wait(unanswered[0])
                     found = await self.desk.pending()

@@ -4,17 +4,31 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 from pydantic import BaseModel
-from turns import paying, session_in
+from turns import PATIENCE, paying, session_in
 
 from claude_agent_py import Allow, ClientOptions
-from claude_agent_py.durable import Done, Failed, Interrupted, TurnStop, Waiting, run_turn
+from claude_agent_py.durable import Done, Failed, Interrupted, MemoryDesk, TurnStop, Waiting, run_turn
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+
+class InterruptingDesk(MemoryDesk):
+    """A desk at which a person interrupts the turn instead of answering."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.stop = TurnStop()
+
+    async def wait(self, question: QuestionRecord) -> None:
+        self.stop.interrupt()
+        await anyio.sleep_forever()
 
 
 @pytest.mark.each_backend
@@ -32,6 +46,12 @@ async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None
 
         requests = len(model.requests)
         assert await session.turn("pay", first) == waiting
+        desk = InterruptingDesk()
+        assert await desk.ask(question) is None
+        assert await session.turn("pay", first, desk=desk, stop=desk.stop, patience=PATIENCE) == Interrupted(
+            prompt_uuid=first
+        )
+        assert await desk.pending() == []
         assert len(model.requests) == requests, "a question that is not answered needs no process"
 
         session.desk.answer(Allow())

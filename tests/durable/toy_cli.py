@@ -10,6 +10,7 @@ import anyio
 
 from claude_agent_py.durable import MemoryDesk, TurnStop
 from claude_agent_py.errors import StoreError
+from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import frames
 from claude_agent_py.transport import LaunchPlan, Transport
@@ -112,6 +113,13 @@ class ShakyDesk:
             return done
 
         return call
+
+    async def wait(self, question: QuestionRecord) -> None:
+        """Wait for longer than any fault takes to happen."""
+        for _ in range(60):
+            self._step()
+            await anyio.sleep(0)
+        await anyio.sleep_forever()
 
     def _step(self) -> None:
         self._world.step()

@@ -18,16 +18,25 @@ SECONDS = 60.0
 """How long it may take to start."""
 
 
+class PortTakenError(Exception):
+    """Another program has taken the port since it was found to be free."""
+
+
 class TemporalServer:
     """A server on loopback, which keeps its state in a file."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._names = [f"test-{number}" for number in range(SPARE)]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port: int = free.getsockname()[1]
-        self.process = self._start()
+        while True:
+            with socket.socket() as free:
+                free.bind(("127.0.0.1", 0))
+                self.port: int = free.getsockname()[1]
+            try:
+                self.process = self._start()
+            except PortTakenError:
+                continue
+            break
 
     def _start(self) -> "subprocess.Popen[bytes]":
         program = shutil.which("temporal", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
@@ -46,8 +55,12 @@ class TemporalServer:
         check = [program, "operator", "cluster", "health", "--address", f"127.0.0.1:{self.port}"]
         deadline = time.monotonic() + SECONDS
         while subprocess.run(check, capture_output=True, check=False).returncode != 0:
-            assert time.monotonic() < deadline, (self._folder / "temporal.log").read_text()
-            assert process.poll() is None, (self._folder / "temporal.log").read_text()
+            log_text = (self._folder / "temporal.log").read_text()
+            if process.poll() is not None and "address already in use" in log_text:
+                (self._folder / "temporal.log").unlink()
+                raise PortTakenError
+            assert time.monotonic() < deadline, log_text
+            assert process.poll() is None, log_text
         return process
 
     def new_url(self) -> str:

@@ -20,7 +20,7 @@ from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.fleet._temporal.limits import LimitWorkflow
 from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
-from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
 pytestmark = [
     pytest.mark.anyio,
@@ -241,22 +241,25 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
 
 async def test_limits_hold_whatever_becomes_of_workers_and_sessions(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
-    with (
-        ScriptedModel(lambda request: Reply("done", after=gate)) as model,
-        fleet_in(tmp_path, model, url=temporal) as made,
-    ):
-        given: Any = {"fleet": {"tenant_limit": 9}, "agent": {"limit": 4}}
+    program = FakeCLI(steps.wait_gate(gate), steps.turn("done")).install(tmp_path / "cli")
+    with ScriptedModel(lambda request: "") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        options = {"env": {}, "cli_path": str(program)}
+        given: Any = {"fleet": {"tenant_limit": 9}, "agent": {"limit": 4}, "options": options}
         first = made.start_worker(**given)
         fleet = made.fleet(tenant_limit=9)
         fleet.agent("worker")
         await fleet.tenant("acme", limit=2)
         sessions = [await fleet.start("worker", "hi", id=f"acme-{number}", tenant="acme") for number in range(6)]
-        await until(lambda: gate.reached >= 2, "two of the tenant run")
-        sessions += [await fleet.start("worker", "hi", id=f"other-{number}") for number in range(4)]
 
         async def list_running(worker: Any) -> set[str]:
             infos = [await session.info() for session in sessions]
             return {info.id for info in infos if info.state == "running" and f"-{worker.pid}-" in (info.worker or "")}
+
+        async def run_two() -> bool:
+            return len(await list_running(first)) == 2
+
+        await until(run_two, "two of the tenant run")
+        sessions += [await fleet.start("worker", "hi", id=f"other-{number}") for number in range(4)]
 
         async def run_four() -> bool:
             return len(await list_running(made.processes[-1])) == 4
@@ -410,8 +413,9 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
 
 async def test_old_sessions_and_events_are_deleted(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: "done" * 10_000) as model, fleet_in(tmp_path, model, url=temporal) as made:
-        fleet = made.fleet(retention=8)
-        fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
+        fleet, deleting = made.fleet(retention=3600), made.fleet(retention=0.1)
+        for each in (fleet, deleting):
+            each.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
         async with fleet.worker(folder=tmp_path / "ws"):
             session = await fleet.start("worker", "hi", id="one")
             await session.result(timeout=PATIENCE)
@@ -434,6 +438,7 @@ async def test_old_sessions_and_events_are_deleted(tmp_path: Path, temporal: str
             client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
             described = await client.get_workflow_handle("two").describe()
             assert described.close_time is None  # or the server deletes it before the worker does
+        async with deleting.worker(folder=tmp_path / "ws"):
 
             async def are_gone() -> bool:
                 return [each.id async for each in client.list_workflows("WorkflowType = 'fleet-session'")] == []
