@@ -32,15 +32,19 @@ VERSION: Final = compat.__version__
 NAME: Final = "claude_agent_sdk"
 SDIST: Final = f"{NAME}-{VERSION}"
 
-KEPT_UUIDS: Final = "a copy keeps the uuids of its entries"
+KEPT_UUIDS: Final = "a copy keeps the uuids of its entries, as a fork by the CLI does"
 STORE: Final = "test_session_helpers_store.py"
 
 EXPECTED: Final[Mapping[str, str]] = {
     f"{STORE}::TestForkSessionViaStore::test_content_replacement_entry_has_uuid_and_timestamp": KEPT_UUIDS,
     f"{STORE}::TestForkSessionViaStore::test_fork_preserves_chain_and_stamps_synthetic_entries": KEPT_UUIDS,
     f"{STORE}::TestForkSessionViaStore::test_round_trips_with_new_uuids": KEPT_UUIDS,
-    f"{STORE}::TestGetSessionMessagesFromStore::test_parallel_tool_calls_keep_every_call_and_result": "later",
-    "test_session_mutations.py::TestRenameSession::test_no_projects_dir_raises": "later",
+    f"{STORE}::TestGetSessionMessagesFromStore::test_parallel_tool_calls_keep_every_call_and_result": (
+        "results of parallel calls are in the order of the transcript"
+    ),
+    "test_session_mutations.py::TestRenameSession::test_no_projects_dir_raises": (
+        "an unknown session has one text, with and without a folder of sessions"
+    ),
 }
 """The tests that fail, by their id without parameters, and why."""
 

@@ -104,7 +104,7 @@ def to_official(error: errors.ClaudeAgentError) -> Exception:
         case errors.OptionsError():
             return ValueError(str(error))
         case errors.CLIStartError(exit_code=int(code)) | errors.CLIExitError(exit_code=code):
-            return ProcessError("Command failed", code, error.stderr_tail)
+            return ProcessError(f"Command failed with exit code {code}", code, error.stderr_tail)
         case errors.SessionNotFoundError() | errors.SessionInUseError():
             return ProcessError(str(error))
         case errors.ControlTimeoutError():

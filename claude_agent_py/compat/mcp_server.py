@@ -52,16 +52,16 @@ def _build_server(name: str, version: str, tools: Sequence[SdkMcpTool[Any]]) -> 
 
     async def call(tool_name: str, arguments: dict[str, Any]) -> mcp.types.CallToolResult:
         if tool_name not in by_name:
-            return _error(f"Tool '{tool_name}' not found")
+            return _failure(f"Tool '{tool_name}' not found")
         try:
             jsonschema.validate(arguments, schemas[tool_name])
             result = await by_name[tool_name].handler(arguments)
             fields = {"content": convert_content(result.get("content", [])), "isError": result.get("is_error", False)}
             return mcp.types.CallToolResult.model_validate(fields)
         except jsonschema.ValidationError as error:
-            return _error(f"Input validation error: {error.message}")
+            return _failure(f"Input validation error: {error.message}")
         except Exception as error:
-            return _error(str(error))
+            return _failure(str(error))
 
     if hasattr(mcp.types, "jsonrpc_message_adapter"):  # version 2
 
@@ -95,6 +95,6 @@ def _definition(given: SdkMcpTool[Any], schema: dict[str, Any]) -> mcp.types.Too
     )
 
 
-def _error(text: str) -> mcp.types.CallToolResult:
+def _failure(text: str) -> mcp.types.CallToolResult:
     fields = {"content": [{"type": "text", "text": text}], "isError": True}
     return mcp.types.CallToolResult.model_validate(fields)

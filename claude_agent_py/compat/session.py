@@ -91,7 +91,9 @@ class Session:
         elif error is not None:
             failure = to_official(error)
         else:
-            failure = ProcessError("Command failed", code) if code and not self._is_closed else None
+            stderr = self.client.stderr_tail
+            text = f"Command failed with exit code {code}"
+            failure = ProcessError(text, code, stderr) if code and not self._is_closed else None
         if isinstance(failure, ProcessError) and self._error_result is not None:
             raise ResultError.after(self._error_result, failure.exit_code) from failure
         if failure is not None:
