@@ -10,8 +10,8 @@ try:
     import jsonschema  # type: ignore[import-untyped, unused-ignore]
     import mcp.types
     from mcp.server import Server
-except ImportError as _error:
-    raise ImportError("tools in this process need the package mcp: pip install mcp", name=_error.name) from _error
+except ImportError as _missing:
+    raise ImportError("tools in this process need the package mcp: pip install mcp", name=_missing.name) from _missing
 
 _Server: Any = Server  # its arguments depend on the version
 
