@@ -217,7 +217,8 @@ def test_a_copy_has_the_subagents_that_its_part_launched(stored: Stored) -> None
     middle = stored.result("t1", "looked")
     stored.assistant(call("t2"))
     agent = stored.agent("a1", ["look", "looked"], agentType="Explore", toolUseId="t1")
-    nested = {"parentUuid": None, "type": "assistant", "uuid": "n", "message": {"content": [call("t3")]}}
+    last = lines(agent)[-1]["uuid"]
+    nested = {"parentUuid": last, "type": "assistant", "uuid": "n", "message": {"content": [call("t3")]}}
     with agent.open("a") as file:
         file.write(json.dumps(nested, separators=(",", ":")) + "\n{damaged\n")
     stored.agent("a2", ["later"], toolUseId="t2")
