@@ -1,7 +1,6 @@
 """Answers to the questions of MCP servers to a person: a form to fill in, or a page to open.
 
-The CLI does not say which agent's tool call made the server ask. Only servers that the CLI runs can ask, not in-process
-ones.
+The CLI does not say which agent's tool call made a server ask that it runs. In-process servers ask without it.
 """
 
 from collections.abc import Mapping

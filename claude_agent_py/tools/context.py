@@ -1,10 +1,12 @@
 """`ToolContext`: information about a tool's call, and methods to report progress and to log."""
 
 from contextvars import ContextVar
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
+
+_Form = TypeVar("_Form")
 
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
@@ -46,6 +48,35 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
         known = {"total": total, "message": message}
         params = {"progressToken": self.progress_token, "progress": progress}
         self.notify("notifications/progress", params | {name: item for name, item in known.items() if item is not None})
+
+    async def elicit(self, message: str, form: type[_Form]) -> _Form | None:
+        """Ask a person to fill in a form, and return the answer; None if the person declines or nobody is there.
+
+        `on_elicitation` gets the question, otherwise the inbox. The time limit of the tool goes on. Cancelling
+        withdraws the question. From the thread of a plain tool: `anyio.from_thread.run(context.elicit, ...)`.
+
+        Args:
+            message: The question.
+            form: A pydantic model, a dataclass or a `TypedDict`, whose fields are texts, numbers, booleans, choices
+                (`Literal` or enums) or lists of choices.
+
+        Raises:
+            OptionsError: A field has another type.
+            ValueError: A validator of the form refuses the answer.
+        """
+        from claude_agent_py.tools.asking import FormType  # takes long, and few tools ask
+
+        made = FormType(form)
+        reply = await self._ask(message, requested_schema=made.schema)
+        return made.read(reply.get("content") or {}) if reply.get("action") == "accept" else None
+
+    async def elicit_url(self, message: str, url: str) -> bool:
+        """Ask a person to open a page. Return whether the person agreed. See `elicit`."""
+        return (await self._ask(message, url=url)).get("action") == "accept"
+
+    async def _ask(self, message: str, **fields: Any) -> JSONObject:
+        """Ask a person. Without a session, as in a `ToolChain`, nobody is there."""
+        return {"action": "cancel"}
 
     def log(self, level: LogLevel, data: object, logger: str | None = None) -> None:
         """Send a log message to the CLI without blocking. Safe to call from the tool's thread."""

@@ -21,6 +21,7 @@ from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
+    from claude_agent_py.tools.asking import Ask
     from claude_agent_py.tools.package_session import PackageSession
 
 Start: TypeAlias = Callable[..., object]
@@ -59,12 +60,12 @@ def is_hosted(server: object) -> bool:
     return isinstance(server, ToolServer) or find_low_level(server) is not None
 
 
-def _open_package_session(server: object, send: Send, start: Start) -> "PackageSession":
+def _open_package_session(server: object, name: str, send: Send, start: Start, ask: "Ask | None") -> "PackageSession":
     try:
         from claude_agent_py.tools.package_session import PackageSession
     except ImportError as error:
         raise OptionsError("requires the mcp package: pip install mcp") from error
-    return PackageSession(server, send, start)
+    return PackageSession(server, name, send, start, ask)
 
 
 class MCPHost:
@@ -75,15 +76,23 @@ class MCPHost:
         send: Sends a server's message to the CLI.
         report: Called with each unexpected tool failure; must not raise. None logs them.
         cwd: The session's directory, for `ToolContext.cwd`.
+        ask: Asks a person for a server; None refuses.
 
     Raises:
         OptionsError: A server cannot run in this process.
     """
 
     def __init__(
-        self, servers: Mapping[str, object], send: SendToCLI, *, report: Report | None = None, cwd: str | None = None
+        self,
+        servers: Mapping[str, object],
+        send: SendToCLI,
+        *,
+        report: Report | None = None,
+        cwd: str | None = None,
+        ask: "Ask | None" = None,
     ) -> None:
         self._send = send
+        self._ask = ask
         self._report = report
         self._cwd = cwd
         self._servers: dict[str, object] = {}
@@ -137,9 +146,9 @@ class MCPHost:
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
-                session = ServerSession(server, send, self._report, cwd=self._cwd)
+                session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask)
             elif start is not None:
-                session = _open_package_session(find_low_level(server), send, start)
+                session = _open_package_session(find_low_level(server), name, send, start, self._ask)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 from claude_agent_py._base.callbacks import log_failure, make_handler_error
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.asking import CAPABILITY, ELICITATION, Ask, read_request
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import load_small_set
@@ -31,8 +32,12 @@ _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(JSONRPCMessage)
 class PackageSession:
     """Serves one client with a low-level server. The first message starts it with `start`."""
 
-    def __init__(self, server: Any, send: Send, start: Start) -> None:
+    def __init__(self, server: Any, name: str, send: Send, start: Start, ask: Ask | None = None) -> None:
         self._server = server
+        self._name = name
+        self._ask = ask
+        self._questions: dict[RequestID, CancelScope] = {}
+        """The questions that a person is asked, by the ids of their requests."""
         self._send = send
         self._start_worker = start
         self._scope = CancelScope()
@@ -45,8 +50,8 @@ class PackageSession:
 
         Raises RPCError for a message that the server cannot answer.
         """
-        # The server reads the message's `_meta` instead.
-        del context
+        if message.get("method") == "initialize" and self._ask is not None:
+            message = _add_capability(message)
         request_id = jsonrpc.check_request_id(message) if "method" in message else None
         try:
             parsed = _MESSAGES.validate_python(message)
@@ -58,13 +63,13 @@ class PackageSession:
         if request_id is None:
             await self._send_to_server(parsed)
             return None
-        answer = await self._answer(request_id, parsed)
+        answer = await self._answer(request_id, parsed, context)
         if message.get("method") == "tools/list":
             _load_small_set(message, answer)
         return answer
 
-    async def _answer(self, request_id: RequestID, parsed: object) -> JSONObject:
-        pending = self._pending[request_id] = _Pending()
+    async def _answer(self, request_id: RequestID, parsed: object, context: HandlerContext) -> JSONObject:
+        pending = self._pending[request_id] = _Pending(context)
         try:
             if not await self._send_to_server(parsed):
                 raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
@@ -93,6 +98,8 @@ class PackageSession:
     def close(self) -> None:
         """End the server."""
         self._scope.cancel()
+        for question in self._questions.values():
+            question.cancel()
         for pending in self._pending.values():
             pending.done.set()
 
@@ -133,11 +140,46 @@ class PackageSession:
                 if pending is not None:
                     pending.answer = message
                     pending.done.set()
+                elif message.get("method") == ELICITATION and self._ask is not None and "id" in message:
+                    self._start_worker(self._answer_question, message, self._ask)
                 elif "method" in message:
+                    self._withdraw(message)
                     self._send(message)
         except (ClosedResourceError, BrokenResourceError):
             # The server has ended.
             pass
+
+    async def _answer_question(self, message: JSONObject, ask: Ask) -> None:
+        """Ask a person for the server. It does not say for which call; if it works on one only, it is that one."""
+        calls = list(self._pending.values())
+        request_id = message["id"]
+        context = calls[0].context if len(calls) == 1 else HandlerContext(request_id=f"{self._name} {request_id}")
+        reply: JSONObject = {"jsonrpc": "2.0", "id": request_id}
+        with CancelScope() as scope:
+            self._questions[request_id] = scope
+            try:
+                reply["result"] = await ask(read_request(self._name, message.get("params")), context)
+            except Exception as error:
+                failure = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(ELICITATION, error))
+                reply = failure.to_response(request_id)
+            finally:
+                self._questions.pop(request_id, None)
+            await self._send_to_server(_MESSAGES.validate_python(reply))
+
+    def _withdraw(self, message: JSONObject) -> None:
+        """Withdraw the question that a message of the server cancels."""
+        if message.get("method") == "notifications/cancelled":
+            cancelled: Any = (message.get("params") or {}).get("requestId")
+            scope = self._questions.pop(cancelled, None)
+            if scope is not None:
+                scope.cancel()
+
+
+def _add_capability(message: JSONObject) -> JSONObject:
+    """Add to the handshake that a person can be asked, which the CLI does not say."""
+    params = message.get("params") or {}
+    capabilities = {**params.get("capabilities", {}), "elicitation": CAPABILITY}
+    return {**message, "params": {**params, "capabilities": capabilities}}
 
 
 def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
@@ -150,7 +192,8 @@ def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
 class _Pending:
     """A request that the server has not answered yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: HandlerContext) -> None:
+        self.context = context
         self.done = Event()
         self.answer: JSONObject | RPCError = RPCError(jsonrpc.CANCELLED, "the request was cancelled")
 

@@ -3,11 +3,14 @@
 A server keeps no connection state, so it may serve several clients at once; each has a `ServerSession`.
 """
 
+import inspect
 import json
+import re
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, TypeAlias
+from urllib.parse import unquote
 
 from claude_agent_py._base.callbacks import Callback, callback_name
 from claude_agent_py._base.errors import OptionsError
@@ -19,12 +22,18 @@ from claude_agent_py.tools.names import mcp_tool_name, sanitise
 from claude_agent_py.tools.schema import Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
 
+_VARIABLE: Final = r"\{([A-Za-z_]\w*)\}"
+
 
 @dataclass(frozen=True)
 class Resource:
     """A resource with a URI. `content` is its value, or an async or plain function that returns it.
 
-    Text, bytes and `File`s are sent unchanged, other values as JSON.
+    Text, bytes and `File`s are sent unchanged, other values as JSON. A URI with variables, such as `notes://{name}`, is
+    a template: `content` is a function that gets their values by name, which are texts without a slash.
+
+    Raises:
+        OptionsError: The content of a template is no function with these parameters.
     """
 
     uri: str
@@ -33,24 +42,58 @@ class Resource:
     description: str = ""
     media_type: str = ""
     _callback: Callback | None = field(init=False, repr=False, compare=False)
+    _pattern: "re.Pattern[str]" = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_callback", Callback(self.content) if callable(self.content) else None)
+        variables = re.findall(_VARIABLE, self.uri)
+        if len(set(variables)) < len(variables):
+            raise OptionsError("names a variable twice", option=f"resource {self.uri!r}")
+        parts = re.split(_VARIABLE, self.uri)[::2]
+        groups = [f"(?P<{name}>[^/]+)" for name in variables]
+        pattern = "".join(a + b for a, b in zip(map(re.escape, parts), [*groups, ""], strict=True))
+        object.__setattr__(self, "_pattern", re.compile(pattern))
+        if variables:
+            self._check_function(variables)
+
+    def _check_function(self, variables: Sequence[str]) -> None:
+        try:
+            if self._callback is not None:
+                inspect.signature(self._callback.function).bind(**dict.fromkeys(variables))
+                return
+            problem = "it is no function"
+        except TypeError as error:
+            problem = str(error)
+        names = ", ".join(variables)
+        raise OptionsError(
+            f"the content must be a function with the parameters {names}: {problem}", option=f"resource {self.uri!r}"
+        )
+
+    @property
+    def is_template(self) -> bool:
+        """Whether the URI has variables."""
+        return bool(self._pattern.groups)
+
+    def match(self, uri: str) -> dict[str, str] | None:
+        """Return the values of the variables in a URI, decoded; None if it is not one of this resource."""
+        found = self._pattern.fullmatch(uri)
+        return None if found is None else {name: unquote(value) for name, value in found.groupdict().items()}
 
     def definition(self) -> JSONObject:
         """Return the MCP definition."""
         known = {"description": self.description, "mimeType": self.media_type}
-        return {"uri": self.uri, "name": self.name or self.uri, **{key: item for key, item in known.items() if item}}
+        uri = "uriTemplate" if self.is_template else "uri"
+        return {uri: self.uri, "name": self.name or self.uri, **{key: item for key, item in known.items() if item}}
 
-    async def read(self) -> JSONObject:
-        """Return the MCP contents. Raises any exception of the function."""
-        found = self.content if self._callback is None else await self._callback.call()
+    async def read(self, uri: str, variables: Mapping[str, str]) -> JSONObject:
+        """Return the MCP contents for one of its URIs. Raises any exception of the function."""
+        found = self.content if self._callback is None else await self._callback.call(**variables)
         if isinstance(found, File):
-            return resource_contents(replace(found, uri=self.uri))
+            return resource_contents(replace(found, uri=uri))
         if isinstance(found, str | bytes):
-            return resource_contents(File(found, self.name or self.uri, self.media_type, self.uri))
+            return resource_contents(File(found, self.name or uri, self.media_type, uri))
         return resource_contents(
-            File(JSONEncoder().encode(found), self.name, self.media_type or "application/json", self.uri)
+            File(JSONEncoder().encode(found), self.name, self.media_type or "application/json", uri)
         )
 
 
@@ -263,9 +306,10 @@ class ToolServer:
 
     def definitions(self, kind: str) -> list[JSONObject]:
         """Return the MCP definitions of all tools, resources or prompts."""
+        if kind == "prompts":
+            return [prompt.definition() for prompt in self.prompts.values()]
         if kind != "tools":
-            offered: Mapping[str, Resource | Prompt] = self.resources if kind == "resources" else self.prompts
-            return [item.definition() for item in offered.values()]
+            return [each.definition() for each in self.resources.values() if each.is_template == (kind == "templates")]
         definitions = [tool.definition() for tool in self._tools.values()]
         load_small_set(definitions, self.always_load)
         return definitions

@@ -6,7 +6,7 @@ Every request gets an answer, because an unanswered handshake blocks the CLI's f
 import logging
 import threading
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from anyio import CancelScope, from_thread
 
@@ -21,6 +21,10 @@ from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import ElicitationRequest
+
+if TYPE_CHECKING:
+    from claude_agent_py.tools.asking import Ask
 
 logger: logging.Logger = get_logger("claude_agent_py.tools")
 
@@ -33,11 +37,20 @@ Send: TypeAlias = Callable[[JSONObject], None]
 class ServerSession:
     """Serves one client. Needs no handshake: with a manifest, the CLI skips it."""
 
-    def __init__(self, server: ToolServer, send: Send, report: Report | None = None, *, cwd: str | None = None) -> None:
+    def __init__(
+        self,
+        server: ToolServer,
+        send: Send,
+        report: Report | None = None,
+        *,
+        cwd: str | None = None,
+        ask: "Ask | None" = None,
+    ) -> None:
         self._server = server
         self._send = send
         self._report = report
         self._cwd = cwd
+        self.ask: Ask | None = ask
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
         self._log_level = LOG_LEVELS.index("info")
@@ -87,7 +100,7 @@ class ServerSession:
             case "tools/list" | "resources/list" | "prompts/list":
                 return self._build_page(method.removesuffix("/list"), given.get("cursor"))
             case "resources/templates/list":
-                return {"resourceTemplates": []}
+                return {"resourceTemplates": self._server.definitions("templates")}
             case "resources/read":
                 return await self._read_resource(given)
             case "prompts/get":
@@ -172,10 +185,12 @@ class ServerSession:
         )
 
     async def _read_resource(self, params: JSONObject) -> JSONObject:
-        resource = self._server.resources.get(str(params.get("uri")))
-        if resource is None:
-            raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
-        return {"contents": [await resource.read()]}
+        uri = str(params.get("uri"))
+        for resource in self._server.resources.values():
+            variables = resource.match(uri)
+            if variables is not None:
+                return {"contents": [await resource.read(uri, variables)]}
+        raise RPCError(jsonrpc.RESOURCE_NOT_FOUND, "resource not found", {"uri": params.get("uri")})
 
     async def _get_prompt(self, params: JSONObject) -> JSONObject:
         prompt = self._server.prompts.get(str(params.get("name")))
@@ -206,3 +221,10 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
 
     def notify(self, method: str, params: JSONObject) -> None:
         self._session.notify(method, params)
+
+    async def _ask(self, message: str, **fields: Any) -> JSONObject:
+        if self._session.ask is None:
+            return await super()._ask(message, **fields)
+        return await self._session.ask(
+            ElicitationRequest(server_name=self.server_name, message=message, **fields), self
+        )

@@ -9,7 +9,7 @@ from anyio import Event
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
-from claude_agent_py.errors import ToolError
+from claude_agent_py.errors import OptionsError, ToolError
 from claude_agent_py.formatting import File, Image
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import Prompt, Resource
@@ -368,6 +368,30 @@ async def test_resources_are_listed_and_read() -> None:
         assert reply["result"]["contents"] == [{"uri": f"a://{index}", **expected}]
     assert (await client.ask("resources/read", {"uri": "a://nowhere"}))["error"]["code"] == -32002
     assert (await client.ask("resources/templates/list"))["result"] == {"resourceTemplates": []}
+
+
+async def test_a_template_is_read_with_the_values_in_the_address() -> None:
+    async def note(day: str, name: str = "") -> str:
+        return f"{day}: {name}"
+
+    resources = [Resource("notes://{day}/{name}.txt", note, "note"), Resource("notes://today", "busy")]
+    client = Client(ToolServer("calc", resources=resources))
+    listed = (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
+    assert listed == [{"uriTemplate": "notes://{day}/{name}.txt", "name": "note"}]
+    assert [each["uri"] for each in (await client.ask("resources/list"))["result"]["resources"]] == ["notes://today"]
+    for uri, text in (("notes://mon%20day/a%2Fb.txt", "mon day: a/b"), ("notes://today", "busy")):
+        [read] = (await client.ask("resources/read", {"uri": uri}))["result"]["contents"]
+        assert (read["uri"], read["text"]) == (uri, text)
+    for uri in ("notes://a/b/c.txt", "notes://a/b_txt", "notes://a/.txt"):
+        assert (await client.ask("resources/read", {"uri": uri}))["error"]["code"] == -32002
+
+
+@pytest.mark.parametrize(
+    "content", ["text", lambda: "", lambda day, month: ""], ids=["no function", "no parameter", "one too many"]
+)
+def test_a_template_needs_a_function_of_its_variables(content: Any) -> None:
+    with pytest.raises(OptionsError, match="parameters day"):
+        Resource("notes://{day}", content)
 
 
 async def test_a_resource_definition() -> None:

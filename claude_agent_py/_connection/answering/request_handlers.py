@@ -5,7 +5,7 @@ Features load when the options need them or on their first request. Without a ha
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import anyio
@@ -53,6 +53,14 @@ class _Pending(Struct):
         self.scope.cancel()
 
 
+class _Reply(Struct):
+    """What a request was answered with."""
+
+    payload: Any = None
+    """The payload; None if its handler was cancelled or has failed."""
+    has_failed: bool = False
+
+
 class RequestHandlers:
     """The handlers of one session, and the requests that they are answering.
 
@@ -72,6 +80,8 @@ class RequestHandlers:
         self._pending: dict[str, _Pending] = {}
         self._permissions: answering.PermissionDispatcher | None = None
         self._mcp: answering.MCPHost | None = None
+        self._questions = 0
+        """How many questions servers in this process have asked."""
         if needs_hooks(options):  # load them now, and raise their errors early
             _ = self.hooks
         if needs_permissions(options):
@@ -118,23 +128,30 @@ class RequestHandlers:
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
         request_id, request = event.request_id, event.request
-        payload, failed = None, False
-        journals = self._journals
+        with self._journaled(request_id, request) as reply:
+            try:
+                reply.payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
+                self._session.engine.answer(request_id, reply.payload)
+            except BaseException as error:
+                if is_not_the_functions(error):
+                    raise
+                reply.has_failed = True
+                self._answer_failure(request_id, request, error)
+            finally:
+                self._pending.pop(request_id, None)
+                self._session.flush()
+
+    @contextlib.contextmanager
+    def _journaled(self, request_id: str, request: Any) -> Iterator[_Reply]:
+        """Tell the journals of a request, and then of its reply, which the block sets."""
+        journals, reply = self._journals, _Reply()
         for journal, agent in journals:
             journal.asked(request_id, request, agent)
         try:
-            payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
-            self._session.engine.answer(request_id, payload)
-        except BaseException as error:
-            if is_not_the_functions(error):
-                raise
-            failed = True
-            self._answer_failure(request_id, request, error)
+            yield reply
         finally:
-            self._pending.pop(request_id, None)
-            self._session.flush()
             for journal, _ in journals:
-                journal.answered(request_id, payload, failed=failed)
+                journal.answered(request_id, reply.payload, failed=reply.has_failed)
 
     @property
     def _journals(self) -> "list[tuple[LiveJournal, str]]":
@@ -192,6 +209,20 @@ class RequestHandlers:
         caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
+
+    async def _ask_for_server(self, request: ElicitationRequest, context: HandlerContext) -> Payload:
+        """Ask a person for a server in this process. The CLI learns nothing of it."""
+        self._questions += 1
+        request_id = f"{context.request_id}/{self._questions}"
+        asking = extend(
+            self._make_context(request_id, context.agent_id, context.cancellation),
+            answering.PermissionContext,
+            tool_use_id=getattr(context, "tool_use_id", None),
+            cwd=self._cwd,
+        )
+        with self._journaled(request_id, request) as reply:
+            reply.payload = answer = await self.answer_person(request, asking)
+        return answer
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
         context = extend(
@@ -275,7 +306,11 @@ class RequestHandlers:
             self._session.post("mcp_message", server_name=server_name, message=message)
 
         self._mcp = answering.MCPHost(
-            collect_hosted_servers(self._session.options), send, report=self._session.report, cwd=self._cwd
+            collect_hosted_servers(self._session.options),
+            send,
+            report=self._session.report,
+            cwd=self._cwd,
+            ask=self._ask_for_server,
         )
         return self._mcp
 

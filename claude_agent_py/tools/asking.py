@@ -1,0 +1,102 @@
+"""Questions of in-process servers to a person.
+
+The CLI refuses requests of such a server, so this package answers them itself, as it answers the questions of other
+servers: `on_elicitation`, then the inbox.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
+
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import ElicitationRequest
+
+Ask: TypeAlias = Callable[[ElicitationRequest, HandlerContext], Awaitable[JSONObject]]
+"""Asks a person, and returns the answer in MCP form. Cancelling withdraws the question."""
+
+ELICITATION: Final = "elicitation/create"
+CAPABILITY: Final[JSONObject] = {"form": {}, "url": {}}
+"""What a server is told about its client."""
+
+_PRIMITIVE: Final = frozenset({"string", "integer", "number", "boolean"})
+_Form = TypeVar("_Form")
+
+
+def read_request(server_name: str, params: object) -> ElicitationRequest:
+    """Return the question in the parameters of `elicitation/create`."""
+    given: Mapping[str, Any] = params if isinstance(params, Mapping) else {}
+    schema = given.get("requestedSchema")
+    return ElicitationRequest(
+        server_name=server_name,
+        message=str(given.get("message", "")),
+        mode="url" if given.get("mode") == "url" else "form",
+        url=None if given.get("url") is None else str(given["url"]),
+        elicitation_id=None if given.get("elicitationId") is None else str(given["elicitationId"]),
+        requested_schema=dict(schema) if isinstance(schema, Mapping) else None,
+    )
+
+
+class FormType:
+    """A type whose fields a person fills in: a pydantic model, a dataclass or a `TypedDict`.
+
+    MCP allows texts, numbers, booleans, one of several choices (`Literal`, an enum), and lists of choices.
+
+    Raises:
+        OptionsError: A field has another type, or the type has no fields.
+    """
+
+    def __init__(self, form: type[_Form]) -> None:
+        try:
+            self._adapter: TypeAdapter[Any] = TypeAdapter(form)
+            schema = self._adapter.json_schema()
+        except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
+            raise OptionsError(f"{form!r} has no JSON Schema: {error}", option="form") from None
+        definitions = schema.get("$defs", {})
+        if "$ref" in schema:
+            schema = definitions[schema["$ref"].rpartition("/")[2]]
+        fields = schema.get("properties")
+        if not fields:
+            raise OptionsError(f"must be a type with fields, not {form!r}", option="form")
+        self.schema: JSONObject = {
+            "type": "object",
+            "properties": {name: _flatten(name, field, definitions) for name, field in fields.items()},
+            "required": schema.get("required", []),
+        }
+
+    def read(self, content: object) -> Any:
+        """Return an answer as a value of the type. Raises ValueError if its own validators refuse it."""
+        try:
+            return self._adapter.validate_python(content)
+        except ValidationError as error:
+            problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise ValueError(f"the answer is not valid: {problems}") from None
+
+
+def _flatten(name: str, field: JSONObject, definitions: Mapping[str, Any]) -> JSONObject:
+    """Return the schema of a field without references and null, which forms do not have."""
+    field = dict(field)
+    choices = [each for each in field.pop("anyOf", ()) if each != {"type": "null"}]
+    if len(choices) == 1:
+        field |= choices[0]
+    reference = field.pop("$ref", None)
+    if reference is not None:
+        field = {**definitions[reference.rpartition("/")[2]], **field}
+    if isinstance(field.get("const"), str):
+        field["enum"] = [field.pop("const")]
+    if field.get("default", 0) is None:
+        del field["default"]
+    items = field.get("items")
+    if field.get("type") == "array" and isinstance(items, Mapping):
+        items = field["items"] = _flatten(name, dict(items), definitions)
+        is_allowed = "enum" in items
+    else:
+        is_allowed = field.get("type") in _PRIMITIVE
+    if not is_allowed or len(choices) > 1:
+        raise OptionsError(
+            f"the field {name!r} must be a text, a number, a boolean, a choice or a list of choices", option="form"
+        )
+    return field
