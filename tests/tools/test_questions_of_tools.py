@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field, field_validator
 
 from claude_agent_py import Client
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.permissions import Accept, Decline
+from claude_agent_py.permissions import Accept, Decline, ElicitationRequest
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 from claude_agent_py.tools import ToolContext
 
@@ -85,7 +85,7 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
     async with session(*calls, on_elicitation=answer) as client:
         facts = client.journal()
         found = results(await client.query("Go on"))
-        told = []
+        told: list[tuple[str, str]] = []
         while len(told) < 2 * len(calls):
             fact = await anext(facts)
             if fact.fact in ("request_opened", "request_settled") and fact.kind == "elicitation":
@@ -109,7 +109,8 @@ async def test_a_person_answers_in_the_inbox_or_refuses_and_without_anybody_the_
             run = client.query("Go on")
             if reply is not None:
                 interaction = await anext(client.interactions.arrivals())
-                assert (interaction.kind, interaction.subject.message) == ("elicitation", "What size?")
+                assert isinstance(interaction.subject, ElicitationRequest)
+                assert interaction.subject.message == "What size?"
                 with pytest.raises(ValueError, match="size"):
                     interaction.resolve(Accept({"size": "XL"}))
                 assert await interaction.answer(reply)
