@@ -129,7 +129,8 @@ class Faults:
         self.workers: list[subprocess.Popen[bytes]] = []
         self.leaving: list[subprocess.Popen[bytes]] = []
         self.count: int = arguments.workers
-        self.pace: float = arguments.pace
+        # A worker has to live for long enough to get a prompt; on Temporal it takes longer to begin.
+        self.pace: float = arguments.pace or (5.0 if arguments.temporal else 2.0)
         self.clock: float = arguments.clock
         self.server: subprocess.Popen[bytes] | None = None
         self.port = 0
@@ -430,7 +431,7 @@ if __name__ == "__main__":
     parser.add_argument("--prompts", type=int, default=6, help="of each session")
     parser.add_argument("--clock", type=float, default=HOUR, help="by how many seconds clocks are off")
     parser.add_argument("--workers", type=int, default=3)
-    parser.add_argument("--pace", type=float, default=1.0, help="a factor for the pauses between faults")
+    parser.add_argument("--pace", type=float, help="a factor for the pauses between faults (2; with --temporal 5)")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()

@@ -411,7 +411,9 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
             await events_of(session)
 
 
-async def test_old_sessions_and_events_are_deleted(tmp_path: Path, temporal: str) -> None:
+async def test_old_sessions_and_events_are_deleted(
+    tmp_path: Path, temporal: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with ScriptedModel(lambda request: "done" * 10_000) as model, fleet_in(tmp_path, model, url=temporal) as made:
         fleet, deleting = made.fleet(retention=3600), made.fleet(retention=0.1)
         for each in (fleet, deleting):
@@ -431,6 +433,10 @@ async def test_old_sessions_and_events_are_deleted(tmp_path: Path, temporal: str
             assert [event async for event in session.events(after=first.number)] == before[first.number :]
             assert (await session.outcome(1)).text == "done" * 10_000  # which is only in the events
             info = await session.info()
+            with monkeypatch.context() as an_hour_ahead:
+                real = time.time
+                an_hour_ahead.setattr(time, "time", lambda: real() + 3600)
+                assert await fleet.prune(1800) == 0
             gone = await fleet.start("worker", "hi", id="two")
             await gone.result(timeout=PATIENCE)
             assert await gone.cancel()

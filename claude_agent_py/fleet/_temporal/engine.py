@@ -14,12 +14,9 @@ from uuid import uuid4
 
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType, TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.enums.v1 import EventType
 from temporalio.api.workflowservice.v1 import (
     DeleteWorkflowExecutionRequest,
-    DescribeTaskQueueRequest,
-    ListWorkerDeploymentsRequest,
 )
 from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowHandle
 from temporalio.common import (
@@ -305,48 +302,25 @@ class TemporalEngine:
 
     @on_asyncio
     async def list_workers(self) -> Sequence[FleetWorkerInfo]:
-        client = await self._server.connect()
         workers: dict[str, FleetWorkerInfo] = {}
-        for agent in await self._list_agents():
-            request = DescribeTaskQueueRequest(
-                namespace=self._server.namespace,
-                task_queue=TaskQueue(name=agent),
-                task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY,
+        for poller in await self._server.list_pollers():
+            worker, _, slots = poller.identity.partition("|")
+            machine, pid, _ = (*worker.rsplit("-", 2), "", "")[:3]
+            if not (pid.isdigit() and slots.isdigit()):
+                continue  # of another program
+            workers[worker] = FleetWorkerInfo(
+                id=worker,
+                machine=machine,
+                pid=int(pid),
+                slots=int(slots),
+                running=0,
+                memory=None,
+                memory_used=0,
+                is_draining=False,
+                started_at=0.0,
+                expires_at=poller.last_access_time.seconds + self._settings.lease,
             )
-            for poller in (await client.workflow_service.describe_task_queue(request)).pollers:
-                worker, _, slots = poller.identity.partition("|")
-                machine, pid, _ = (*worker.rsplit("-", 2), "", "")[:3]
-                if not (pid.isdigit() and slots.isdigit()):
-                    continue  # of another program
-                seen = poller.last_access_time.seconds
-                workers[worker] = FleetWorkerInfo(
-                    id=worker,
-                    machine=machine,
-                    pid=int(pid),
-                    slots=int(slots),
-                    running=0,
-                    memory=None,
-                    memory_used=0,
-                    is_draining=False,
-                    started_at=0.0,
-                    expires_at=seen + self._settings.lease,
-                )
         return list(workers.values())
-
-    async def _list_agents(self) -> Sequence[str]:
-        """Return the agents that workers have registered."""
-        client = await self._server.connect()
-        names: list[str] = []
-        token = b""
-        while True:
-            request = ListWorkerDeploymentsRequest(
-                namespace=self._server.namespace, page_size=1000, next_page_token=token
-            )
-            found = await client.workflow_service.list_worker_deployments(request)
-            names += [deployment.name for deployment in found.worker_deployments]
-            token = found.next_page_token
-            if not token:
-                return names
 
     @on_asyncio
     async def drain_workers(self, worker: str | None, grace: float | None, by: AnswerSource) -> int:
@@ -399,7 +373,7 @@ class TemporalEngine:
     @on_asyncio
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         client, count = await self._server.connect(), 0
-        latest = datetime.now(UTC).timestamp() - seconds
+        latest = await self._server.find_time() - seconds
         states = ", ".join(f"'{state}'" for state in ENDED)
         async for memo in self._list(f"{STATE.name} IN ({states})"):
             info = memo["info"]
@@ -423,7 +397,7 @@ class TemporalEngine:
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
         memos = [await self._load(session)] if session is not None else [memo async for memo in self._list("")]
-        infos, latest = [memo["info"] for memo in memos], datetime.now(UTC).timestamp() - seconds
+        infos, latest = [memo["info"] for memo in memos], await self._server.find_time() - seconds
         return sum(
             [await prune_logs(self._settings.store, info["cli_session_id"], info["runs"], latest) for info in infos]
         )

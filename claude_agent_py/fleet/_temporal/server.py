@@ -11,9 +11,15 @@ from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
-from temporalio.api.enums.v1 import IndexedValueType
+from temporalio.api.enums.v1 import IndexedValueType, TaskQueueType
 from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest
-from temporalio.api.workflowservice.v1 import DescribeNamespaceRequest, DescribeWorkerDeploymentRequest
+from temporalio.api.taskqueue.v1 import PollerInfo, TaskQueue
+from temporalio.api.workflowservice.v1 import (
+    DescribeNamespaceRequest,
+    DescribeTaskQueueRequest,
+    DescribeWorkerDeploymentRequest,
+    ListWorkerDeploymentsRequest,
+)
 from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
@@ -37,6 +43,8 @@ EXIT_SECONDS: Final = 0.2
 after a call has returned, and crash a process that ends meanwhile."""
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
+AHEAD_SECONDS: Final = 600.0
+"""A clock is ahead if something asked the server so long ago: the server forgets it before."""
 RETRYABLE: Final = frozenset(
     {
         RPCStatusCode.UNAVAILABLE,
@@ -176,6 +184,25 @@ class Server:
             if error.status is RPCStatusCode.NOT_FOUND:
                 return None
             raise
+
+    async def list_pollers(self) -> list[PollerInfo]:
+        """Return what asks the server for prompts of agents, or has done so in the last minutes."""
+        service, found, token = (await self.connect()).workflow_service, list[PollerInfo](), b""
+        while True:
+            listing = ListWorkerDeploymentsRequest(namespace=self.namespace, page_size=1000, next_page_token=token)
+            page = await service.list_worker_deployments(listing)
+            for agent in page.worker_deployments:
+                queue, kind = TaskQueue(name=agent.name), TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+                request = DescribeTaskQueueRequest(namespace=self.namespace, task_queue=queue, task_queue_type=kind)
+                found += (await service.describe_task_queue(request)).pollers
+            token = page.next_page_token
+            if not token:
+                return found
+
+    async def find_time(self) -> float:
+        """Return the time; if the clock of this machine is ahead, the time at which something asked the server last."""
+        asked = max((poller.last_access_time.seconds for poller in await self.list_pollers()), default=0)
+        return asked if asked and time.time() - asked > AHEAD_SECONDS else time.time()
 
     async def check(self, seconds: float) -> None:
         """Raise RPCError if the server does not answer in time, or has no such namespace."""

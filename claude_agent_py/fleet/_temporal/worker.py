@@ -8,7 +8,6 @@ queues together: the server may hand out more than there is room for, and what f
 import asyncio
 import contextlib
 import json
-import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -272,8 +271,9 @@ class TemporalWorker(Worker):
                     self._group.start_soon(self.drain, word["grace"])
 
     async def _prune(self, seconds: float) -> None:
+        latest = await self._server.find_time() - seconds
         for info in await self._engine.list_sessions(None, None, None, MAX_PRUNED):
-            is_old = info.state in ENDED and info.updated_at < time.time() - seconds
+            is_old = info.state in ENDED and info.updated_at < latest
             if is_old and info.machine == self.machine:
                 folder = self._get_folder(info.id, info.cli_session_id)
                 await self._remove_workspace(folder, info.agent, info.version, info.id)
