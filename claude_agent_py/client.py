@@ -308,6 +308,15 @@ class Client(SessionControls, Generic[Output]):
             if self.connection is connection:
                 return
 
+    async def sync_store(self) -> None:
+        """Wait until the `session_store` has what the CLI has written so far, or has refused it.
+
+        A transcript that the store refuses is sent again later; see `on_store_error`. Does nothing without a store.
+        """
+        store_sync = self.session.store_sync
+        if store_sync is not None:
+            await store_sync.mirror.sync()
+
     def abort(self) -> None:
         """Kill the session without waiting. May be called from any thread.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Mapping
 from dataclasses import MISSING, fields
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from claude_agent_py.compat import types
 from claude_agent_py.compat.errors import MessageParseError
@@ -26,6 +26,10 @@ _SYSTEM: Final[Mapping[object, type[types.SystemMessage]]] = {
     "task_notification": types.TaskNotificationMessage,
     "mirror_error": types.MirrorErrorMessage,
 }
+
+
+_KEY: Final = {"projectKey": "project_key", "sessionId": "session_id"}
+"""The names in a `SessionKey` of those on the wire."""
 
 
 def parse_message(data: Any) -> types.Message | None:
@@ -106,6 +110,9 @@ def _system(data: dict[str, Any]) -> types.SystemMessage:
         patch = data["patch"] if isinstance(data.get("patch"), dict) else {}
         ids = (data.get("session_id"), data.get("uuid"))
         return types.TaskUpdatedMessage(subtype, data, data.get("task_id", ""), patch, patch.get("status"), *ids)
+    if subtype == "mirror_error" and isinstance(data.get("key"), dict):
+        key = {_KEY.get(name, name): value for name, value in data["key"].items()}
+        return types.MirrorErrorMessage(subtype, data, cast("types.SessionKey", key), data.get("error", ""))
     message: types.SystemMessage = _fill(_SYSTEM.get(subtype, types.SystemMessage), data, data=data)
     return message
 

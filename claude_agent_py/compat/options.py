@@ -15,8 +15,9 @@ import anyio
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.compat import types
+from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.options import Limits, OptionsWarning, Timeouts
-from claude_agent_py.permissions import PermissionContext, PermissionRequest, Question
+from claude_agent_py.permissions import PermissionContext, PermissionRequest
 
 _logger = logging.getLogger("claude_agent_py.compat")
 
@@ -97,7 +98,7 @@ def _fields(given: types.ClaudeAgentOptions) -> dict[str, Any]:
         fields["hooks"] = {event: list(_matchers(each)) for event, each in given.hooks.items()}
     if given.can_use_tool is not None:
         callback = PermissionCallback(given.can_use_tool)
-        fields |= {"can_use_tool": callback.decide, "on_question": callback.answer}
+        fields |= {"can_use_tool": callback.decide, "on_question": callback.decide}
     return fields | {
         "system_prompt": "" if given.system_prompt is None else given.system_prompt,
         "additional_directories": given.add_dirs,
@@ -164,12 +165,15 @@ class PermissionCallback:
     def __init__(self, callback: types.CanUseTool) -> None:
         self._callback = callback
 
-    async def decide(self, request: PermissionRequest, context: PermissionContext) -> Allow | Deny:
-        """Answer a permission request."""
+    async def decide(self, subject: object, context: PermissionContext) -> Allow | Deny:
+        """Answer a request to run a tool. Questions of the model are calls of `AskUserQuestion`."""
+        assert isinstance(context.request, CanUseToolRequest)  # noqa: S101 - only such requests come here
+        request = PermissionRequest(context.request)
+        suggestions = [
+            types.PermissionUpdate.from_dict(dict(each)) for each in request.wire.permission_suggestions or ()
+        ]
         asked = types.ToolPermissionContext(
-            suggestions=[
-                types.PermissionUpdate.from_dict(dict(each)) for each in request.wire.permission_suggestions or ()
-            ],
+            suggestions=suggestions,
             tool_use_id=request.tool_use_id,
             agent_id=context.agent_id,
             blocked_path=request.blocked_path,
@@ -179,12 +183,6 @@ class PermissionCallback:
             description=request.description,
         )
         return _decision(await self._callback(request.tool_name, request.raw_input, asked))
-
-    async def answer(self, questions: Sequence[Question], context: PermissionContext) -> Allow | Deny:
-        """Answer questions of the model, which are a call of `AskUserQuestion`."""
-        asked = types.ToolPermissionContext(tool_use_id=context.tool_use_id, agent_id=context.agent_id)
-        given = {"questions": [question.raw for question in questions]}
-        return _decision(await self._callback("AskUserQuestion", given, asked))
 
 
 def _decision(answer: object) -> Allow | Deny:

@@ -76,6 +76,8 @@ class Session:
             frame = getattr(item, "raw", None)
             if isinstance(frame, dict) and isinstance(frame.get("type"), str):
                 self._note(frame)
+                if frame["type"] == "result":
+                    await self.client.sync_store()  # so that whoever reads the result finds its turn in the store
                 return frame
 
     def _note(self, frame: dict[str, Any]) -> None:

@@ -167,7 +167,11 @@ class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
 
     _dispatcher: PermissionDispatcher
     _kind: Kind
-    _request: object
+    _request: WireRequest
+
+    @property
+    def request(self) -> WireRequest:
+        return self._request
 
     @property
     def id(self) -> str:
@@ -192,7 +196,7 @@ class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
         state = self._dispatcher.states.get(self.id)
         if state == "new" or (state is not None and interaction_id is not None):
             self._dispatcher.states[self.id] = "waiting"
-            subject = KINDS[self._kind].subject(self._request, self)
+            subject = KINDS[self._kind].subject(self.request, self)
             asked = Asked(summarize(self._kind, subject), self._kind, interaction_id)
             for intake in self._dispatcher.intakes():
                 intake.track_prompt(self.id, self.agent_id, asked)

@@ -13,7 +13,13 @@ from claude_agent_py._base.callbacks import PORT_PERMISSIONS
 from claude_agent_py._base.display import displayable as displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject, WireModel
-from claude_agent_py.wire.control.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
+from claude_agent_py.wire.control.asks import (
+    CanUseToolRequest,
+    ElicitationRequest,
+    MatchedAskRule,
+    MCPServerProvenance,
+    UserDialogRequest,
+)
 from claude_agent_py.wire.control.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
 
@@ -28,6 +34,11 @@ class PermissionContext(HandlerContext, frozen=True, kw_only=True):
     """The tool call in question, if any."""
     cwd: str | None = None
     """The session's start directory, or for a guard the shell's current directory; None if unknown."""
+
+    @property
+    def request(self) -> CanUseToolRequest | ElicitationRequest | UserDialogRequest | None:
+        """The request as received, with all fields; None for a guard."""
+        return None
 
     def awaiting_user(self, interaction_id: str | None = None) -> contextlib.AbstractContextManager[None]:
         """Set the task's status to `awaiting_user`, until the handler returns. Use it in a `with` statement.

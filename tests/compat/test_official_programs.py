@@ -1,8 +1,9 @@
 """Programs of the official SDK on the real CLI, with its names."""
 
+import dataclasses
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import pytest
@@ -13,16 +14,22 @@ from claude_agent_py.compat import (
     ClaudeAgentOptions,
     ClaudeSDKClient,
     HookMatcher,
+    InMemorySessionStore,
+    MirrorErrorMessage,
     PermissionResultAllow,
     PermissionResultDeny,
     ResultError,
     ResultMessage,
+    SessionKey,
+    SessionStoreEntry,
     SystemMessage,
     TextBlock,
     ToolResultBlock,
     ToolUseBlock,
     UserMessage,
     create_sdk_mcp_server,
+    get_session_messages_from_store,
+    project_key_for_directory,
     query,
     tool,
 )
@@ -211,3 +218,58 @@ async def test_what_does_not_start_raises_an_error_of_the_official_sdk(tmp_path:
             unknown = options(model, resume="11111111-1111-4111-8111-111111111111")
             with pytest.raises(claude_agent_sdk.ProcessError):
                 await ClaudeSDKClient(unknown).connect()
+
+
+class FullDisk(InMemorySessionStore):
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        raise OSError("disk full")
+
+
+async def test_who_reads_a_result_finds_its_turn_in_the_session_store() -> None:
+    store = InMemorySessionStore()
+    found: list[list[Any]] = []
+    with anyio.fail_after(240):
+        async with ScriptedModel([text("hello"), text("again")]) as model:
+            chosen = options(model, session_store=store)
+            directory = str(chosen.cwd)
+            async for message in query(prompt="hi", options=chosen):
+                if isinstance(message, ResultMessage):
+                    key = {"project_key": project_key_for_directory(directory), "session_id": message.session_id}
+                    found.append(store.get_entries(cast("SessionKey", key)))
+            resumed = dataclasses.replace(chosen, resume=key["session_id"])
+            ends = [each async for each in query(prompt="more", options=resumed) if isinstance(each, ResultMessage)]
+            messages = await get_session_messages_from_store(store, key["session_id"], directory)
+            failing = dataclasses.replace(chosen, session_store=FullDisk())
+            errors = [each async for each in query(prompt="x", options=failing) if isinstance(each, MirrorErrorMessage)]
+    assert "assistant" in [entry["type"] for entry in found[0]]
+    assert [end.session_id for end in ends] == [key["session_id"]]
+    assert [message.type for message in messages] == ["user", "assistant"] * 2
+    assert "disk full" in errors[0].error
+    assert errors[0].key is not None
+    assert errors[0].key["project_key"] == key["project_key"]
+
+
+async def test_questions_of_the_model_and_plans_are_calls_that_can_use_tool_answers() -> None:
+    asked: list[tuple[str, Any]] = []
+    question = {
+        "question": "Which colour?",
+        "header": "Colour",
+        "multiSelect": False,
+        "options": [{"label": "Blue", "description": "b"}, {"label": "Red", "description": "r"}],
+    }
+
+    async def can_use_tool(name: str, data: dict[str, Any], context: Any) -> PermissionResultAllow:
+        asked.append((name, data.get("questions")))
+        assert context.tool_use_id
+        given = {**data, "answers": {"Which colour?": "Blue"}} if name == "AskUserQuestion" else None
+        return PermissionResultAllow(updated_input=given)
+
+    script = [tool_use("AskUserQuestion", {"questions": [question]}), tool_use("ExitPlanMode", {}), text("done")]
+    with anyio.fail_after(240):
+        async with ScriptedModel(script) as model:
+            chosen = options(model, can_use_tool=can_use_tool, permission_mode="plan")
+            async with ClaudeSDKClient(chosen) as client:
+                await client.query("ask me")
+                messages = [message async for message in client.receive_response()]
+    assert asked == [("AskUserQuestion", [question]), ("ExitPlanMode", None)]
+    assert '"Which colour?"="Blue"' in str(results(messages)[0].content)

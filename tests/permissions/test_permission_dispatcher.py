@@ -188,6 +188,7 @@ async def test_a_handler_that_asks_a_person_after_its_answer_changes_nothing() -
     await session.ask(BASH)
     with seen[0].awaiting_user():
         assert session.waits == []
+    assert seen[0].request == BASH
     assert repr(seen[0]).startswith("PermissionContext(request_id='r1', agent_id='a1'")
     assert "rm -rf" not in repr(seen[0])
     with pytest.raises(AttributeError):

@@ -167,6 +167,8 @@ class Mirror:
         self._is_flush_due = anyio.Event()
         self._is_draining = False
         self._drained = anyio.Event()
+        self._tried = anyio.Event()
+        """Set after the next attempt to send everything."""
 
     @property
     def undelivered(self) -> list[Place]:
@@ -246,9 +248,21 @@ class Mirror:
             self._has_work = anyio.Event()
             self._is_flush_due = anyio.Event()
             await self._send_all()
+            self._tried.set()
+            self._tried = anyio.Event()
             self._retry_after = min(self._retry_after * 2, BEHIND_SECONDS[1]) if self._behind else BEHIND_SECONDS[0]
         await self._send_all()
         self._drained.set()
+        self._tried.set()
+
+    async def sync(self) -> None:
+        """Wait until the store has, or has refused, everything that is queued. Needs `run`."""
+        while not self._drained.is_set() and any(
+            place not in self._behind and place.session not in self._lost_sessions for place in self.undelivered
+        ):
+            self._has_work.set()
+            self._is_flush_due.set()
+            await self._tried.wait()
 
     async def drain(self, deadline: float) -> None:
         """Send all queued entries and end `run`. Reports entries not delivered by the deadline, in event loop time."""
