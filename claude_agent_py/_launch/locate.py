@@ -1,7 +1,8 @@
 """Finding the `claude` program on this machine, and reading its version.
 
-Searched in this order: the option, the environment variable, the cache of `install-cli`, PATH, the usual install
-locations. An invalid option or variable is an error; the search does not continue.
+Searched in this order: the option, the environment variable, the cache of `install-cli`, the official SDK in this
+Python environment (the extra `bundled`), PATH, the usual install locations. An invalid option or variable is an error;
+the search does not continue.
 """
 
 import os
@@ -9,6 +10,7 @@ import re
 import stat
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +24,9 @@ CLI_VARIABLE: Final = "CLAUDE_AGENT_CLI"
 
 CACHE_VARIABLE: Final = "CLAUDE_AGENT_CACHE_DIR"
 """Names the cache directory of `install-cli`, instead of the platform's."""
+
+BUNDLED_VARIABLE: Final = "CLAUDE_AGENT_BUNDLED_DIR"
+"""Names the directory of the program in the official SDK, instead of the one in site-packages."""
 
 WINDOWS: Final = sys.platform == "win32"
 PROGRAM: Final = "claude.exe" if WINDOWS else "claude"
@@ -89,6 +94,7 @@ def search(environ: Mapping[str, str] | None = None) -> Iterator[Candidate]:
     """Yield every place to search for the program, in order, usable or not."""
     environ = os.environ if environ is None else environ
     yield from _in_cache(environ)
+    yield from _in_official_sdk(environ)
     yield from _on_path(environ)
     for place in USUAL_PLACES:
         yield _look("a usual install place", home(environ) / place)
@@ -181,6 +187,23 @@ def _in_cache(environ: Mapping[str, str]) -> Iterator[Candidate]:
     new_enough = [version for version in others if version_key(version) >= version_key(MINIMUM_CLI_VERSION)]
     for version in sorted(new_enough, key=version_key, reverse=True):
         yield _look("the cache", cached_cli(version, cache))
+
+
+def _in_official_sdk(environ: Mapping[str, str]) -> Iterator[Candidate]:
+    """Yield the program that the wheel of the official SDK contains, if it is installed here and new enough.
+
+    Only site-packages are searched: other places of Python's path may belong to the directory that the agent works in.
+    """
+    folders = [Path(sysconfig.get_path(kind)) / "claude_agent_sdk" / "_bundled" for kind in ("platlib", "purelib")]
+    if named := environ.get(BUNDLED_VARIABLE):
+        folders = [Path(named).absolute()]
+    for bundled in dict.fromkeys(folders):
+        try:
+            version = (bundled / "claude.version").read_text(encoding="utf-8")
+        except (OSError, ValueError):
+            continue
+        if version_key(version) >= version_key(MINIMUM_CLI_VERSION):
+            yield _look("the official SDK", bundled / PROGRAM)
 
 
 def _on_path(environ: Mapping[str, str]) -> Iterator[Candidate]:

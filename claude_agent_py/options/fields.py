@@ -105,7 +105,7 @@ class OptionFields(ConfigModel, Generic[Output]):
 
     cli_path: AnyPath = None
     """The path of the `claude` program. None searches the variable `CLAUDE_AGENT_CLI`, the cache of `install-cli`,
-    PATH, and the usual install locations."""
+    the official SDK in this environment, PATH, and the usual install locations."""
     cwd: AnyPath = None
     """The working directory of the session, which also selects the project settings, and the sessions that
     `continue_conversation` and `resume` by title find. It must exist. None means the current directory."""

@@ -187,6 +187,7 @@ async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
 async def test_no_program_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CLAUDE_AGENT_CLI", raising=False)
     monkeypatch.setenv("CLAUDE_AGENT_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_AGENT_BUNDLED_DIR", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("PATH", str(tmp_path))
     set_bound(monkeypatch, "USUAL_PLACES", (".local/bin/claude",))

@@ -26,7 +26,13 @@ SECRET = "sk-very-secret"
 def environ(tmp_path: Path) -> Environ:
     """A machine with a CLI and a key, without problems."""
     program = FakeCLI(version="99.0.0").install(tmp_path / "bin")
-    return {"HOME": str(tmp_path), "PATH": str(program.parent), "ANTHROPIC_API_KEY": SECRET, "TMPDIR": str(tmp_path)}
+    return {
+        "HOME": str(tmp_path),
+        "PATH": str(program.parent),
+        "CLAUDE_AGENT_BUNDLED_DIR": str(tmp_path / "bundled"),
+        "ANTHROPIC_API_KEY": SECRET,
+        "TMPDIR": str(tmp_path),
+    }
 
 
 @pytest.fixture

@@ -41,6 +41,7 @@ def environ(tmp_path: Path) -> Environ:
         "HOME": str(tmp_path),
         "PATH": str(tmp_path / "bin"),
         "CLAUDE_AGENT_CACHE_DIR": str(tmp_path / "cache"),
+        "CLAUDE_AGENT_BUNDLED_DIR": str(tmp_path / "bundled"),
         "PIP_NO_INDEX": "1",
         "PIP_FIND_LINKS": str(tmp_path / "wheels"),
         "PIP_CONFIG_FILE": os.devnull,

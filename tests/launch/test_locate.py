@@ -30,7 +30,12 @@ def program(path: Path, script: str = "echo '2.1.328 (Claude Code)'") -> Path:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> Environ:
-    return {"HOME": str(tmp_path / "home"), "PATH": "", "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    return {
+        "HOME": str(tmp_path / "home"),
+        "PATH": "",
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "CLAUDE_AGENT_BUNDLED_DIR": str(tmp_path / "bundled"),
+    }
 
 
 def in_variable(tmp_path: Path, environ: Environ) -> Path:
@@ -46,6 +51,13 @@ def in_cache_newer(tmp_path: Path, environ: Environ) -> Path:
     return cached_cli("99.0.0", cache_folder(environ))
 
 
+def in_official_sdk(tmp_path: Path, environ: Environ) -> Path:
+    folder = Path(environ["CLAUDE_AGENT_BUNDLED_DIR"])
+    folder.mkdir()
+    (folder / "claude.version").write_text("2.1.332 (Claude Code)")
+    return folder / PROGRAM
+
+
 def on_path(tmp_path: Path, environ: Environ) -> Path:
     environ["PATH"] = os.pathsep.join([str(tmp_path / "nothing"), str(tmp_path / "bin")])
     return tmp_path / "bin" / PROGRAM
@@ -55,7 +67,7 @@ def in_home(tmp_path: Path, environ: Environ) -> Path:
     return Path(environ["HOME"]) / ".local" / "bin" / PROGRAM
 
 
-PLACES: list[Place] = [in_variable, in_cache, in_cache_newer, on_path, in_home]
+PLACES: list[Place] = [in_variable, in_cache, in_cache_newer, in_official_sdk, on_path, in_home]
 
 
 @pytest.mark.parametrize("first", range(len(PLACES)))
@@ -153,6 +165,20 @@ def test_an_old_version_in_the_cache_is_not_used(tmp_path: Path, environ: Enviro
         find_cli(environ=environ)
     others = [program(cached_cli(version, cache_folder(environ))) for version in ("2.1.999", "2.1.1000")]
     assert find_cli(environ=environ) == others[1]
+
+
+def test_the_program_of_an_old_official_sdk_is_not_used(tmp_path: Path, environ: Environ) -> None:
+    bundled = program(in_official_sdk(tmp_path, environ))
+    assert find_cli(environ=environ) == bundled
+    (bundled.parent / "claude.version").write_text("2.1.100 (Claude Code)")
+    with pytest.raises(CLINotFoundError):
+        find_cli(environ=environ)
+
+
+def test_the_program_of_the_installed_official_sdk_is_found(environ: Environ) -> None:
+    found = pytest.importorskip("claude_agent_sdk", reason="the official SDK is not installed").__file__
+    del environ["CLAUDE_AGENT_BUNDLED_DIR"]
+    assert find_cli(environ=environ) == Path(found).parent / "_bundled" / PROGRAM
 
 
 def test_an_empty_variable_is_no_variable(tmp_path: Path, environ: Environ) -> None:
