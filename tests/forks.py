@@ -44,6 +44,9 @@ from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 import claude_agent_py.fleet._local.engine, claude_agent_py.cli.program, psycopg
 """
+TEMPORAL = f"""{FLEET}
+import claude_agent_py.fleet._temporal.engine
+"""
 
 SERVER = """
 import gc, json, os, runpy, signal, socket, sys, warnings

@@ -3,11 +3,12 @@
 It ends with the end of its input, then SIGTERM, then SIGKILL of the group and all descendants, each with a time limit.
 """
 
+import contextlib
 import math
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final, TypeAlias
 
@@ -56,6 +57,10 @@ DRAIN_SHARE: Final = 0.1
 
 SIGKILL: Final = 9
 
+CONTINUES: Final = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN"
+"""With this variable the CLI (2.1.332) continues a turn at its start, even if its stdin has ended."""
+GATE: Final = ("/bin/sh", "-c", 'read -r _ && exec "$@"', "sh")
+"""Starts the program that follows once there is a line on stdin, and not at all if this process dies before."""
 CREATION_FLAGS: Final = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
 """Windows' way to a process group; other systems have sessions."""
 
@@ -74,6 +79,7 @@ class SubprocessTransport(Transport):
 
     def __init__(self, plan: LaunchPlan, *, on_stderr: Callable[[str], None] | None = None) -> None:
         self._argv = list(plan.argv)
+        self._has_gate = sys.platform == "linux" and plan.env.get(CONTINUES) not in (None, "", "0")
         self._mark = os.urandom(8).hex()
         self._env: Mapping[str, str] | None = plan.env
         self._cwd = plan.cwd
@@ -111,11 +117,10 @@ class SubprocessTransport(Transport):
         """
         try:
             self._lifeline, self._now = Lifeline(), clock()
+            argv = [*GATE, *self._argv] if self._has_gate else self._argv
             if (loop := asyncio_loop()) is not None and has_pidfds():
                 group = _separate_group(os.getsid(0))
-                process = PidfdProcess(
-                    loop, self._argv, self._stderr.feed, **group, **self._popen_options(self._lifeline)
-                )
+                process = PidfdProcess(loop, argv, self._stderr.feed, **group, **self._popen_options(self._lifeline))
                 try:
                     await checkpoint()  # all concurrent starts fork before the first one goes on; see `launch`
                 finally:
@@ -123,7 +128,9 @@ class SubprocessTransport(Transport):
                     self._process = process
             else:
                 group = {"start_new_session": sys.platform != "win32"}
-                await run_to_its_end(partial(self._start_anyio, self._lifeline, group), name="claude_agent_py start")
+                await run_to_its_end(
+                    partial(self._start_anyio, argv, self._lifeline, group), name="claude_agent_py start"
+                )
         except BaseException as error:
             if self._lifeline is not None:
                 self._lifeline.close()
@@ -135,11 +142,12 @@ class SubprocessTransport(Transport):
         self._lifeline.tie(self._running().pid)
         self._owner = os.getpid()
         end_at_exit(self._running().pid, self._mark)
+        if self._has_gate:
+            with contextlib.suppress(anyio.BrokenResourceError):  # it has ended, as its reader finds out
+                await self._running().send(b"\n")
 
-    async def _start_anyio(self, lifeline: Lifeline, group: Mapping[str, Any]) -> None:
-        self._process = await AnyioProcess.start(
-            self._argv, self._stderr.feed, **group, **self._popen_options(lifeline)
-        )
+    async def _start_anyio(self, argv: Sequence[str], lifeline: Lifeline, group: Mapping[str, Any]) -> None:
+        self._process = await AnyioProcess.start(argv, self._stderr.feed, **group, **self._popen_options(lifeline))
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:
         """Return arguments of `subprocess.Popen`.

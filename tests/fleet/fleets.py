@@ -14,7 +14,7 @@ from typing import Any
 
 import anyio
 import pytest
-from forks import FLEET, Program
+from forks import FLEET, TEMPORAL, Program
 from leftovers import processes_with
 from questions import asking
 
@@ -111,7 +111,8 @@ class FleetSetUp:
         log = (self.folder / f"worker-{len(self.processes)}.log").open("wb")
         with log:
             command = [sys.executable, "-c", WORKER, json.dumps(given)]
-            process = Program(command, preloaded=FLEET, stdout=log, stderr=log)
+            preloaded = TEMPORAL if self.url.startswith("temporal") else FLEET
+            process = Program(command, preloaded=preloaded, stdout=log, stderr=log)
         self.processes.append(process)
         return process
 

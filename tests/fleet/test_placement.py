@@ -204,7 +204,7 @@ async def test_limits_hold_when_many_workers_take_sessions_at_once(hold: Hold, t
     for agent in ("one", "two"):
         held.fleet.agent(agent)
     await held.fleet.tenant("c", limit=1)
-    for i in range(45):
+    for i in range(27):
         await held.fleet.start(("one", "two")[i % 2], "hi", tenant="abc"[i % 3])
     command = [sys.executable, "-c", LIMITED, fleet_url, str(held.options.cli_path), str(tmp_path)]
     most: Counter[str] = Counter()

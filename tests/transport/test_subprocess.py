@@ -18,7 +18,7 @@ from subprocess import Popen
 
 import anyio
 import pytest
-from leftovers import is_alive, kill, until_gone
+from leftovers import is_alive, kill, processes_with, until_gone
 
 from claude_agent_py._base.event_loop import in_event_loop
 from claude_agent_py._base.proc import contents
@@ -229,6 +229,31 @@ async def test_the_exit_status(code: int) -> None:
     async with running(program(f"raise SystemExit({code})")) as transport:
         assert await transport.wait() == code
     assert transport.exit_code == code
+
+
+DIES_AT_THE_START = """
+import os, sys, anyio
+from pathlib import Path
+from claude_agent_py.transport import LaunchPlan, SubprocessTransport
+from claude_agent_py.transport.lifeline import Lifeline
+Lifeline.tie = lambda *_: os.kill(os.getpid(), 9)
+env = {**os.environ, "CLAUDE_CODE_RESUME_INTERRUPTED_TURN": "1"}
+anyio.run(SubprocessTransport(LaunchPlan([sys.executable, "-c", sys.argv[1]], env)).start, backend=sys.argv[2])
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a program with its owner")
+async def test_a_cli_that_continues_a_turn_does_not_begin_if_its_owner_dies(
+    tmp_path: Path, anyio_backend_name: str
+) -> None:
+    began = tmp_path / "began"
+    command = [sys.executable, "-c", DIES_AT_THE_START, f"open({str(began)!r}, 'x')", anyio_backend_name]
+    died = await anyio.run_process(command, check=False, env={**os.environ, "TEST": str(began)})
+    assert died.returncode == -signal.SIGKILL
+    with anyio.fail_after(PATIENT):
+        while processes_with(f"TEST={began}"):
+            await anyio.sleep(0.02)
+    assert not began.exists()
 
 
 async def test_the_exit_status_of_a_program_that_was_killed() -> None:
