@@ -37,6 +37,7 @@ from claude_agent_py.errors import (
     MaxTurnsError,
     PromptCancelledError,
     RunError,
+    SessionNotFoundError,
 )
 from claude_agent_py.messages import ResultMessage, UserMessage
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
@@ -45,6 +46,8 @@ from claude_agent_py.sessions import get_session, list_sessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire import JSONObject
 
+Choice: TypeAlias = tuple[str, str, str | None]
+"""A value that an editor offers, with its name and description."""
 MakeOptions: TypeAlias = Callable[[str], ClientOptions]
 """Returns the options of a session in a working directory."""
 
@@ -53,9 +56,17 @@ PAGE: Final = 50
 CURSOR_CHARS: Final = 9
 CLOSE_SECONDS: Final = 1.0
 """How long an editor that has disconnected may take to read what is left."""
+INVALID_PARAMS: Final = -32602
+INTERNAL_ERROR: Final = -32603
+AUTH_REQUIRED: Final = -32000
+NOT_FOUND: Final = -32002
+"""Errors of the protocol."""
+EFFORT: Final = "effortLevel"
+"""The setting of the CLI."""
 MODES: Final[Mapping[str, tuple[str, str]]] = {
     "default": ("Ask", "Ask before edits and commands"),
     "acceptEdits": ("Accept edits", "Edit files without asking"),
+    "auto": ("Auto", "A model decides what to ask about"),
     "plan": ("Plan", "Read only, then propose a plan"),
     "dontAsk": ("Don't ask", "Deny what is not allowed, without asking"),
     "bypassPermissions": ("Bypass permissions", "Allow everything"),
@@ -126,7 +137,7 @@ class EditorAgent:
 
     async def authenticate(self, method_id: str, **_: Any) -> None:
         """Refuse: the CLI has its own login."""
-        raise RequestError.invalid_params({"details": "log in with the `claude` program, or set ANTHROPIC_API_KEY"})
+        raise refuse("log in with the `claude` program, or set ANTHROPIC_API_KEY")
 
     async def new_session(
         self,
@@ -148,8 +159,10 @@ class EditorAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> schema.LoadSessionResponse:
-        """Resume a session, and send what happened in it before."""
-        session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
+        """Resume a session, and send what happened in it before. One that is open goes on with its work."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
         await session.replay()
         return schema.LoadSessionResponse(**session.describe())
 
@@ -161,8 +174,10 @@ class EditorAgent:
         mcp_servers: list[Any] | None = None,
         **_: Any,
     ) -> schema.ResumeSessionResponse:
-        """Resume a session without sending its history."""
-        session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
+        """Resume a session without sending its history. One that is open goes on with its work."""
+        session = self._sessions.get(session_id)
+        if session is None:
+            session = await self._open(session_id, cwd, additional_directories, mcp_servers, resume=session_id)
         return schema.ResumeSessionResponse(**session.describe())
 
     async def fork_session(
@@ -218,21 +233,18 @@ class EditorAgent:
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         """Change the permission mode."""
-        session = self._get(session_id)
-        if mode_id not in MODES:
-            raise RequestError.invalid_params({"details": f"unknown mode {mode_id!r}; use one of {', '.join(MODES)}"})
-        await _translated(session.client.set_permission_mode(mode_id))
+        await self._get(session_id).set_mode(mode_id)
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
-        """Change the model."""
+        """Change the mode, the model or the effort."""
         session = self._get(session_id)
-        if config_id != "model":
-            raise RequestError.invalid_params({"details": f"unknown option {config_id!r}; there is `model`"})
-        await _translated(session.client.set_model(str(value)))
-        session.model = str(value)
+        setters = {"mode": session.set_mode, "model": session.set_model, "effort": session.set_effort}
+        if config_id not in setters:
+            raise refuse(f"unknown option {config_id!r}; there are {', '.join(setters)}")
+        await setters[config_id](str(value))
         return schema.SetSessionConfigOptionResponse(config_options=session.list_config())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
@@ -247,7 +259,7 @@ class EditorAgent:
     def _get(self, session_id: str) -> "_EditorSession":
         session = self._sessions.get(session_id)
         if session is None:
-            raise RequestError.invalid_params({"details": f"no open session {session_id!r}"})
+            raise refuse(f"no open session {session_id!r}", NOT_FOUND)
         return session
 
     async def _open(
@@ -276,7 +288,7 @@ class EditorAgent:
                 **conversation,
             )
         except (OptionsError, ValueError) as error:
-            raise RequestError.invalid_params({"details": str(error)}) from error
+            raise refuse(str(error)) from error
         session = _EditorSession(name, Client(options), self._editor, self._capabilities)
         bound.client = session.client
         await self.close_session(name)
@@ -301,12 +313,16 @@ class _EditorSession:
         id: The id by which the editor knows it.
         client: The client.
         model: The chosen model.
+        mode: The permission mode.
+        effort: The chosen effort; `default` if none was chosen.
     """
 
     def __init__(self, name: str, client: Client, editor: Editor, capabilities: schema.ClientCapabilities) -> None:
         self.id = name
         self.client = client
         self.model = ""
+        self.mode = "default"
+        self.effort = "default"
         self._editor = editor
         self._asker = Asker(editor, name, capabilities)
         self._updates = Updates()
@@ -327,6 +343,8 @@ class _EditorSession:
         self._follow()
         info = self.client.info
         self.model = self.model or info.current_model or self.client.options.model or "default"
+        self.mode = str(info.current_permission_mode or self.client.options.permission_mode or "default")
+        self.effort = str(self.client.options.effort or "default")
 
     def _follow(self) -> None:
         # `events` begins at once, so that nothing is missed.
@@ -336,36 +354,75 @@ class _EditorSession:
     def describe(self) -> dict[str, Any]:
         """Return the modes and options for the editor, and send the slash commands after that answer."""
         self._greeting = asyncio.create_task(self._send_commands())
-        can_bypass = self.client.options.allow_dangerously_skip_permissions
-        current = str(self.client.info.current_permission_mode or self.client.options.permission_mode or "default")
-        modes = [
-            schema.SessionMode(id=mode, name=title, description=text)
-            for mode, (title, text) in MODES.items()
-            if mode != "bypassPermissions" or can_bypass or current == mode
-        ]
-        if current not in MODES:
-            modes.append(schema.SessionMode(id=current, name=current))
+        modes = [schema.SessionMode(id=mode, name=title, description=text) for mode, title, text in self._list_modes()]
         return {
-            "modes": schema.SessionModeState(current_mode_id=current, available_modes=modes),
+            "modes": schema.SessionModeState(current_mode_id=self.mode, available_modes=modes),
             "config_options": self.list_config(),
         }
 
+    def _list_modes(self) -> list[Choice]:
+        can_bypass = self.client.options.allow_dangerously_skip_permissions
+        model = self._find_model()
+        can_be_auto = model is not None and model.supports_auto_mode
+        hidden = {"bypassPermissions": not can_bypass, "auto": not can_be_auto}
+        shown: list[Choice] = [
+            (mode, *texts) for mode, texts in MODES.items() if not hidden.get(mode) or mode == self.mode
+        ]
+        return shown if self.mode in MODES else [*shown, (self.mode, self.mode, None)]
+
+    def _find_model(self) -> Any:
+        """Return what the CLI knows of the model, or None."""
+        return next((model for model in self.client.info.models if model.value == self.model), None)
+
     def list_config(self) -> list[Any]:
-        """Return the options that the editor can change: the model."""
+        """Return the options that the editor can change: the mode, the model, and the effort if the model has levels.
+
+        Editors show them instead of the modes.
+        """
         models = {model.value: model for model in self.client.info.models}
-        options = [
-            schema.SessionConfigSelectOption(
-                value=value, name=model.display_name or value, description=model.description or None
-            )
-            for value, model in models.items()
-        ]
+        names = [(value, model.display_name or value, model.description or None) for value, model in models.items()]
         if self.model not in models:
-            options.append(schema.SessionConfigSelectOption(value=self.model, name=self.model))
-        return [
-            schema.SessionConfigOptionSelect(
-                id="model", name="Model", category="model", type="select", current_value=self.model, options=options
-            )
+            names.append((self.model, self.model, None))
+        options = [
+            _select("mode", "Mode", "mode", self.mode, self._list_modes()),
+            _select("model", "Model", "model", self.model, names),
         ]
+        if efforts := self._list_efforts():
+            levels = [(effort, effort.capitalize(), None) for effort in efforts]
+            options.append(_select("effort", "Effort", "thought_level", self.effort, levels))
+        return options
+
+    def _list_efforts(self) -> list[str]:
+        """Return the levels of the model, and the default, which the CLI chooses."""
+        model = self._find_model()
+        levels = [] if model is None else list(map(str, model.supported_effort_levels or ()))
+        return ["default", *levels] if levels else []
+
+    async def set_mode(self, mode: str) -> None:
+        """Change the permission mode."""
+        if mode not in MODES:
+            raise refuse(f"unknown mode {mode!r}; use one of {', '.join(MODES)}")
+        await _translated(self.client.set_permission_mode(mode))
+        await self._note_mode(mode)
+
+    async def set_model(self, model: str) -> None:
+        """Change the model."""
+        await _translated(self.client.set_model(model))
+        self.model = model
+
+    async def set_effort(self, effort: str) -> None:
+        """Change the effort."""
+        if effort not in self._list_efforts():
+            raise refuse(f"the model {self.model!r} has no effort {effort!r}")
+        await _translated(self.client.settings.apply({EFFORT: None if effort == "default" else effort}))
+        self.effort = effort
+
+    async def _note_mode(self, mode: str) -> None:
+        """Send the options if the mode has changed."""
+        if mode != self.mode:
+            self.mode = mode
+            options = self.list_config()
+            await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def replay(self) -> None:
         """Send the stored session."""
@@ -373,7 +430,7 @@ class _EditorSession:
         try:
             stored = await run_file_work(lambda: list(get_session(self.id, config_dir=folder).events()))
         except SessionError as error:
-            raise RequestError.internal_error({"details": str(error)}) from error
+            raise refuse(str(error), INTERNAL_ERROR) from error
         for update in Updates().replay(stored):
             await self._show(update)
 
@@ -392,9 +449,9 @@ class _EditorSession:
                 await self._wait_shown(error.result)
             return schema.PromptResponse(stop_reason=self._find_reason(error))
         except OptionsError as error:
-            raise RequestError.invalid_params({"details": str(error)}) from error
+            raise refuse(str(error)) from error
         except ClaudeAgentError as error:
-            raise RequestError.internal_error({"details": str(error)}) from error
+            raise refuse(str(error), INTERNAL_ERROR) from error
         await self._wait_shown(result)
         reason: schema.StopReason = "end_turn"
         if result.stop_reason in ("refusal", "max_tokens"):
@@ -413,8 +470,8 @@ class _EditorSession:
         if isinstance(error, MaxTurnsError):
             return "max_turn_requests"
         if isinstance(error, AuthenticationError):
-            raise RequestError.auth_required({"details": str(error)}) from error
-        raise RequestError.internal_error({"details": str(error)}) from error
+            raise refuse(str(error), AUTH_REQUIRED) from error
+        raise refuse(str(error), INTERNAL_ERROR) from error
 
     async def _wait_shown(self, result: RunResult) -> None:
         """Wait until the editor has all updates of a run. They end if the process does."""
@@ -490,6 +547,8 @@ class _EditorSession:
         """
         try:
             await self._send(update)
+            if isinstance(update, schema.CurrentModeUpdate):  # perhaps because of a plan
+                await self._note_mode(update.current_mode_id)
         except ConnectionError:
             raise
         except Exception:
@@ -534,14 +593,21 @@ async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:
     await agent.close()
 
 
+def refuse(reason: str, code: int = INVALID_PARAMS) -> RequestError:
+    """Return the error for a request. Editors show its message."""
+    return RequestError(code, reason, {"details": reason})
+
+
 async def _translated(call: Awaitable[object]) -> None:
     """Await a call, and raise its error as the protocol does."""
     try:
         await call
+    except SessionNotFoundError as error:
+        raise refuse(str(error), NOT_FOUND) from error
     except (OptionsError, ControlRejectedError, SessionError) as error:
-        raise RequestError.invalid_params({"details": str(error)}) from error
+        raise refuse(str(error)) from error
     except ClaudeAgentError as error:
-        raise RequestError.internal_error({"details": str(error)}) from error
+        raise refuse(str(error), INTERNAL_ERROR) from error
 
 
 # From the editor ------------------------------------------------------------------------------------------------------
@@ -563,7 +629,7 @@ def read_prompt(blocks: Iterable[Any]) -> UserMessage:
     try:
         message = verbatim(content)
     except OptionsError as error:
-        raise RequestError.invalid_params({"details": str(error)}) from error
+        raise refuse(str(error)) from error
     return message.replace(client_composed=not typed)
 
 
@@ -580,7 +646,7 @@ def _read_blocks(blocks: Iterable[Any]) -> list[JSONObject]:
         elif isinstance(block, schema.EmbeddedResourceContentBlock):
             read.append(_read_resource(block.resource))
         else:
-            raise RequestError.invalid_params({"details": f"a prompt cannot have a block of {block.type!r}"})
+            raise refuse(f"a prompt cannot have a block of {block.type!r}")
     return read
 
 
@@ -591,7 +657,7 @@ def _read_resource(resource: Any) -> JSONObject:
     if resource.mime_type and resource.mime_type.startswith("image/"):
         source = {"type": "base64", "media_type": resource.mime_type, "data": resource.blob}
         return {"type": "image", "source": source}
-    raise RequestError.invalid_params({"details": f"a prompt cannot have a resource of {resource.mime_type!r}"})
+    raise refuse(f"a prompt cannot have a resource of {resource.mime_type!r}")
 
 
 def _name_file(uri: str) -> str:
@@ -599,12 +665,21 @@ def _name_file(uri: str) -> str:
     return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
 
 
+def _select(name: str, title: str, category: str, value: str, choices: Iterable[Choice]) -> Any:
+    options = [
+        schema.SessionConfigSelectOption(value=each, name=text, description=more) for each, text, more in choices
+    ]
+    return schema.SessionConfigOptionSelect(
+        id=name, name=title, category=category, type="select", current_value=value, options=options
+    )
+
+
 def _read_cursor(cursor: str | None) -> int:
     """Return the number of sessions on the pages before."""
     if not cursor:
         return 0
     if not cursor.isdecimal() or len(cursor) > CURSOR_CHARS:
-        raise RequestError.invalid_params({"details": f"unknown cursor {cursor!r}"})
+        raise refuse(f"unknown cursor {cursor!r}")
     return int(cursor)
 
 

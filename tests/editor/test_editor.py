@@ -4,6 +4,7 @@ import asyncio
 import signal
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import acp
 import pytest
@@ -59,7 +60,6 @@ async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path
         assert len(editor.list_updates(schema.AgentMessageChunk)) > 1
         assert reply.usage.output_tokens > 0
         assert {mode.id for mode in session.modes.available_modes} >= {"default", "acceptEdits", "plan"}
-        assert session.config_options[0].id == "model"
         assert (await editor.wait_for(lambda u: isinstance(u, schema.AvailableCommandsUpdate))).available_commands
         assert (await editor.wait_for(lambda u: isinstance(u, schema.UsageUpdate))).size > 0
 
@@ -330,9 +330,64 @@ async def test_a_session_is_listed_loaded_with_its_history_forked_and_closed(tmp
             assert fork.session_id != session.session_id
             await connection.prompt(session_id=fork.session_id, prompt=text("Fork?"))
             await connection.close_session(session_id=fork.session_id)
-            with pytest.raises(acp.RequestError, match="Invalid params") as refused:
+            with pytest.raises(acp.RequestError, match="no open session") as refused:
                 await connection.prompt(session_id=fork.session_id, prompt=text("Closed?"))
-            assert "no open session" in str(refused.value.data)
+            assert refused.value.code == -32002
+
+
+async def test_loading_an_open_session_joins_it(tmp_path: Path) -> None:
+    gate, editor = Gate(), Editor()
+    async with (
+        ScriptedModel([Reply("First."), Reply("Second.", after=gate)]) as model,
+        open_editor(editor, model) as connection,
+    ):
+        session_id = (await connection.new_session(cwd=str(tmp_path))).session_id
+        await connection.prompt(session_id=session_id, prompt=text("One"))
+        running = asyncio.create_task(connection.prompt(session_id=session_id, prompt=text("Two")))
+        await gate.wait_reached()
+        await connection.load_session(cwd=str(tmp_path), session_id=session_id)
+        gate.open()
+        assert (await running).stop_reason == "end_turn"
+        await editor.wait_for(lambda _: editor.text.endswith("Second."))
+        assert editor.text == "First.First.Second."
+
+
+async def test_the_options_are_the_mode_the_model_and_its_effort(tmp_path: Path) -> None:
+    editor = Editor("allow_once")
+    script = [Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built.")]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        offered = {option.id: option for option in session.config_options or ()}
+        assert [(each.id, each.category) for each in offered.values()][:2] == [("mode", "mode"), ("model", "model")]
+        assert offered["mode"].current_value == "default"
+        with_effort = await choose_model_with_effort(connection, session)
+        assert with_effort["effort"].current_value == "default"
+        level = with_effort["effort"].options[-1].value
+        for config_id, value in (("effort", level), ("mode", "plan")):
+            reply = await connection.set_config_option(config_id=config_id, session_id=session.session_id, value=value)
+            assert {option.id: option.current_value for option in reply.config_options}[config_id] == value
+        await connection.prompt(session_id=session.session_id, prompt=text("Plan it"))
+        assert (model.requests[0].body.get("output_config") or {}).get("effort") == level
+        await editor.wait_for(
+            lambda update: (
+                isinstance(update, schema.ConfigOptionUpdate)
+                and {option.id: option.current_value for option in update.config_options}["mode"] != "plan"
+            )
+        )
+        for config_id, value in (("colour", "red"), ("effort", "boundless"), ("mode", "yolo")):
+            with pytest.raises(acp.RequestError, match=f"{config_id}|{value}"):
+                await connection.set_config_option(config_id=config_id, session_id=session.session_id, value=value)
+
+
+async def choose_model_with_effort(connection: Any, session: Any) -> dict[str, Any]:
+    """Choose the first model with levels of effort, and return the options then."""
+    models = next(option for option in session.config_options if option.id == "model")
+    for each in models.options:
+        reply = await connection.set_config_option(config_id="model", session_id=session.session_id, value=each.value)
+        options = {option.id: option for option in reply.config_options}
+        if "effort" in options:
+            return options
+    raise AssertionError("no model has levels of effort")
 
 
 async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path) -> None:
@@ -349,7 +404,7 @@ async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path)
         ):
             with pytest.raises(acp.RequestError) as refused:
                 await call
-            assert reason in str(refused.value.data)
+            assert reason in str(refused.value)
         reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert reply.stop_reason == "end_turn"
 
