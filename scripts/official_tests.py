@@ -3,8 +3,9 @@
 python scripts/official_tests.py [PYTEST ARGUMENTS]
 
 The tests are fetched from the package index; nothing of the official SDK is installed or imported. Of its tests, those
-run that use only what programs can import, and those of the message parser. Exits with 1 if a test fails that
-`EXPECTED` does not list, or passes although it does.
+run that use only what programs can import, and those of the message parser. Those that need a server run if the
+variables that they read (`SESSION_STORE_REDIS_URL`, ...) are set. Exits with 1 if a test fails that `EXPECTED` does not
+list, or passes although it does.
 """
 
 import ast

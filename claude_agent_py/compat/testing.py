@@ -89,7 +89,9 @@ async def _lists_summaries(store: Any) -> None:
     await store.append(_KEY, [_entry("a", timestamp="2024-01-01T00:00:00Z"), _entry("b")])
     await store.append(_SUB, [_entry("c")])
     await store.append(_OTHER, [_entry("d")])
-    [summary] = await store.list_session_summaries("proj")
+    summaries = await store.list_session_summaries("proj")
+    _require(len(summaries) == 1, "list_session_summaries() has one summary for each session of the project")
+    summary = summaries[0]
     _require(summary["session_id"] == "sess" and isinstance(summary["data"], dict), "a summary has its session's data")
     _require(_is_milliseconds(summary["mtime"]), "mtime is in milliseconds since the epoch")
     _require(await store.list_session_summaries("never") == [], "an unknown project has no summaries")

@@ -110,6 +110,24 @@ async def test_query_runs_over_a_transport_of_the_official_sdk() -> None:
     assert prompt["message"] == {"role": "user", "content": "a\u2028b"}
 
 
+async def test_query_ends_when_no_turn_follows_for_as_long_as_the_ceiling() -> None:
+    running = {"type": "system", "subtype": "session_state_changed", "state": "running"}
+    started = {
+        "type": "system",
+        "subtype": "task_started",
+        "task_id": "a",
+        "task_type": "local_agent",
+        "description": "d",
+    }
+    started |= {"uuid": "u", "session_id": "s"}
+    ended = {"type": "system", "subtype": "task_updated", "task_id": "a", "patch": {"status": "completed"}}
+    options = ClaudeAgentOptions(env={"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS": "50"})
+    transport = Recorder(running, RESULT, started, RESULT, ended, running)
+    messages = await all_of("hi", transport, options)
+    assert [type(message) for message in messages].count(ResultMessage) == 2
+    assert transport.calls[-1] == "close"
+
+
 async def test_the_error_of_a_transport_reaches_the_program() -> None:
     failed = {**RESULT, "is_error": True, "subtype": "error_max_turns", "errors": ["too many"]}
     with pytest.raises(ResultError, match="error result: too many") as raised:
