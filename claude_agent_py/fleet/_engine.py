@@ -43,6 +43,8 @@ class NewSession:
     """As JSON."""
     timeout: float | None
     """Seconds within which the prompt has to be answered; None means the `timeout` of the agent."""
+    key: str | None = None
+    """The key of the prompt."""
 
 
 class Engine(Protocol):

@@ -229,6 +229,7 @@ class Fleet(FleetSettings):
         tenant: str = "",
         priority: int = 0,
         timeout: float | None = None,
+        key: str | None = None,
         actor: str = "",
     ) -> FleetSession:
         """Start a session, or return the existing session with this id unchanged.
@@ -242,6 +243,7 @@ class Fleet(FleetSettings):
             tenant: The owner of the session. Tenants get equal shares of the workers unless `tenant` sets weights.
             priority: Sessions with a higher priority run first, across all tenants.
             timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.
+            key: The key of the prompt, as in `FleetSession.send`, which does not add it again then.
             actor: Who starts it, for the audit log; empty means the user of this process.
 
         Raises:
@@ -257,6 +259,7 @@ class Fleet(FleetSettings):
             priority=priority,
             prompt=prompt_as_json(prompt),
             timeout=check_timeout(timeout),
+            key=key,
         )
         known = [each for each in self.agents.values() if each.name == agent and version in (None, each.version)]
         await self._engine.start(new, known, source)

@@ -78,7 +78,9 @@ class Agent:
         self, session: ServedSession, given: RunAgentInput, user: str, run: "_Run"
     ) -> AsyncIterator[BaseEvent]:
         after = f"{session.epoch}.{session.log.last}"
-        told = self._told.get(session, set()) & session.questions.keys()
+        # What is resumed was told, maybe by another server.
+        told = self._told.get(session, set()) | {entry.interrupt_id for entry in given.resume or ()}
+        told &= session.questions.keys()
         for question_id in session.questions.keys() - told:  # asked since: they end the run, or the next one
             run.questions[question_id] = describe(session.questions[question_id])
         if told or given.resume:

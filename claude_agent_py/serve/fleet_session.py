@@ -8,16 +8,17 @@ whole messages; there are no deltas.
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Any, Final, Self
 from uuid import uuid4
 
 import anyio
 
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.log import logger
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
-from claude_agent_py.fleet import Fleet, FleetSessionInfo
-from claude_agent_py.journal import decode_fact
+from claude_agent_py.fleet import Fleet, FleetEvent, FleetOutcome, FleetSessionInfo
+from claude_agent_py.journal import Fact, decode_fact
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
 from claude_agent_py.serve.sessions import ListedSession
@@ -28,8 +29,11 @@ LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at what is no event: questions, and the ends of prompts that no worker ran."""
 UNUSED_SECONDS: Final = 60.0
 """After how many seconds without readers a session is no longer followed."""
+UNSENT_SECONDS: Final = 300.0
+"""After how many seconds without readers a session without a prompt is forgotten."""
 MAX_LISTED: Final = 500
 _AT_WORK: Final = ("queued", "running")
+_AT_REST: Final = ("idle", "failed", "cancelled")
 _ENDED: Final = ("done", "failed", "cancelled")
 
 
@@ -46,7 +50,8 @@ class FleetSessions:
     def __init__(self, fleet: Fleet, agent: str) -> None:
         self._fleet = fleet
         self._agent = agent
-        self._sessions: dict[str, FleetServedSession] = {}
+        self._sessions: dict[tuple[str, str], FleetServedSession] = {}
+        """The sessions in use, by user and id: an id that a user has only reserved keeps nobody from a session."""
         self._is_over = False
 
     async def __aenter__(self) -> Self:
@@ -58,20 +63,20 @@ class FleetSessions:
     async def close(self) -> None:
         """End the streams of all readers. The sessions go on."""
         self._is_over = True
-        for session in self._sessions.values():
+        for session in tuple(self._sessions.values()):
             await session.end()
 
     async def create(self, *, user: str = "", session_id: str | None = None) -> "FleetServedSession":
-        """Return a new session. It is in the fleet with its first prompt.
+        """Return a new session. It is in the fleet with its first prompt; until then, only this server knows it.
 
         Raises:
             OptionsError: The id is not valid, or is taken.
             FleetError: The fleet does not answer.
         """
         name = session_id or str(uuid4())
-        if name in self._sessions or await self._find(name) is not None:
+        if (user, name) in self._sessions or await self._find(name) is not None:
             raise OptionsError(f"must be a new id, not {name!r}", option="session_id")
-        return self._keep(name, user, None)
+        return await self._open(name, user, None)
 
     async def get(self, session_id: str, *, user: str = "") -> "FleetServedSession":
         """Return a session.
@@ -80,11 +85,13 @@ class FleetSessions:
             SessionNotFoundError: There is no such session, or it belongs to another user.
             FleetError: The fleet does not answer.
         """
-        session = self._sessions.get(session_id)
-        if session is None and (info := await self._find(session_id)) is not None and info.tenant == user:
-            session = self._sessions.get(session_id) or self._keep(session_id, user, info)
-        if session is None or session.owner != user:
-            raise SessionNotFoundError(f"there is no session {session_id!r}")
+        session = self._sessions.get((user, session_id))
+        if session is None:
+            info = await self._find(session_id)
+            if info is None or info.agent != self._agent or info.tenant != user:
+                raise SessionNotFoundError(f"there is no session {session_id!r}")
+            return await self._open(session_id, user, info)
+        session.keep()
         return session
 
     async def list(self, *, user: str = "") -> Sequence[ListedSession]:
@@ -97,21 +104,21 @@ class FleetSessions:
 
     async def _find(self, session_id: str) -> FleetSessionInfo | None:
         try:
-            info = await self._fleet.session(session_id).info()
+            return await self._fleet.session(session_id).info()
         except FleetError as error:
             if error.is_retryable:
                 raise
             return None
-        return info if info.agent == self._agent else None
 
-    def _keep(self, session_id: str, user: str, info: FleetSessionInfo | None) -> "FleetServedSession":
-        session = FleetServedSession(self._fleet, self._agent, session_id, user, info, forget=self._forget)
-        self._sessions[session_id] = session
+    async def _open(self, session_id: str, user: str, info: FleetSessionInfo | None) -> "FleetServedSession":
+        session = FleetServedSession(self._fleet, self._agent, session_id, user, info, known=self._sessions)
+        if info is not None:
+            await session.begin(info)
+        if self._is_over:
+            await session.end()
+        session = self._sessions.setdefault((user, session_id), session)  # another request may have been faster
+        session.keep()
         return session
-
-    def _forget(self, session: "FleetServedSession") -> None:
-        if not self._is_over and self._sessions.get(session.id) is session:
-            del self._sessions[session.id]
 
 
 class FleetServedSession(ServedSession):
@@ -125,29 +132,31 @@ class FleetServedSession(ServedSession):
         owner: str,
         info: FleetSessionInfo | None,
         *,
-        forget: Callable[["FleetServedSession"], object],
+        known: MutableMapping[tuple[str, str], "FleetServedSession"],
     ) -> None:
         """Create a session. Without `info`, it begins with the first prompt."""
-        super().__init__(session_id, owner, 0.0)
+        self._read = 0 if info is None else info.events
+        """The number of the last event of the fleet that was read."""
+        # A log begins with a number of the fleet instead of a time: the clocks of workers differ.
+        super().__init__(session_id, owner, self._read + 1.0)
         self._fleet = fleet
         self._agent = agent
         self._handle = fleet.session(session_id)
         self._exists = info is not None
         self._state: str = "idle" if info is None else info.state
-        self._base = 0 if info is None else info.events
-        """The number of the last event of the fleet before the log."""
-        self._read = self._base
-        self._forget = forget
-        self._is_followed = False
+        self._known = known
+        self._listening: anyio.CancelScope | None = None
+        self._stopped = anyio.Event()
         self._runs: dict[int, str] = {}
         """The prompts whose end the log lacks, by number."""
-        self._ended: set[int] = set()
-        """Those of them that have ended."""
-        self._has_looked = False
+        self._ends: dict[int, float | None] = {}
+        """When prompts ended whose end needs no event any more."""
+        self._told: set[int] = set()
+        """The prompts whose end a worker has told, which the engine may not have noted yet."""
+        self._due: set[int] = set()
+        """The prompts that had ended when they were last looked at: their events come first, if they have any."""
         self._used = anyio.Event()
         """Set when there may be news: somebody has sent or answered something."""
-        self._due: set[int] = set()
-        """Those that had ended when they were last looked at."""
         self._starting = anyio.Lock()
         self._answered: set[str] = set()
         """The questions that were answered here."""
@@ -168,22 +177,21 @@ class FleetServedSession(ServedSession):
 
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
         """Send a prompt. Its id is that of the fleet; `prompt_id` only keeps it from being sent twice."""
-        self._note_use()
+        self.keep()
         key = prompt_id or str(uuid4())
         async with self._starting:
-            if self._exists:
-                number = await self._handle.send(prompt, key=key, actor=self.owner)
-            else:
-                await self._fleet.start(self._agent, prompt, id=self.id, tenant=self.owner, actor=self.owner)
+            if not self._exists:
+                given: Any = {"id": self.id, "tenant": self.owner, "key": key, "actor": self.owner}
+                await self._fleet.start(self._agent, prompt, **given)
                 if (await self._handle.info()).tenant != self.owner:  # somebody else has just taken the id
                     raise SessionNotFoundError(f"there is no session {self.id!r}")
-                self._exists, number = True, 1
+                self._exists = True
+            # Whoever started the session sent its first prompt, which has the key; here, or at another server.
+            number = await self._handle.send(prompt, key=key, actor=self.owner)
         outcome = await self._handle.outcome(number)
         if outcome.state not in _ENDED:
-            self._runs[number] = outcome.prompt_uuid
-            self._open_prompts[outcome.prompt_uuid] = None
+            self._expect(number, outcome.prompt_uuid)
             self._state = outcome.state
-        self._follow_fleet()
         self._used.set()
         return outcome.prompt_uuid
 
@@ -213,64 +221,88 @@ class FleetServedSession(ServedSession):
         """End the streams of all readers."""
         self._is_over = True
         self._wake()
+        if self._listening is not None:
+            self._listening.cancel()
+            with anyio.CancelScope(shield=True):
+                await self._stopped.wait()
+
+    async def _find_question(self, question_id: str) -> Interaction | None:
+        found = self.questions.get(question_id)
+        if found is None and self._exists:  # asked since the last look
+            found = next((each for each in await self._handle.interactions() if each.id == question_id), None)
+        return found
 
     async def _load_stored(self, until: float) -> Sequence[bytes]:
-        self._follow_fleet()
-        if not self._exists:
-            return ()
         found: deque[bytes] = deque(maxlen=MAX_STORED)
-        async for event in self._handle.events():
-            if event.number > self._base and event.at >= until:
-                break
-            if event.kind == "fact":
-                found.append(wrap(decode_fact(json.dumps(event.data))))
-            if event.number >= self._read:
-                break
+        position = 0
+        while position < until - 1 and (events := await self._handle.read_events(position)):
+            for event in events:
+                position = event.number
+                if position < until and (fact := _read_fact(event)) is not None:
+                    found.append(wrap(fact))
         return found
 
     # Following ----------------------------------------------------------------------------------------------------
 
-    def _follow_fleet(self) -> None:
-        if self._exists and not self._is_followed and not self._is_over:
-            self._is_followed = True
+    def keep(self) -> None:
+        """Follow the fleet, for some time also without readers."""
+        self._note_use()
+        if self._listening is None and not self._is_over:
+            self._known.setdefault((self.owner, self.id), self)
+            self._listening, self._stopped = anyio.CancelScope(), anyio.Event()
             spawn_detached(self._listen, name="claude_agent_py served session")
+
+    def _reader_came(self) -> None:
+        self.keep()
+
+    @property
+    def _is_used(self) -> bool:
+        unused = time.monotonic() - self.used_at
+        return bool(self._positions) or unused < (UNUSED_SECONDS if self._exists else UNSENT_SECONDS)
 
     async def _listen(self) -> None:
         """Turn what the fleet knows into events, until nobody has read or sent for a while."""
+        assert self._listening is not None  # noqa: S101 - `keep` sets it
         looked_at = -LOOK_SECONDS
         try:
-            while not self._is_over and (self._positions or time.monotonic() - self.used_at < UNUSED_SECONDS):
-                try:
-                    is_due = time.monotonic() - looked_at >= LOOK_SECONDS
-                    asked = await self._handle.interactions() if is_due else None
-                    has_news = await self._read_events()
-                    if asked is not None:  # all that came before a question has been read
-                        self._tell_questions(asked)
-                        await self._look()
+            with self._listening:
+                while self._is_used:
+                    is_due = bool(self._told) or time.monotonic() - looked_at >= LOOK_SECONDS
+                    try:
+                        has_news = self._exists and await self.catch_up(is_due=is_due)
+                    except FleetError as error:
+                        if not error.is_retryable:
+                            return  # it was deleted
+                        has_news = False  # the fleet is away for a moment
+                    if has_news:
+                        looked_at = -LOOK_SECONDS
+                    elif is_due:
                         looked_at = time.monotonic()
-                except FleetError as error:
-                    if not error.is_retryable:
-                        raise
-                    has_news = False  # the fleet is away for a moment
-                if has_news:
-                    looked_at = -LOOK_SECONDS
-                with anyio.move_on_after(POLL_SECONDS if self._state in _AT_WORK else LOOK_SECONDS):
-                    await self._used.wait()
-                self._used = anyio.Event()
+                    with anyio.move_on_after(POLL_SECONDS if self._state in _AT_WORK else LOOK_SECONDS):
+                        await self._used.wait()
+                    self._used = anyio.Event()
         finally:
-            self._is_followed = False
-            self._forget(self)
+            if self._positions:  # they come back, to what there is then
+                self._is_over = True
+                self._wake()
+            self._listening = None
+            self._stopped.set()
+            if self._known.get((self.owner, self.id)) is self:
+                del self._known[self.owner, self.id]
 
-    async def _read_events(self) -> bool:
-        """Read the new events of the fleet. Return whether there were any."""
+    async def catch_up(self, *, is_due: bool = True) -> bool:
+        """Take the new events of the fleet; if it is due, also what is no event. Return whether there were any."""
+        asked = await self._handle.interactions() if is_due else None
         events = await self._handle.read_events(self._read)
         for event in events:
-            self.used_at: float = time.monotonic()
-            if event.kind == "fact":
-                self._take_fact(decode_fact(json.dumps(event.data)))
-            elif event.kind == "run" and event.data.get("state") in _ENDED:
-                await self._end_run(event.run, event.data["state"])
             self._read = event.number
+            if (fact := _read_fact(event)) is not None:
+                self._take_fact(fact, event.number)
+            elif event.kind == "run" and event.data.get("state") in _ENDED:
+                self._told.add(event.run)
+        if asked is not None:  # all that came before a question has been read
+            self._tell_questions(asked)
+            await self._look()
         return bool(events)
 
     def _tell_questions(self, asked: Sequence[Interaction]) -> None:
@@ -281,34 +313,50 @@ class FleetServedSession(ServedSession):
             if question.id not in self.questions:
                 self._open_question(question)
 
+    def _expect(self, number: int, prompt_id: str) -> None:
+        self._runs[number] = prompt_id
+        self._open_prompts[prompt_id] = None
+
+    async def begin(self, info: FleetSessionInfo) -> None:
+        """Take what is in the fleet already: the open questions, and the last prompt unless it had ended."""
+        outcome = await self._handle.outcome(info.runs)
+        if info.state in _AT_REST:
+            self._ends[info.runs] = outcome.ended_at
+        else:
+            self._expect(info.runs, outcome.prompt_uuid)
+        await self.catch_up()
+
     async def _look(self) -> None:
-        """Look at the state, and at the ends of prompts that had no event."""
+        """Look at the state, and at the ends of prompts. Those that no worker ran may have had no event."""
         info = await self._handle.info()
         self._state = info.state
-        if info.state in ("idle", "failed", "cancelled"):
-            if self._base and not self._has_looked:
-                self._ended.add(info.runs)  # before anybody followed
-            await self._find_ends(info.runs)
-        self._has_looked = True
-
-    async def _find_ends(self, last: int) -> None:
-        """End the prompts that ended without an event, because no worker ran them then."""
-        for number in {*self._runs, last} - self._ended:
+        numbers = {*self._runs, info.runs} - self._ends.keys() if info.state in _AT_REST else set[int]()
+        for number in sorted(numbers | self._told):
             outcome = await self._handle.outcome(number)
             if outcome.state not in _ENDED:
                 continue
-            if number in self._due:
-                await self._end_run(number, outcome.state)
-            self._due.add(number)  # its events come first, if it has any
+            if self._ends.get(number, -1.0) == outcome.ended_at:
+                self._told.discard(number)
+            elif number in self._told or number in self._due:
+                self._end_run(number, outcome)
+            else:
+                self._due.add(number)
 
-    async def _end_run(self, number: int, state: str) -> None:
-        if number in self._ended:
-            return
-        outcome = await self._handle.outcome(number)
-        while outcome.state not in _ENDED:  # a worker tells of the end before the engine has noted it
-            await anyio.sleep(POLL_SECONDS)
-            outcome = await self._handle.outcome(number)
-        self._ended.add(number)
-        prompt_id = self._runs.pop(number, outcome.prompt_uuid)
-        status = {"done": "ok", "cancelled": "cancelled"}.get(state, "error")
+    def _end_run(self, number: int, outcome: FleetOutcome) -> None:
+        self._ends[number] = outcome.ended_at  # it has another one if it is sent again
+        self._told.discard(number)
+        self._due.discard(number)
+        prompt_id = self._runs.pop(number, "") or outcome.prompt_uuid
+        status = {"done": "ok", "cancelled": "cancelled"}.get(outcome.state, "error")
         self._end_prompt(prompt_id, status, outcome.text, outcome.reason or outcome.error)
+
+
+def _read_fact(event: FleetEvent) -> Fact | None:
+    """Return the fact of an event; None if it has none that this version knows."""
+    if event.kind != "fact":
+        return None
+    try:
+        return decode_fact(json.dumps(event.data))
+    except ValueError as error:
+        logger.warning("event %d of session %r is no fact: %s", event.number, event.session_id, error)
+        return None

@@ -89,6 +89,7 @@ class ServedSession(ABC):
         """
         reader, joined = object(), self.log.last
         self._positions[reader] = joined
+        self._reader_came()
         try:
             epoch, _, number = (after or "").partition(".")
             position = int(number) if epoch == self.epoch and number.isdecimal() and len(number) < 20 else -1
@@ -113,9 +114,13 @@ class ServedSession(ABC):
             del self._positions[reader]
             self._note_use()
 
+    def _reader_came(self) -> None:
+        """Note that somebody reads."""
+        self._note_use()
+
     @abstractmethod
     async def _load_stored(self, until: float) -> Sequence[bytes]:
-        """Return the events for the last facts of the stored conversation before a time."""
+        """Return the events for the last facts of the stored conversation before the log, which began at `until`."""
 
     @abstractmethod
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
@@ -146,10 +151,13 @@ class ServedSession(ABC):
             ValueError: The answer does not fit the question, which stays open.
         """
         self._note_use()
-        interaction = self.questions.get(question_id)
+        interaction = await self._find_question(question_id)
         if interaction is None:
             return False
         return await anyio.to_thread.run_sync(_answer, interaction, answer, by)
+
+    async def _find_question(self, question_id: str) -> Interaction | None:
+        return self.questions.get(question_id)
 
     @abstractmethod
     async def stop(self) -> None:
@@ -173,14 +181,15 @@ class ServedSession(ABC):
 
     # Events -------------------------------------------------------------------------------------------------------
 
-    def _take_fact(self, fact: Any) -> None:
+    def _take_fact(self, fact: Any, number: float | None = None) -> None:
+        """Add a fact to the log. The log may begin with it: at its time, or its number."""
         cut_at = None
         if isinstance(fact, CallStarted) or (isinstance(fact, MessageAdded) and fact.content):
             self.log.merge(fact.id)
             if not self._positions:
                 self.log.drop_merged(self.log.last)
         elif isinstance(fact, PromptSent) and not self._in_turn:
-            cut_at = fact.at
+            cut_at = fact.at if number is None else number
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
         self.log.add(wrap(fact), cut_at=cut_at)

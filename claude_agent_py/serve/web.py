@@ -70,12 +70,12 @@ def make_app(
         Route("/", _show_page),
         Route("/api/sessions", api.list_all, methods=["GET"]),
         Route("/api/sessions", api.create, methods=["POST"]),
-        Route("/api/sessions/{session}/events", api.follow, methods=["GET"]),
-        Route("/api/sessions/{session}/prompts", api.send, methods=["POST"]),
-        Route("/api/sessions/{session}/answers/{question}", api.answer, methods=["POST"]),
-        Route("/api/sessions/{session}/stop", api.stop, methods=["POST"]),
-        Route("/api/sessions/{session}/tasks/{task}/output", api.read_output, methods=["GET"]),
-        Route("/api/sessions/{session}/tasks/{task}/stop", api.stop_task, methods=["POST"]),
+        Route("/api/sessions/{session:path}/events", api.follow, methods=["GET"]),
+        Route("/api/sessions/{session:path}/prompts", api.send, methods=["POST"]),
+        Route("/api/sessions/{session:path}/answers/{question}", api.answer, methods=["POST"]),
+        Route("/api/sessions/{session:path}/tasks/{task}/output", api.read_output, methods=["GET"]),
+        Route("/api/sessions/{session:path}/tasks/{task}/stop", api.stop_task, methods=["POST"]),
+        Route("/api/sessions/{session:path}/stop", api.stop, methods=["POST"]),
     ]
     return Guard(make_routed(sessions, routes), hosts)
 

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 import uvicorn
 from starlette.types import ASGIApp
 
-from claude_agent_py.serve import Server, Sessions, make_app
+from claude_agent_py.serve import FleetSessions, Server, Sessions, make_app
 
 TOKEN = "a-token"
 
 
 @contextmanager
-def served(sessions: Sessions, make: Callable[..., ASGIApp] = make_app, **options: object) -> Iterator[str]:
+def served(
+    sessions: Sessions | FleetSessions, make: Callable[..., ASGIApp] = make_app, **options: object
+) -> Iterator[str]:
     """Serve these sessions, and yield the address."""
     app = make(sessions, **{"token": TOKEN, **options})
     config = uvicorn.Config(app, "127.0.0.1", 0, log_level="warning")

@@ -3,19 +3,24 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
+from ag_ui import core
+from fleets import until_state
 from temporal_server import TemporalServer, temporal_server as temporal_server
-from test_sessions import facts_of, is_end, read_until, says
+from test_sessions import facts_of, following, is_end, read_until, says
 
+from claude_agent_py import RetryPolicy
 from claude_agent_py.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.serve import FleetSessions
+from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
-from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, tool_use
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+pytestmark = [pytest.mark.anyio]
 
 
 @pytest.fixture
@@ -49,6 +54,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return server.new_url()
 
 
+@pytest.mark.real_cli
 async def test_a_question_is_answered_after_its_process_and_its_server_have_ended(url: str, tmp_path: Path) -> None:
     with ScriptedModel(make_file) as model:
         async with fleet_at(url, tmp_path, model) as fleet:
@@ -78,7 +84,10 @@ async def test_a_question_is_answered_after_its_process_and_its_server_have_ende
                 assert again == asked
                 with pytest.raises(ValueError, match="decision"):
                     await session.answer(asked["question"], {"decision": "perhaps"})
-                assert await session.answer(asked["question"], {"decision": "allow"}, by="Ann")
+                async with FleetSessions(fleet, "chat") as others:  # a third server, which nobody follows
+                    other = await others.get(session.id, user="ann")
+                    assert other.prompts == [prompt]
+                    assert await other.answer(asked["question"], {"decision": "allow"}, by="Ann")
                 found = await read_until(session, is_end)
                 assert (found[-1][1]["prompt"], found[-1][1]["status"]) == (prompt, "ok")
                 assert says(found)[-1] == "Made."
@@ -98,6 +107,7 @@ async def test_a_question_is_answered_after_its_process_and_its_server_have_ende
                 assert says(whole).count("Hello!") == 1
 
 
+@pytest.mark.real_cli
 async def test_a_turn_is_stopped(url: str, tmp_path: Path) -> None:
     with ScriptedModel(make_file) as model:
         async with fleet_at(url, tmp_path, model) as fleet, fleet.worker(folder=tmp_path / "worker"):
@@ -111,3 +121,110 @@ async def test_a_turn_is_stopped(url: str, tmp_path: Path) -> None:
                 await read_until(session, lambda event: event["type"] == "question_settled")
                 assert session.questions == {}
                 assert not (tmp_path / "made").exists()
+
+
+@asynccontextmanager
+async def fleet_without_worker(folder: Path) -> AsyncIterator[Fleet]:
+    async with Fleet(f"sqlite:///{folder / 'fleet.db'}", store=SQLiteStore(folder / "store.db")) as fleet:
+        fleet.agent("chat")
+        fleet.agent("other")
+        yield fleet
+
+
+async def test_an_id_that_somebody_has_reserved_keeps_nobody_from_a_session(tmp_path: Path) -> None:
+    async with fleet_without_worker(tmp_path) as fleet, FleetSessions(fleet, "chat") as sessions:
+        reserved = await sessions.create(user="bob", session_id="pr/17")
+        await fleet.start("chat", "Review it", id="pr/17", tenant="ann")
+        session = await sessions.get("pr/17", user="ann")
+        assert session.owner == "ann"
+        with pytest.raises(SessionNotFoundError):
+            await reserved.send("Show me")
+        assert await reserved.answer("a-question", {"decision": "allow"}) is False
+        assert (await fleet.session("pr/17").info()).runs == 1
+        await fleet.start("other", "Else", id="else")
+        with pytest.raises(OptionsError, match="new id"):
+            await sessions.create(session_id="else")
+
+
+async def test_every_prompt_is_sent_once_also_the_first_of_two_servers(tmp_path: Path) -> None:
+    async with fleet_without_worker(tmp_path) as fleet:
+        async with FleetSessions(fleet, "chat") as one, FleetSessions(fleet, "chat") as two:
+            sessions = [await each.create(user="ann", session_id="a") for each in (one, two)]
+            keys = [f"0b0c7b44-0000-4000-8000-00000000000{number}" for number in range(2)]
+            ids = [await sessions[0].send("First", prompt_id=keys[0]) for _ in range(2)]
+            ids.append(await sessions[1].send("Second", prompt_id=keys[1]))
+            assert len(set(ids)) == 2
+            assert [ids[0], ids[2]] == [(await fleet.session("a").outcome(number)).prompt_uuid for number in (1, 2)]
+            assert (await fleet.session("a").info()).runs == 2
+
+
+async def test_cancelled_prompts_end_once_and_the_streams_of_a_deleted_session_end(tmp_path: Path) -> None:
+    async with fleet_without_worker(tmp_path) as fleet, FleetSessions(fleet, "chat") as sessions:
+        session = await sessions.create()
+        prompts = [await session.send(text) for text in ("One", "Two")]
+        told: list[Any] = []
+        async with following(session) as events:
+            async for _, event in events:
+                told.append(event)
+                if event["type"] == "reset":
+                    await fleet.session(session.id).cancel("not needed")
+                elif len(told) == 3:
+                    await fleet.prune(0)
+        assert [(each.get("prompt"), each.get("status")) for each in told[1:]] == [
+            (prompt, "cancelled") for prompt in prompts
+        ]
+        with pytest.raises(SessionNotFoundError):
+            await sessions.get(session.id)
+
+
+@pytest.mark.real_cli
+async def test_a_prompt_that_fails_ends_again_when_it_is_sent_again(tmp_path: Path) -> None:
+    is_mended = False
+
+    def answer(request: RecordedRequest) -> Any:
+        return "Mended." if is_mended else Failure(400, "bad prompt")
+
+    with ScriptedModel(answer) as model:
+        async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=SQLiteStore(tmp_path / "store.db")) as fleet:
+            fleet.agent("chat", model.options(cwd=tmp_path), retry=RetryPolicy(attempts=1), after_failure="fail")
+            async with fleet.worker(folder=tmp_path / "worker"), FleetSessions(fleet, "chat") as sessions:
+                session = await sessions.create()
+                prompt = await session.send("Say it")
+                found = await read_until(session, is_end)
+                assert (found[-1][1]["prompt"], found[-1][1]["status"]) == (prompt, "error")
+                assert "bad prompt" in found[-1][1]["error"]
+                await until_state(fleet.session(session.id), "failed")
+                is_mended = True
+                await fleet.session(session.id).retry()
+                later = await read_until(session, is_end, found[-1][0])
+                assert (later[-1][1]["status"], later[-1][1]["text"]) == ("ok", "Mended.")
+                assert [fact["id"] for fact in facts_of(later, "prompt_sent")] == [later[-1][1]["prompt"]]
+
+
+@pytest.mark.real_cli
+async def test_an_interrupt_of_agui_is_answered_at_another_server_after_its_process_has_ended(tmp_path: Path) -> None:
+    message = core.UserMessage(id="u1", content="Make it")
+    with ScriptedModel(make_file) as model:
+        async with fleet_at(f"sqlite:///{tmp_path / 'fleet.db'}", tmp_path, model) as fleet:
+            async with fleet.worker(folder=tmp_path / "worker"):
+
+                async def run(*resume: core.ResumeEntry) -> list[Any]:
+                    given = core.RunAgentInput(
+                        thread_id="t",
+                        run_id="r",
+                        messages=[message],
+                        resume=list(resume) or None,
+                        protocol_version="1.0",
+                    )
+                    async with FleetSessions(fleet, "chat") as sessions:
+                        with anyio.fail_after(60):
+                            return [event async for event in Agent(sessions).run(given, user="ann")]
+
+                (asked,) = (await run())[-1].outcome.interrupts
+                await until_state(fleet.session((await fleet.list())[0].id), "waiting")
+                events = await run(
+                    core.ResumeEntry(interrupt_id=asked.id, status="resolved", payload={"approved": True})
+                )
+                assert events[-1].outcome.type == "success"
+                assert "".join(event.delta for event in events if event.type == "TEXT_MESSAGE_CONTENT") == "Made."
+                assert (tmp_path / "made").read_text() == "x\n"

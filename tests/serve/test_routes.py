@@ -4,8 +4,10 @@ import http.client
 import json
 import socket
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -14,7 +16,8 @@ from starlette.requests import Request
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.serve import Sessions, make_app
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.serve import FleetSessions, Sessions, make_app
 
 ROUTES = [
     ("GET", "/api/sessions/{id}/events"),
@@ -132,3 +135,17 @@ def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
 def test_an_application_without_a_token_is_refused() -> None:
     with pytest.raises(OptionsError, match="token"):
         make_app(Sessions())
+
+
+def test_every_id_of_a_fleet_works_in_a_path(tmp_path: Path) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
+    fleet.agent("chat")
+    with closing(fleet), served(FleetSessions(fleet, "chat"), authenticate=find_user) as url:
+        call = Caller(url)
+        for session_id in ("pr/17", "a/tasks/b", "50% & ä?#"):
+            assert call("POST", "/api/sessions", {"id": session_id})[:2] == (201, {"id": session_id})
+            path = f"/api/sessions/{quote(session_id, safe='')}"
+            assert call("POST", f"{path}/prompts", {"text": "Hello"})[0] == 202
+            assert call("POST", f"{path}/tasks/t/stop", {})[1] == {"error": "the task is not known in this process"}
+            assert call("POST", f"{path}/prompts", {"text": "Hello"}, user="bob")[0] == 404
+        assert len(call("GET", "/api/sessions")[1]) == 3

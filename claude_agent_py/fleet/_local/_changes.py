@@ -125,7 +125,7 @@ def start(tx: Transaction, new: NewSession, known: Sequence[FleetAgent], by: Ans
     row: Row = {"id": new.id, "agent": new.agent, "version": _find_version(tx, new), "tenant": new.tenant}
     row |= {"priority": new.priority, "state": "idle", "cli_session": str(uuid4())}
     tx.insert("fleet_sessions", {**row, **dict.fromkeys(("queued_at", "created_at", "updated_at"), tx.now)})
-    _add_run(tx, load_session(tx, new.id), new.prompt, new.timeout, None)
+    _add_run(tx, load_session(tx, new.id), new.prompt, new.timeout, new.key)
     record(tx, "start", by, new.id, run=1)
 
 

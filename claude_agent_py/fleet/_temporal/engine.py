@@ -109,6 +109,7 @@ class TemporalEngine:
             created_at=now,
             updated_at=now,
             runs=1,
+            keys={} if new.key is None else {new.key: 1},
         )
         session.prompts = [Prompt(1, str(uuid4()), new.prompt, new.timeout)]
         override = None
