@@ -225,7 +225,8 @@ def main(arguments: Sequence[str]) -> int:
         with tarfile.open(archive_path) as archive:
             archive.extractall(folder, filter="data")
         root = Path(folder) / SDIST
-        os.environ["HOME"] = os.environ["XDG_CACHE_HOME"] = folder  # where no CLI is installed
+        for name in ("HOME", "XDG_CACHE_HOME", "CLAUDE_AGENT_BUNDLED_DIR"):
+            os.environ[name] = folder  # where no CLI is installed
         for unwanted in ("pyproject.toml", "src"):
             (root / unwanted).rename(root / f"{unwanted}.unused")
         (root / "pytest.ini").write_text("[pytest]\naddopts = --import-mode=importlib -p anyio\n")
