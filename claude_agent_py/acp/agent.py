@@ -200,7 +200,7 @@ class EditorAgent:
         """Return the sessions on disk, newest first, a page at a time."""
         options = self._make_options(cwd or str(Path.cwd()))
         offset = _read_cursor(cursor)
-        folder = options.env.get("CLAUDE_CONFIG_DIR")
+        folder = Client(options).config_dir
         found = await run_file_work(lambda: list_sessions(cwd, PAGE + 1, offset, config_dir=folder))
         return schema.ListSessionsResponse(
             sessions=[
@@ -426,7 +426,7 @@ class _EditorSession:
 
     async def replay(self) -> None:
         """Send the stored session."""
-        folder = self.client.options.env.get("CLAUDE_CONFIG_DIR")
+        folder = self.client.config_dir
         try:
             stored = await run_file_work(lambda: list(get_session(self.id, config_dir=folder).events()))
         except SessionError as error:

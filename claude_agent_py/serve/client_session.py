@@ -107,7 +107,7 @@ class ClientSession(ServedSession):
         if not self._is_stored:
             return ()
         try:
-            facts = get_session(self.id, config_dir=find_config_dir(self._options)).journal()
+            facts = get_session(self.id, config_dir=Client(self._options).config_dir).journal()
             earlier = (wrap(fact) for fact in facts if fact.at is None or fact.at < until)
             return deque(earlier, maxlen=MAX_STORED)
         except SessionError:
@@ -276,11 +276,6 @@ class ClientSession(ServedSession):
             elif kind == "input_json_delta" and event.index in self._blocks:
                 call = self._blocks[event.index]
                 self._add({"type": "arguments", "call": call, "delta": event.delta.partial_json}, part_of=call)
-
-
-def find_config_dir(options: ClientOptions) -> str | None:
-    """Return the configuration folder that the options name; None for that of this process."""
-    return options.env.get("CLAUDE_CONFIG_DIR")
 
 
 def _list_todo(client: Client) -> list[dict[str, str]]:

@@ -12,9 +12,10 @@ import anyio
 import anyio.to_thread
 
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.serve.client_session import ClientSession, find_config_dir
+from claude_agent_py.serve.client_session import ClientSession
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
 
@@ -156,11 +157,11 @@ class Sessions:
         return [_describe(name, self._sessions.get(name), stored.get(name)) for name in known if self.owns(user, name)]
 
     def _list_stored(self) -> Sequence[SessionInfo]:
-        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=find_config_dir(self._options))
+        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=Client(self._options).config_dir)
 
     def _find_stored(self, session_id: str, directory: str | PathLike[str] | None) -> SessionInfo | None:
         try:
-            return get_session_info(session_id, directory, config_dir=find_config_dir(self._options))
+            return get_session_info(session_id, directory, config_dir=Client(self._options).config_dir)
         except SessionNotFoundError:
             return None
 
