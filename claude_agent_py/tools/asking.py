@@ -4,6 +4,7 @@ The CLI refuses requests of such a server, so this package answers them itself, 
 servers: `on_elicitation`, then the inbox.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -43,7 +44,7 @@ def read_request(server_name: str, params: object) -> ElicitationRequest:
 class FormType:
     """A type whose fields a person fills in: a pydantic model, a dataclass or a `TypedDict`.
 
-    MCP allows texts, numbers, booleans, one of several choices (`Literal`, an enum), and lists of choices.
+    MCP allows texts, numbers, booleans, one of several texts (`Literal`, an enum), and lists of such choices.
 
     Raises:
         OptionsError: A field has another type, or the type has no fields.
@@ -70,7 +71,9 @@ class FormType:
     def read(self, content: object) -> Any:
         """Return an answer as a value of the type. Raises ValueError if its own validators refuse it."""
         try:
-            return self._adapter.validate_python(content)
+            return self._adapter.validate_json(
+                json.dumps(content)
+            )  # strict types accept dates and enums from JSON only
         except ValidationError as error:
             problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
             raise ValueError(f"the answer is not valid: {problems}") from None
@@ -85,8 +88,10 @@ def _flatten(name: str, field: JSONObject, definitions: Mapping[str, Any]) -> JS
     reference = field.pop("$ref", None)
     if reference is not None:
         field = {**definitions[reference.rpartition("/")[2]], **field}
-    if isinstance(field.get("const"), str):
+    if "const" in field:
         field["enum"] = [field.pop("const")]
+    if not all(isinstance(choice, str) for choice in field.get("enum", ())):
+        raise OptionsError(f"the choices of the field {name!r} must be texts", option="form")
     if field.get("default", 0) is None:
         del field["default"]
     items = field.get("items")

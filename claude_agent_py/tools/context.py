@@ -58,7 +58,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
         Args:
             message: The question.
             form: A pydantic model, a dataclass or a `TypedDict`, whose fields are texts, numbers, booleans, choices
-                (`Literal` or enums) or lists of choices.
+                of texts (`Literal` or enums) or lists of choices.
 
         Raises:
             OptionsError: A field has another type.

@@ -7,11 +7,12 @@ import importlib.util
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, Literal, TypedDict
 
 import anyio
 import pytest
-from pydantic import BaseModel, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from claude_agent_py import Client
 from claude_agent_py.errors import OptionsError
@@ -162,6 +163,17 @@ class Even(BaseModel):
         return value
 
 
+class Strict(BaseModel):
+    model_config = ConfigDict(strict=True)
+
+    colour: Colour
+    day: date
+
+
+class Level(BaseModel):
+    levels: list[Literal[1, 2]]
+
+
 class Person(ToolContext, frozen=True, kw_only=True):
     """The context of a call, with somebody who answers."""
 
@@ -174,11 +186,13 @@ class Person(ToolContext, frozen=True, kw_only=True):
 async def test_a_form_gives_a_value_of_its_type() -> None:
     person = Person(request_id="r1", answer={"colour": "blue", "sizes": ["S"]})
     assert await person.elicit("Which?", Choices) == Choices(Colour.BLUE, ["S"])
+    person = Person(request_id="r1", answer={"colour": "blue", "day": "2026-01-31"})
+    assert await person.elicit("Which?", Strict) == Strict(colour=Colour.BLUE, day=date(2026, 1, 31))
     with pytest.raises(ValueError, match="number: Value error, must be even"):
         await Person(request_id="r1", answer={"number": 3}).elicit("Which?", Even)
 
 
-@pytest.mark.parametrize("form", [Empty, Deep, int, object])
+@pytest.mark.parametrize("form", [Empty, Deep, Level, int, object])
 async def test_a_type_that_is_no_flat_form_is_an_error(form: Any) -> None:
     with pytest.raises(OptionsError, match="form"):
         await ToolContext(request_id="r1").elicit("Which?", form)
