@@ -22,7 +22,13 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    FleetError,
+    OptionsError,
+    SessionNotFoundError,
+    TooManySessionsError,
+)
 from claude_agent_py.serve.page import POLICY, read_page
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.serve.sessions import AnySessions
@@ -107,6 +113,7 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
         SessionNotFoundError: _refuse(404),
         TooManySessionsError: _refuse(503),
         OptionsError: _refuse(400),
+        FleetError: _refuse_fleet,
         ClaudeAgentError: _refuse(502),
         Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
     }
@@ -210,6 +217,11 @@ def _check_token(token: str) -> Authenticate:
 
 def _refuse(status: int) -> Callable[[Request, Exception], Response]:
     return lambda request, error: JSONResponse({"error": str(error)}, status)
+
+
+def _refuse_fleet(request: Request, error: Exception) -> Response:
+    is_away = isinstance(error, FleetError) and error.is_retryable
+    return JSONResponse({"error": str(error)}, 503 if is_away else 409)
 
 
 async def find_user(authenticate: Authenticate, request: Request) -> str:

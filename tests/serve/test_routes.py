@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
 
+import anyio
 import pytest
 from serving import TOKEN, served
 from starlette.requests import Request
@@ -149,3 +150,6 @@ def test_every_id_of_a_fleet_works_in_a_path(tmp_path: Path) -> None:
             assert call("POST", f"{path}/tasks/t/stop", {})[1] == {"error": "the task is not known in this process"}
             assert call("POST", f"{path}/prompts", {"text": "Hello"}, user="bob")[0] == 404
         assert len(call("GET", "/api/sessions")[1]) == 3
+        anyio.run(fleet.session(session_id).cancel)
+        status, told, _ = call("POST", f"{path}/prompts", {"text": "Hello"})
+        assert (status, "was cancelled" in told["error"]) == (409, True)
