@@ -29,6 +29,14 @@ class Order(BaseModel):
     note: str | None = None
 
 
+class Bought(BaseModel):
+    """A form without choices, which version 1 of the package does not know."""
+
+    size: str
+    count: int = 1
+    note: str | None = None
+
+
 async def order(context: ToolContext) -> str:
     """Order something."""
     given = await context.elicit("What size?", Order)
@@ -48,7 +56,7 @@ def order_from_package() -> Any:
     server: Any = getattr(loaded, name)("shop")
 
     async def buy(ctx: Any) -> str:
-        found = await ctx.elicit("What size?", Order)
+        found = await ctx.elicit("What size?", Bought)
         return f"{found.action} {getattr(found, 'data', None)!r}"
 
     buy.__annotations__["ctx"] = loaded.Context
@@ -87,10 +95,11 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
         facts = client.journal()
         found = results(await client.query("Go on"))
         told: list[tuple[str, str]] = []
-        while len(told) < 2 * len(calls):
-            fact = await anext(facts)
-            if fact.fact in ("request_opened", "request_settled") and fact.kind == "elicitation":
-                told.append((fact.fact, fact.name))
+        with anyio.fail_after(60):
+            while len(told) < 2 * len(calls):
+                fact = await anext(facts)
+                if fact.fact in ("request_opened", "request_settled") and fact.kind == "elicitation":
+                    told.append((fact.fact, fact.name))
     assert found[:2] == ["2 of L", "paid"]
     fields = ["size", "count", "note"]
     assert asked[:2] == [
@@ -99,7 +108,7 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
     ]
     if len(calls) > 2:
         assert asked[2] == ("shop", "What size?", "form", fields, None)
-        assert "accept Order(size='L', count=2, note=None)" in found[2]
+        assert "accept Bought(size='L', count=2, note=None)" in found[2]
     assert told[:2] == [("request_opened", "tools"), ("request_settled", "tools")]
 
 
