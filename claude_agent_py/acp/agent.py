@@ -366,7 +366,7 @@ class _EditorSession:
         can_be_auto = model is not None and model.supports_auto_mode
         hidden = {"bypassPermissions": not can_bypass, "auto": not can_be_auto}
         shown: list[Choice] = [
-            (mode, *texts) for mode, texts in MODES.items() if not hidden.get(mode) or mode == self.mode
+            (mode, name, text) for mode, (name, text) in MODES.items() if not hidden.get(mode) or mode == self.mode
         ]
         return shown if self.mode in MODES else [*shown, (self.mode, self.mode, None)]
 
@@ -665,7 +665,7 @@ def _name_file(uri: str) -> str:
     return unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri
 
 
-def _select(name: str, title: str, category: str, value: str, choices: Iterable[Choice]) -> Any:
+def _select(name: str, title: str, category: Any, value: str, choices: Iterable[Choice]) -> Any:
     options = [
         schema.SessionConfigSelectOption(value=each, name=text, description=more) for each, text, more in choices
     ]
