@@ -51,12 +51,15 @@ async def test_a_session_is_a_workflow_that_all_can_read(tmp_path: Path, tempora
         number = await session.send("and billing", key="once")
         assert await session.send("and billing", key="once") == number == 2
         assert (await session.info()).state == "queued"
+        unseen = await session.outcome(number)
+        assert (unseen.state, await session.outcome()) == ("queued", unseen)
         with pytest.raises(FleetTimeoutError):
             await session.result(timeout=0.1)
         async with fleet.worker(sessions=2, folder=tmp_path / "ws") as worker:
             first, second = await session.result(1, timeout=PATIENCE), await session.result(2, timeout=PATIENCE)
             assert (first.text, first.run) == ("answer to Review auth", 1)
             assert (second.text, second.worker) == ("answer to and billing", worker.id)
+            assert second.prompt_uuid == unseen.prompt_uuid != ""
             await until_state(session, "idle")
             assert await session.send("more", key="third") == 3
             assert (await session.result(timeout=PATIENCE)).text == "answer to more"

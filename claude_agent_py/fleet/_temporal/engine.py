@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import uuid4
+from uuid import UUID, uuid4, uuid5
 
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
@@ -139,7 +139,8 @@ class TemporalEngine:
             return int(memo["keys"][key])
         if memo["info"]["state"] == "cancelled":
             raise FleetError(f"the session {session!r} was cancelled: {memo['info']['reason']}", session_id=session)
-        await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin))
+        uuid = name_prompt(memo["info"]["cli_session_id"], key)
+        await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
         self._sent[session] = await self._find_number(session, key)
         return self._sent[session]
 
@@ -240,8 +241,12 @@ class TemporalEngine:
         if found is None or found["result"].get("is_stored"):
             stored = await self._read_outcome(session, info["cli_session_id"], number)
             found = found if stored is None else {**(found or {}), **stored}
-        if found is None and info["runs"] < number <= (await self._count_prompts(session))[0]:
-            return FleetOutcome(session_id=session, run=number, state="queued", cli_session_id=info["cli_session_id"])
+        if found is None and number > info["runs"]:  # no worker has seen it, if it was sent
+            conversation = info["cli_session_id"]
+            for key, sent in (await self._count_prompts(session))[1].items():
+                if sent == number:
+                    new = {"state": "queued", "uuid": name_prompt(conversation, key), "result": {}}
+                    return read_outcome(session, conversation, number, new)
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
         if found["state"] == "failed" and description.raw_description.HasField("pending_workflow_task"):
@@ -518,6 +523,11 @@ async def read_memo(found: WorkflowExecution) -> Mapping[str, Any]:
 def read_info(info: Mapping[str, Any]) -> FleetSessionInfo:
     """Return the record of a session."""
     return FleetSessionInfo(**{name: info[name] for name in FleetSessionInfo.__dataclass_fields__ if name in info})
+
+
+def name_prompt(conversation: str, key: str) -> str:
+    """Return the uuid of a prompt, which is known before a worker has seen it."""
+    return str(uuid5(UUID(conversation), key))
 
 
 def read_outcome(session: str, conversation: str, number: int, run: Mapping[str, Any]) -> FleetOutcome:

@@ -67,10 +67,12 @@ OVERDUE: Final = "it was not answered in time"
 
 @dataclass
 class Command:
-    """Who gave a command, for the audit log."""
+    """Who gave a command, for the audit log, and what it names."""
 
     by: str = ""
     origin: str = ""
+    prompt_uuid: str = ""
+    """The uuid of the prompt that it sends; empty if the workflow chooses one, as in older histories."""
 
 
 @dataclass
@@ -254,7 +256,7 @@ class SessionWorkflow:
         if key in s.keys or s.state == "cancelled":
             return
         s.runs += 1
-        prompt = Prompt(s.runs, str(workflow.uuid4()), content, timeout)
+        prompt = Prompt(s.runs, command.prompt_uuid or str(workflow.uuid4()), content, timeout)
         if self._settings is not None:
             self._set_deadline(prompt)
         s.prompts.append(prompt)
