@@ -1,7 +1,6 @@
 """The `acp` command: an agent for an editor, over stdin and stdout."""
 
 import argparse
-import importlib
 import os
 import signal
 import sys
@@ -12,6 +11,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.cli.targets import load_object
 from claude_agent_py.options import ClientOptions
 
 MISSING: Final = "acp needs the extra `acp`: pip install agent-client-protocol"
@@ -50,20 +50,6 @@ def execute(arguments: argparse.Namespace) -> int:
     with redirect_stdout(os.fdopen(protocol, "w", encoding="utf-8")):
         anyio.run(partial(serve, options, editor_tools=arguments.editor_tools))
     return 0
-
-
-def load_object(target: str) -> object:
-    """Import what `module:name` names; without a name, `options`. The module may be in the working directory.
-
-    Raises:
-        OptionsError: It cannot be imported.
-    """
-    module, _, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        return getattr(importlib.import_module(module), name or "options")
-    except (ImportError, AttributeError, ValueError) as error:
-        raise OptionsError(f"{target} cannot be loaded: {error}") from error
 
 
 def load_target(target: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import json
 import os
 import re
@@ -20,6 +19,7 @@ from anyio.abc import TaskStatus
 from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py.cli.targets import load_object
 from claude_agent_py.permissions import OpenQuestion, read_typed
 
 if TYPE_CHECKING:
@@ -189,12 +189,7 @@ async def _execute(arguments: Arguments) -> int:
 
 
 def _import_fleet(target: str) -> Fleet:
-    module, _, name = target.partition(":")
-    sys.path.insert(0, os.getcwd())
-    try:
-        found = getattr(importlib.import_module(module), name or "fleet")
-    except (ImportError, AttributeError) as error:
-        raise OptionsError(f"{target} cannot be loaded: {error}", option="fleet") from error
+    found = load_object(target, "fleet", option="fleet")
     if not isinstance(found, fleet_room.Fleet):
         raise OptionsError(f"must be a Fleet, not {type(found).__name__}: {target}", option="fleet")
     return found

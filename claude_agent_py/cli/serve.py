@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.cli.acp import load_object
+from claude_agent_py.cli.targets import load_object
 from claude_agent_py.options import ClientOptions
 
 if TYPE_CHECKING:

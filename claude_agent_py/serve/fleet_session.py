@@ -21,7 +21,7 @@ from claude_agent_py.fleet import Fleet, FleetEvent, FleetOutcome, FleetSessionI
 from claude_agent_py.journal import Fact, decode_fact
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
-from claude_agent_py.serve.sessions import ListedSession
+from claude_agent_py.serve.sessions import MAX_LISTED, ListedSession
 
 POLL_SECONDS: Final = 0.2
 """Seconds between two queries for events, while a worker is at work."""
@@ -31,7 +31,6 @@ UNUSED_SECONDS: Final = 60.0
 """After how many seconds without readers a session is no longer followed."""
 UNSENT_SECONDS: Final = 300.0
 """After how many seconds without readers a session without a prompt is forgotten."""
-MAX_LISTED: Final = 500
 _AT_WORK: Final = ("queued", "running")
 _AT_REST: Final = ("idle", "failed", "cancelled")
 _ENDED: Final = ("done", "failed", "cancelled")

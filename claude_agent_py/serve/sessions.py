@@ -26,7 +26,7 @@ OnLeave: TypeAlias = Literal["finish", "stop"]
 IDLE_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 10.0
 MAX_LISTED: Final = 500
-"""How many stored sessions are listed."""
+"""How many sessions are listed."""
 LOOK_EVERY: Final = 1.0
 
 

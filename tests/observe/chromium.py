@@ -9,9 +9,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+import pytest
 
 NAMES = () if sys.platform == "win32" else ("chromium", "chromium-browser", "google-chrome")
 PROGRAM = next((found for name in NAMES if (found := shutil.which(name))), None)
@@ -151,3 +154,12 @@ class Browser:
     def screenshot(self) -> bytes:
         """Return a picture of the page, as PNG."""
         return base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"])
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """A browser for the tests of a module."""
+    if PROGRAM is None:
+        pytest.skip("there is no Chromium on this machine")
+    with Browser() as browser:
+        yield browser

@@ -3,12 +3,11 @@
 import json
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import recordings_loader as recordings
-from chromium import PROGRAM, Browser
+from chromium import Browser, browser as browser
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
@@ -25,14 +24,6 @@ HOSTILE = [
     "@SCRIPT@@DATA@@TITLE@",
     "__proto__",
 ]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with Browser() as browser:
-        yield browser
 
 
 def saved(timeline: Timeline, folder: Path) -> Path:

@@ -1,11 +1,10 @@
 """The served page in a real Chromium, with the real CLI."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from chromium import PROGRAM, Browser
+from chromium import Browser, browser as browser
 from serving import TOKEN, served
 
 from claude_agent_py import AgentDefinition
@@ -19,14 +18,6 @@ READY = "document.body && document.body.dataset.ready === 'yes'"
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>[x](javascript:alert(1))"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    if PROGRAM is None:
-        pytest.skip("there is no Chromium on this machine")
-    with Browser() as browser:
-        yield browser
 
 
 def visit(browser: Browser, url: str) -> None:

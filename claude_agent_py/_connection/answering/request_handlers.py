@@ -214,23 +214,13 @@ class RequestHandlers:
         """Ask a person for a server in this process. The CLI learns nothing of it."""
         self._questions += 1
         request_id = f"{context.request_id}/{self._questions}"
-        asking = extend(
-            self._make_context(request_id, context.agent_id, context.cancellation),
-            answering.PermissionContext,
-            tool_use_id=getattr(context, "tool_use_id", None),
-            cwd=self._cwd,
-        )
+        asking = self._make_permission_context(request_id, context, context.cancellation)
         with self._journaled(request_id, request) as reply:
             reply.payload = answer = await self.answer_person(request, asking)
         return answer
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
-        context = extend(
-            self._make_context(request_id, getattr(request, "agent_id", None), cancellation),
-            answering.PermissionContext,
-            tool_use_id=getattr(request, "tool_use_id", None),
-            cwd=self._cwd,
-        )
+        context = self._make_permission_context(request_id, request, cancellation)
         return answering.leave_plan_mode(request, await self.answer_person(request, context))
 
     async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> Payload:
@@ -258,6 +248,17 @@ class RequestHandlers:
             task=self._find_task(agent_id) if agent_id else None,
             session_id=self._session.facts.session_id,
             cancellation=cancellation,
+        )
+
+    def _make_permission_context(
+        self, request_id: str, asking: Any, cancellation: Cancellation
+    ) -> "answering.PermissionContext":
+        """Return the context of a question, for the agent and the call that a request or a tool's context names."""
+        return extend(
+            self._make_context(request_id, getattr(asking, "agent_id", None), cancellation),
+            answering.PermissionContext,
+            tool_use_id=getattr(asking, "tool_use_id", None),
+            cwd=self._cwd,
         )
 
     def _find_task(self, agent_id: str) -> Task | None:

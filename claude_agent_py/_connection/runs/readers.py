@@ -51,7 +51,7 @@ class Readers:
     @property
     def has_event_readers(self) -> bool:
         """Whether anyone reads events."""
-        return bool(self.mailboxes) and True in self.mailboxes.values()
+        return True in self.mailboxes.values()
 
     def put_events(self, events: Sequence[object]) -> None:
         """Deliver events to their readers, except those that a reader of facts has got as facts."""

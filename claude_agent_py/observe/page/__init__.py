@@ -4,17 +4,14 @@ The data is JSON in a script element that browsers do not run, with `<`, `>` and
 only as text. A content security policy allows only this style and this script.
 """
 
-import base64
-import hashlib
 import html
 import json
-from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import Any, Final
 
 import msgspec
 
+from claude_agent_py._base.page_assets import hash_source, read_asset
 from claude_agent_py.observe.spans import Span, Summary, Used
 
 MOST_TEXT: Final = 12_000_000
@@ -26,11 +23,11 @@ _UNSAFE: Final = ("<", ">", "&", "\u2028", "\u2029")
 def build_page(spans: list[Span], summary: Summary, *, title: str, source: str, dropped: int) -> str:
     """Return the page."""
     data = json.dumps(_encode_page(spans, summary, title, source, dropped), separators=(",", ":"), ensure_ascii=False)
-    style, script = _read_asset("page.css"), _read_asset("page.js")
+    style, script = read_asset(__name__, "page.css"), read_asset(__name__, "page.js")
     # The inserted texts are not searched for placeholders.
-    return Template(_read_asset("page.html")).substitute(
-        script_hash=_hash_source(script),
-        style_hash=_hash_source(style),
+    return Template(read_asset(__name__, "page.html")).substitute(
+        script_hash=hash_source(script),
+        style_hash=hash_source(style),
         title=html.escape(title),
         style=style,
         script=script,
@@ -51,15 +48,6 @@ def build_iframe(page: str) -> str:
         f'<iframe sandbox="allow-scripts" srcdoc="{html.escape(page)}" width="100%" height="620" '
         'style="border:1px solid #8884;border-radius:8px"></iframe>'
     )
-
-
-@cache
-def _read_asset(name: str) -> str:
-    return files(__name__).joinpath(name).read_text(encoding="utf-8").strip()
-
-
-def _hash_source(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, dropped: int) -> dict[str, Any]:

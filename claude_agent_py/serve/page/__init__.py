@@ -1,20 +1,18 @@
 """The page: one HTML file with its style and script, which a content security policy names by their hashes."""
 
-import base64
-import hashlib
 from functools import cache
-from importlib.resources import files
 from string import Template
 from typing import Final
 
+from claude_agent_py._base.page_assets import hash_source, read_asset
 
-@cache
+
 def _read(name: str) -> str:
-    return files(__name__).joinpath(name).read_text(encoding="utf-8").strip()
+    return read_asset(__name__, name)
 
 
 def _hash(name: str) -> str:
-    return base64.b64encode(hashlib.sha256(_read(name).encode()).digest()).decode()
+    return hash_source(_read(name))
 
 
 @cache

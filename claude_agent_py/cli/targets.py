@@ -1,0 +1,26 @@
+"""What a command finds in a module of yours."""
+
+import importlib
+import os
+import sys
+
+from claude_agent_py._base.errors import OptionsError
+
+
+def load_object(target: str, default: str = "options", *, option: str | None = None) -> object:
+    """Import what `module:name` names; without a name, the default. The module may be in the working directory.
+
+    Args:
+        target: The text.
+        default: The name, if `target` has none.
+        option: The argument of the command, for the error.
+
+    Raises:
+        OptionsError: It cannot be imported.
+    """
+    module, _, name = target.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        return getattr(importlib.import_module(module), name or default)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise OptionsError(f"{target} cannot be loaded: {error}", option=option) from error
