@@ -185,9 +185,9 @@ class Faults:
     async def stop(self) -> None:
         """Stop a worker for longer than its lease, and wake it."""
         victim = self.chance.choice(self.workers)
-        os.kill(victim.pid, signal.SIGSTOP)
+        victim.send_signal(signal.SIGSTOP)
         await anyio.sleep(LEASE * 2)
-        os.kill(victim.pid, signal.SIGCONT)
+        victim.send_signal(signal.SIGCONT)  # unless a poisonous prompt had killed it
 
     async def restart(self) -> None:
         """Kill the server, and start it again."""

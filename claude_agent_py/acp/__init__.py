@@ -10,6 +10,10 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py.acp.agent import EditorAgent as EditorAgent, MakeOptions as MakeOptions, serve as serve
+    from claude_agent_py.acp.transport import EditorTransport as EditorTransport
 else:
-    _NAMES = {"claude_agent_py.acp.agent": "EditorAgent MakeOptions serve"}
+    _NAMES = {
+        "claude_agent_py.acp.agent": "EditorAgent MakeOptions serve",
+        "claude_agent_py.acp.transport": "EditorTransport",
+    }
     __getattr__, __dir__ = attach(__name__, _NAMES)

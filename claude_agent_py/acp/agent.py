@@ -13,10 +13,9 @@ from uuid import uuid4
 import acp
 from acp import RequestError, schema
 from acp.agent.connection import AgentSideConnection
-from acp.core import DEFAULT_STDIO_BUFFER_LIMIT_BYTES
 from acp.interfaces import Client as Editor
 
-from claude_agent_py import RunResult, verbatim
+from claude_agent_py import Run, RunResult, verbatim
 from claude_agent_py._base.errors import (
     ClaudeAgentError,
     ControlRejectedError,
@@ -29,6 +28,7 @@ from claude_agent_py._base.log import Drops, logger
 from claude_agent_py._version import __version__
 from claude_agent_py.acp.editor_tools import SERVER, BoundTools
 from claude_agent_py.acp.questions import Asker
+from claude_agent_py.acp.transport import CANCEL_REQUEST, DELETE_SESSION, REQUEST, EditorTransport
 from claude_agent_py.acp.updates import Update, Updates, list_commands
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
@@ -42,7 +42,7 @@ from claude_agent_py.errors import (
 from claude_agent_py.messages import ResultMessage, UserMessage
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
-from claude_agent_py.sessions import get_session, list_sessions
+from claude_agent_py.sessions import StoredSessions, list_sessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire import JSONObject
 
@@ -54,6 +54,7 @@ MakeOptions: TypeAlias = Callable[[str], ClientOptions]
 PAGE: Final = 50
 """The number of sessions in an answer to `session/list`."""
 CURSOR_CHARS: Final = 9
+PDF: Final = "application/pdf"
 CLOSE_SECONDS: Final = 1.0
 """How long an editor that has disconnected may take to read what is left."""
 INVALID_PARAMS: Final = -32602
@@ -63,6 +64,8 @@ NOT_FOUND: Final = -32002
 """Errors of the protocol."""
 EFFORT: Final = "effortLevel"
 """The setting of the CLI."""
+TODO_TOOLS: Final = "CLAUDE_CODE_ENABLE_TODO_TOOLS"
+"""The variable that offers the model the tools of the to-do list, which the editor shows as the plan (CLI 2.1.332)."""
 MODES: Final[Mapping[str, tuple[str, str]]] = {
     "default": ("Ask", "Ask before edits and commands"),
     "acceptEdits": ("Accept edits", "Edit files without asking"),
@@ -128,6 +131,7 @@ class EditorAgent:
                     fork=schema.SessionForkCapabilities(),
                     resume=schema.SessionResumeCapabilities(),
                     close=schema.SessionCloseCapabilities(),
+                    delete=schema.SessionDeleteCapabilities(),
                     additional_directories=schema.SessionAdditionalDirectoriesCapabilities(),
                 ),
             ),
@@ -208,7 +212,7 @@ class EditorAgent:
                     session_id=info.id,
                     cwd=info.cwd or cwd or "",
                     title=info.summary or None,
-                    updated_at=datetime.fromtimestamp(info.last_modified / 1000, UTC).isoformat(),
+                    updated_at=_format_time(info.last_modified),
                 )
                 for info in found[:PAGE]
             ],
@@ -221,9 +225,16 @@ class EditorAgent:
         if session is not None:
             await session.close()
 
-    async def prompt(self, session_id: str, prompt: list[Any], **_: Any) -> schema.PromptResponse:
+    async def delete_session(self, session_id: str) -> None:
+        """Close a session if it is open, and delete it from the disk. Unlike with `close_session`, it is then gone."""
+        session = self._sessions.get(session_id)
+        options = self._make_options(str(Path.cwd())) if session is None else session.client.options
+        await self.close_session(session_id)
+        await _translated(StoredSessions(config_dir=Client(options).config_dir).delete(session_id))
+
+    async def prompt(self, session_id: str, prompt: list[Any], **meta: Any) -> schema.PromptResponse:
         """Send a prompt, and return when its turn has ended. Tasks in the background may go on."""
-        return await self._get(session_id).prompt(read_prompt(prompt))
+        return await self._get(session_id).prompt(read_prompt(prompt), meta.get(REQUEST))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Interrupt the turn. Its prompt ends with `cancelled`."""
@@ -248,11 +259,18 @@ class EditorAgent:
         return schema.SetSessionConfigOptionResponse(config_options=session.list_config())
 
     async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Refuse: there are no extensions."""
-        raise RequestError.method_not_found(f"_{method}")
+        """Answer what the package does not route, and refuse the rest."""
+        if method != DELETE_SESSION:
+            raise RequestError.method_not_found(f"_{method}")
+        await self.delete_session(schema.DeleteSessionRequest.model_validate(params).session_id)
+        return {}
 
     async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
-        """Ignore what is not known."""
+        """Cancel a prompt by the id of its request, and ignore what is not known."""
+        if method == CANCEL_REQUEST:
+            request = schema.CancelRequestNotification.model_validate(params).request_id
+            for session in tuple(self._sessions.values()):
+                await session.cancel_prompt(request)
 
     # Sessions -----------------------------------------------------------------------------------------------------
 
@@ -281,6 +299,7 @@ class EditorAgent:
                 # They ask on their own, as `Read`, `Write` and `Bash`.
                 allowed_tools=[*given.allowed_tools, *(mcp_tool_name(SERVER, tool.name) for tool in tools)],
                 cwd=cwd,
+                env={TODO_TOOLS: "1", **given.env},
                 additional_directories=[*given.additional_directories, *(directories or ())],
                 mcp_servers={**_list_servers(given), **dict(map(_read_server, servers or ())), **own},
                 include_partial_messages=True,
@@ -300,10 +319,23 @@ class EditorAgent:
         return session
 
     def _make_options(self, cwd: str) -> ClientOptions:
-        given = self._given(cwd) if callable(self._given) else self._given or ClientOptions()
+        try:
+            given = self._given(cwd) if callable(self._given) else self._given or ClientOptions()
+        except Exception as error:
+            logger.exception("the function that makes the options failed")
+            reason = f"the function that makes the options failed: {type(error).__name__}: {error}"
+            raise refuse(reason, INTERNAL_ERROR) from error
         if not isinstance(given, ClientOptions):
-            raise OptionsError(f"the function must return ClientOptions, not {type(given).__name__}")
+            raise refuse(f"the function must return ClientOptions, not {type(given).__name__}", INTERNAL_ERROR)
         return given
+
+
+class _Prompt:
+    """A prompt of the editor that has no answer yet."""
+
+    def __init__(self) -> None:
+        self.run: Run | None = None
+        self.is_cancelled = False
 
 
 class _EditorSession:
@@ -324,8 +356,8 @@ class _EditorSession:
         self.mode = "default"
         self.effort = "default"
         self._editor = editor
-        self._asker = Asker(editor, name, capabilities)
-        self._updates = Updates()
+        self._asker = Asker(editor, name, capabilities, client.options.cwd)
+        self._updates = Updates(client.options.cwd)
         self._drops = Drops("an editor's view of a session")
         self._follower: asyncio.Task[None] | None = None
         self._greeting: asyncio.Task[None] | None = None
@@ -335,7 +367,8 @@ class _EditorSession:
         """The uuids of the results whose turn the editor has seen whole. Prompts that the CLI merges have one."""
         self._progress = asyncio.Condition()
         self._reopening = asyncio.Lock()
-        self._is_cancelled = False
+        self._prompts: dict[object, _Prompt] = {}
+        """The prompts without an answer, by the ids of their requests."""
 
     async def open(self) -> None:
         """Connect, and follow the session."""
@@ -426,28 +459,45 @@ class _EditorSession:
 
     async def replay(self) -> None:
         """Send the stored session."""
-        folder = self.client.config_dir
         try:
-            stored = await run_file_work(lambda: list(get_session(self.id, config_dir=folder).events()))
+            stored = await self._stored.get(self.id)
+            events = await run_file_work(lambda: list(stored.events()))
         except SessionError as error:
             raise refuse(str(error), INTERNAL_ERROR) from error
-        for update in Updates().replay(stored):
+        for update in Updates(self.client.options.cwd).replay(events):
             await self._show(update)
 
-    async def prompt(self, message: UserMessage) -> schema.PromptResponse:
-        """Send a prompt, and return when its turn has ended and the editor has seen it."""
-        self._is_cancelled = False
+    @property
+    def _stored(self) -> StoredSessions:
+        return StoredSessions(config_dir=self.client.config_dir)
+
+    async def prompt(self, message: UserMessage, request: object = None) -> schema.PromptResponse:
+        """Send a prompt, and return when its turn has ended and the editor has seen it.
+
+        `request` is the id of the editor's request, by which `cancel_prompt` finds it.
+        """
+        prompt = _Prompt()
+        key = prompt if request is None else request
+        self._prompts[key] = prompt
+        try:
+            return await self._prompt(message, prompt)
+        finally:
+            del self._prompts[key]
+
+    async def _prompt(self, message: UserMessage, prompt: _Prompt) -> schema.PromptResponse:
         try:
             async with self._reopening:
                 if not self.client.is_open:
                     await self.client.reopen()
                     self._follow()
-            run = self.client.query(message)
-            result = await run
+            if prompt.is_cancelled:
+                return schema.PromptResponse(stop_reason="cancelled")
+            prompt.run = self.client.query(message)
+            result = await prompt.run
         except RunError as error:
             if error.result is not None:
                 await self._wait_shown(error.result)
-            return schema.PromptResponse(stop_reason=self._find_reason(error))
+            return schema.PromptResponse(stop_reason=_find_reason(error, prompt))
         except OptionsError as error:
             raise refuse(str(error)) from error
         except ClaudeAgentError as error:
@@ -457,21 +507,8 @@ class _EditorSession:
         if result.stop_reason in ("refusal", "max_tokens"):
             reason = result.stop_reason  # type: ignore[assignment]
         await self._send_usage(result)
+        await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
-
-    def _find_reason(self, error: RunError) -> schema.StopReason:
-        """Return why a failed turn stopped.
-
-        Raises:
-            RequestError: The protocol has no word for it.
-        """
-        if self._is_cancelled or isinstance(error, InterruptedRunError | PromptCancelledError):
-            return "cancelled"
-        if isinstance(error, MaxTurnsError):
-            return "max_turn_requests"
-        if isinstance(error, AuthenticationError):
-            raise refuse(str(error), AUTH_REQUIRED) from error
-        raise refuse(str(error), INTERNAL_ERROR) from error
 
     async def _wait_shown(self, result: RunResult) -> None:
         """Wait until the editor has all updates of a run. They end if the process does."""
@@ -485,9 +522,19 @@ class _EditorSession:
 
     async def cancel(self) -> None:
         """Interrupt the turn and take back the prompts behind it."""
-        self._is_cancelled = True
+        for prompt in self._prompts.values():
+            prompt.is_cancelled = True
         with suppress(ClaudeAgentError):
             await self.client.interrupt(cancel_queued=True)
+
+    async def cancel_prompt(self, request: object) -> None:
+        """Interrupt the turn of a prompt, or take the prompt back if it waits. Does nothing if it has its answer."""
+        prompt = self._prompts.get(request)
+        if prompt is not None:
+            prompt.is_cancelled = True
+            if prompt.run is not None:
+                with suppress(ClaudeAgentError):
+                    await prompt.run.interrupt()
 
     async def close(self) -> None:
         """Close the client, and stop following it."""
@@ -570,6 +617,13 @@ class _EditorSession:
             used, size = int(context.total_tokens), int(context.max_tokens)
             await self._send(schema.UsageUpdate(session_update="usage_update", used=used, size=size, cost=cost))
 
+    async def _send_info(self) -> None:
+        """Send the title of the session. A session that is not stored has none."""
+        with suppress(ClaudeAgentError):
+            info = await self._stored.get_info(self.id)
+            title, at = info.summary or None, _format_time(info.last_modified)
+            await self._send(schema.SessionInfoUpdate(session_update="session_info_update", title=title, updated_at=at))
+
 
 async def serve(options: ClientOptions | MakeOptions | None = None, *, editor_tools: bool = False) -> None:
     """Serve an editor over stdin and stdout until it disconnects. The arguments are those of `EditorAgent`.
@@ -577,8 +631,8 @@ async def serve(options: ClientOptions | MakeOptions | None = None, *, editor_to
     What is printed meanwhile goes to stderr. `claude-agent-py acp` also redirects what child processes print.
     """
     agent = EditorAgent(options, editor_tools=editor_tools)
-    from_editor, to_editor = await acp.stdio_streams(limit=DEFAULT_STDIO_BUFFER_LIMIT_BYTES)
-    connection = AgentSideConnection(agent, to_editor, from_editor, listening=False, use_unstable_protocol=True)
+    transport = EditorTransport(*await acp.stdio_streams())
+    connection = AgentSideConnection(agent, transport, listening=False, use_unstable_protocol=True)
     try:
         with redirect_stdout(sys.stderr):
             await connection.listen()
@@ -588,9 +642,32 @@ async def serve(options: ClientOptions | MakeOptions | None = None, *, editor_to
 
 async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:
     """Close both. `acp.run_agent` would wait forever for an editor that has ended without reading everything."""
-    async with asyncio.timeout(CLOSE_SECONDS):
-        await connection.close()
-    await agent.close()
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await connection.close()
+    except (TimeoutError, ConnectionError):
+        logger.debug("the editor has gone without reading everything")
+    finally:
+        await agent.close()
+
+
+def _find_reason(error: RunError, prompt: _Prompt) -> schema.StopReason:
+    """Return why a failed turn stopped.
+
+    Raises:
+        RequestError: The protocol has no word for it.
+    """
+    if prompt.is_cancelled or isinstance(error, InterruptedRunError | PromptCancelledError):
+        return "cancelled"
+    if isinstance(error, MaxTurnsError):
+        return "max_turn_requests"
+    if isinstance(error, AuthenticationError):
+        raise refuse(str(error), AUTH_REQUIRED) from error
+    raise refuse(str(error), INTERNAL_ERROR) from error
+
+
+def _format_time(milliseconds: float) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat()
 
 
 def refuse(reason: str, code: int = INVALID_PARAMS) -> RequestError:
@@ -654,9 +731,10 @@ def _read_resource(resource: Any) -> JSONObject:
     if isinstance(resource, schema.TextResourceContents):
         name = _name_file(resource.uri)
         return {"type": "text", "text": f'<context ref="{name}">\n{resource.text}\n</context>'}
-    if resource.mime_type and resource.mime_type.startswith("image/"):
+    kind = "document" if resource.mime_type == PDF else "image"
+    if kind == "document" or (resource.mime_type and resource.mime_type.startswith("image/")):
         source = {"type": "base64", "media_type": resource.mime_type, "data": resource.blob}
-        return {"type": "image", "source": source}
+        return {"type": kind, "source": source}
     raise refuse(f"a prompt cannot have a resource of {resource.mime_type!r}")
 
 

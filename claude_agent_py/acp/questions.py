@@ -3,8 +3,10 @@
 An editor without forms gets each question with its options as a request for permission.
 """
 
+import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from acp import schema
@@ -19,6 +21,7 @@ from claude_agent_py.permissions import Interaction, OpenQuestion, PermissionReq
 SKIP: Final = "skip"
 NO_FORMS: Final = "The editor cannot show forms."
 CLOSED: Final = "The editor closed the question."
+OTHER: Final = "Another answer"
 
 
 class Asker:
@@ -28,9 +31,17 @@ class Asker:
         editor: The connection to the editor.
         session_id: The id by which the editor knows the session.
         capabilities: What the editor offers.
+        folder: The working directory.
     """
 
-    def __init__(self, editor: Editor, session_id: str, capabilities: schema.ClientCapabilities) -> None:
+    def __init__(
+        self,
+        editor: Editor,
+        session_id: str,
+        capabilities: schema.ClientCapabilities,
+        folder: str | os.PathLike[str] | None,
+    ) -> None:
+        self._folder = Path(folder or "")
         self._editor = editor
         self._session_id = session_id
         self._forms = capabilities.elicitation or schema.ElicitationCapabilities()
@@ -63,7 +74,7 @@ class Asker:
             names = {"allow": "Allow", "deny": "Deny"}
             if question.always:
                 names["always"] = f"Always: {question.always}"
-            call = {**describe(subject.tool_name, subject.raw_input), "raw_input": subject.raw_input}
+            call = {**describe(subject.tool_name, subject.raw_input, self._folder), "raw_input": subject.raw_input}
             # Indented, so that the editor shows it as it is. The title may be cut.
             call["content"] = call["content"] or [
                 tool_content(text_block("\n".join(f"    {line}" for line in "\n".join(question.lines).splitlines())))
@@ -87,7 +98,7 @@ class Asker:
     async def _ask_questions(self, interaction: Interaction, questions: Sequence[Question]) -> None:
         if self._forms.form is not None:
             given = await self._fill("The agent asks", _build_form(questions), _get_call(interaction))
-            answers = None if given is None else [given.get(f"answer_{i}") or None for i in range(len(questions))]
+            answers = None if given is None else [_read_answer(given, number) for number in range(len(questions))]
         else:
             answers = [await self._ask_one(interaction, question) for question in questions]
         if answers is None or not any(answers):
@@ -124,6 +135,9 @@ class Asker:
 
     async def _ask_elicitation(self, interaction: Interaction, request: ElicitationRequest) -> None:
         message = f"{request.display_name or request.server_name}: {request.message}"
+        if request.mode == "url" and not str(request.url).startswith(("https://", "http://")):
+            interaction.refuse(f"The editor opens pages of the web only, not {request.url}")
+            return
         if request.mode == "url" and self._forms.url is not None and request.url:
             page = schema.ElicitationUrlSessionMode(
                 session_id=self._session_id,
@@ -132,7 +146,9 @@ class Asker:
             )
             reply = await self._editor.create_elicitation(message, page)
         elif request.mode == "form" and self._forms.form is not None:
-            form = schema.ElicitationSchema.model_validate(request.requested_schema or {"type": "object"})
+            form = schema.ElicitationSchema.model_validate(
+                _name_choices(request.requested_schema or {"type": "object"})
+            )
             mode = schema.ElicitationFormSessionMode(session_id=self._session_id, requested_schema=form)
             reply = await self._editor.create_elicitation(message, mode)
         else:
@@ -153,8 +169,30 @@ def _get_call(interaction: Interaction) -> str | None:
     return found or None
 
 
+def _name_choices(form: Any) -> Any:
+    """Return a schema whose choices have their titles as the protocol writes them, instead of in `enumNames`."""
+    if isinstance(form, list):
+        return [_name_choices(each) for each in form]
+    if not isinstance(form, dict):
+        return form
+    values, names = form.get("enum"), form.get("enumNames")
+    if isinstance(values, list) and isinstance(names, list) and len(values) == len(names):
+        choices = [{"const": value, "title": str(name)} for value, name in zip(values, names, strict=True)]
+        rest = {key: value for key, value in form.items() if key not in ("enum", "enumNames")}
+        return {**rest, "oneOf": choices}
+    return {key: _name_choices(value) for key, value in form.items()}
+
+
+def _read_answer(given: Mapping[str, Any], number: int) -> Any:
+    """Return the answer to a question of the form: what was chosen, with the text that was written; None without."""
+    chosen, written = given.get(f"answer_{number}") or None, str(given.get(f"other_{number}") or "").strip()
+    if not written:
+        return chosen
+    return [*chosen, written] if isinstance(chosen, list) else written
+
+
 def _build_form(questions: Sequence[Question]) -> schema.ElicitationSchema:
-    """Return the form for the questions of one call. Each answer is one of the labels, or several."""
+    """Return the form for the questions of one call. Each answer is one of the labels, several, or another text."""
     fields: dict[str, Any] = {}
     for number, question in enumerate(questions):
         choices = [
@@ -166,4 +204,5 @@ def _build_form(questions: Sequence[Question]) -> schema.ElicitationSchema:
             fields[f"answer_{number}"] = {"type": "array", "items": {"anyOf": choices}, **about}
         else:
             fields[f"answer_{number}"] = {"type": "string", "oneOf": choices, **about}
+        fields[f"other_{number}"] = {"type": "string", "title": OTHER, "description": question.question}
     return schema.ElicitationSchema.model_validate({"type": "object", "properties": fields})

@@ -4,6 +4,7 @@ A tool call of a session is a tool call of the editor, with the same id. A backg
 because the call that launched it returns at once.
 """
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -69,6 +70,7 @@ Update: TypeAlias = (
     | schema.AvailableCommandsUpdate
     | schema.CurrentModeUpdate
     | schema.ConfigOptionUpdate
+    | schema.SessionInfoUpdate
     | schema.UsageUpdate
 )
 
@@ -98,11 +100,15 @@ _STATUSES: Final[Mapping[str, schema.PlanEntryStatus]] = {"in_progress": "in_pro
 class Updates:
     """Turns the items of `Client.events(facts=True)`, or of a stored session, into updates for an editor.
 
+    Args:
+        folder: The working directory of the session: editors need absolute paths.
+
     Attributes:
         task_list: The to-do list of the session. A live one is kept by the client.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._folder = Path(folder or "")
         self.task_list: TaskList = TaskList()
         self._text = TextFold()
         self._drops = Drops("an editor's view of a session")
@@ -134,8 +140,10 @@ class Updates:
 
     def _on_message(self, event: object) -> Iterator[Update]:
         """Yield the updates for the texts of a message, and for changes of the session: its mode and commands."""
-        yield from (update_agent_message_text(text) for text in self._text.feed(event))
-        yield from (update_agent_thought_text(text) for text in self._list_thoughts(event))
+        for text in self._text.feed(event):
+            yield update_agent_message_text(text).model_copy(update={"message_id": _find_message(event)})
+        for text in self._list_thoughts(event):
+            yield update_agent_thought_text(text).model_copy(update={"message_id": _find_message(event)})
         if isinstance(event, InitMessage):
             yield from self._list_plan()  # a new conversation has a new list
         mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None
@@ -153,10 +161,7 @@ class Updates:
             if isinstance(message, CallEnded | InitMessage):
                 self.task_list.track(message)
             if isinstance(message, UserMessage) and not message.is_subagent and not message.is_synthetic:
-                text = message.text.strip()
-                # What begins with "<" is from the CLI, such as the notification about a task.
-                if text and not text.startswith(("<", "[Request interrupted")):
-                    yield update_user_message_text(text)
+                yield from _list_prompt(message)
             yield from self.feed(message)
         yield from self.end()
 
@@ -182,19 +187,21 @@ class Updates:
 
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
         self._calls.add(fact.id)
-        meta = {"agent": fact.agent, "parentToolCallId": fact.parent_call} if fact.agent != MAIN else None
+        meta: dict[str, Any] = {"claudeCode": {"toolName": fact.call.name}}  # as the vendor's agent names it
+        if fact.agent != MAIN:
+            meta |= {"agent": fact.agent, "parentToolCallId": fact.parent_call}
         yield schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=fact.call.id,
             status="in_progress",
             raw_input=fact.call.input,
             field_meta=meta,
-            **describe(fact.call.name, fact.call.input),
+            **describe(fact.call.name, fact.call.input, self._folder),
         )
 
     def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
         self._calls.discard(fact.id)
-        given = describe(fact.call.name, fact.call.input)
+        given = describe(fact.call.name, fact.call.input, self._folder)
         # The editor keeps showing a diff that was applied.
         is_shown = bool(given["content"]) and not fact.result.is_error
         yield schema.ToolCallProgress(
@@ -286,13 +293,17 @@ _HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {
 }
 
 
-def describe(name: str, given: JSONObject) -> dict[str, Any]:
-    """Return how an editor shows a call: its title, kind, locations, and the change of a file as a diff."""
-    path = given.get("file_path") or given.get("notebook_path") or given.get("path")
-    path = path if isinstance(path, str) else None
+def describe(name: str, given: JSONObject, folder: Path) -> dict[str, Any]:
+    """Return how an editor shows a call: its title, kind, locations, and the change of a file as a diff.
+
+    A path that is relative to the working directory becomes absolute.
+    """
+    named = given.get("file_path") or given.get("notebook_path") or given.get("path")
+    named = named if isinstance(named, str) else None
+    path = str(folder / named) if named else None
     line = given.get("offset")
     words = [value for value in given.values() if isinstance(value, str)]
-    title = given.get("command") or given.get("description") or (path or " ".join(words))
+    title = given.get("command") or given.get("description") or named or " ".join(words)
     return {
         "title": one_line(f"{_name_tool(name)} {title}", TITLE_CHARS),
         "kind": KINDS.get(name, "other"),
@@ -333,10 +344,34 @@ def _list_content(result: ToolResultBlock) -> Iterator[ContentBlock]:
     if text:
         yield text_block(_cut(text))
     for block in blocks:
-        source = block.source if isinstance(block, ImageBlock) else None
-        data, kind = getattr(source, "data", None), getattr(source, "media_type", None)
-        if data and kind:
-            yield image_block(data, kind)
+        if (image := _read_image(block)) is not None:
+            yield image
+
+
+def _list_prompt(message: UserMessage) -> Iterator[schema.UserMessageChunk]:
+    """Yield what the user sent in a message."""
+    text = message.text.strip()
+    # What begins with "<" is from the CLI, such as the notification about a task.
+    if text and not text.startswith(("<", "[Request interrupted")):
+        yield update_user_message_text(text).model_copy(update={"message_id": message.uuid or None})
+    for block in message.content if isinstance(message.content, list) else ():
+        if (image := _read_image(block)) is not None:
+            yield schema.UserMessageChunk(
+                session_update="user_message_chunk", content=image, message_id=message.uuid or None
+            )
+
+
+def _find_message(event: object) -> str | None:
+    """Return the id of the API message that a text is from."""
+    if isinstance(event, StreamEventMessage):
+        return event.api_message_id
+    return event.message_id or None if isinstance(event, AssistantMessage) else None
+
+
+def _read_image(block: object) -> ContentBlock | None:
+    source = block.source if isinstance(block, ImageBlock) else None
+    data, kind = getattr(source, "data", None), getattr(source, "media_type", None)
+    return image_block(data, kind) if data and kind else None
 
 
 def _task_id(task: str) -> str:

@@ -22,5 +22,6 @@ def load_object(target: str, default: str = "options", *, option: str | None = N
     sys.path.insert(0, os.getcwd())
     try:
         return getattr(importlib.import_module(module), name or default)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise OptionsError(f"{target} cannot be loaded: {error}", option=option) from error
+    except Exception as error:  # your module may raise anything
+        what = "" if isinstance(error, ImportError | AttributeError) else f"{type(error).__name__}: "
+        raise OptionsError(f"{target} cannot be loaded: {what}{error}", option=option) from error

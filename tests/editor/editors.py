@@ -1,6 +1,7 @@
 """An editor: the client side of the Agent Client Protocol. It notes what an agent shows, and answers its questions."""
 
 import asyncio
+import json
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -141,3 +142,54 @@ async def open_editor(
 def list_clis(model: ScriptedModel) -> list[int]:
     """Return the processes of the CLI that use a model. None where there is no `/proc`."""
     return processes_with(f"ANTHROPIC_BASE_URL={model.environment()['ANTHROPIC_BASE_URL']}", "--output-format")
+
+
+class RawEditor:
+    """An editor that writes lines of its own making."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self._answers: dict[Any, asyncio.Future[Any]] = {}
+        self.refusals: asyncio.Queue[Any] = asyncio.Queue()
+        """The errors that name no request."""
+
+    def send(self, message: Any) -> None:
+        """Write a message, or a line."""
+        assert self.process.stdin is not None
+        line = message if isinstance(message, bytes) else json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self.process.stdin.write(line + b"\n")
+
+    def ask(self, number: int, method: str, **params: Any) -> asyncio.Future[Any]:
+        """Send a request. Its answer is an event: the result, or the error."""
+        self.send({"id": number, "method": method, "params": params})
+        return self._answers.setdefault(number, asyncio.get_running_loop().create_future())
+
+    async def read(self) -> None:
+        """Take answers until the agent ends."""
+        assert self.process.stdout is not None
+        while line := await self.process.stdout.readline():
+            message = json.loads(line)
+            if "method" in message:
+                continue
+            if message["id"] is None:
+                self.refusals.put_nowait(message["error"]["code"])
+            else:
+                self._answers[message["id"]].set_result(message.get("result", message.get("error")))
+
+
+@asynccontextmanager
+async def open_raw_editor(model: ScriptedModel) -> AsyncIterator[RawEditor]:
+    """Start `claude-agent-py acp`, and yield an editor that has been initialized."""
+    environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "claude_agent_py", "acp", env=environment, cwd=model.sandbox.cwd, limit=2**26,
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    editor = RawEditor(process)
+    async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+        group.create_task(editor.read())
+        await editor.ask(0, "initialize", protocolVersion=1)
+        yield editor
+        assert process.stdin is not None
+        process.stdin.close()
+        await process.wait()

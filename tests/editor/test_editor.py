@@ -1,7 +1,9 @@
 """An editor drives the program `claude-agent-py acp` over the Agent Client Protocol, with the real CLI."""
 
 import asyncio
+import base64
 import signal
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -9,7 +11,7 @@ from typing import Any
 import acp
 import pytest
 from acp import schema
-from editors import FULL, Editor, list_clis, open_editor
+from editors import FULL, PACKAGE, Editor, list_clis, open_editor, open_raw_editor
 from leftovers import kill
 from questions import asking
 
@@ -21,6 +23,11 @@ pytestmark = [
     pytest.mark.real_cli,
 ]
 
+PLAN = schema.AgentPlanUpdate
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PDF = base64.b64encode(
+    b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
+).decode()
 OWN_TOOL = """
 from claude_agent_py import ClientOptions, Hooks, tool
 from claude_agent_py.hooks import PreToolUseOutput
@@ -82,15 +89,24 @@ async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tm
     assert ended.status == ("completed" if kind == "allow_once" else "failed")
 
 
-@pytest.mark.parametrize("has_forms", [True, False])
-async def test_a_question_of_the_model_is_answered_in_the_editor(has_forms: bool, tmp_path: Path) -> None:
-    editor = Editor("allow_once", form={"answer_0": "blue"})
+@pytest.mark.parametrize(
+    ("has_forms", "form", "answer"),
+    [
+        (True, {"answer_0": "blue"}, "blue"),
+        (True, {"answer_0": "blue", "other_0": " green "}, "green"),
+        (False, None, "red"),
+    ],
+)
+async def test_a_question_of_the_model_is_answered_in_the_editor(
+    has_forms: bool, form: Any, answer: str, tmp_path: Path
+) -> None:
+    editor = Editor("allow_once", form=form)
     script = [Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), Reply("Good.")]
     capabilities = FULL if has_forms else schema.ClientCapabilities()
     async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=capabilities) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Ask me"))
-        assert ("blue" if has_forms else "red") in str(model.requests[-1].body["messages"][-1])
+        assert f'="{answer}"' in str(model.requests[-1].body["messages"][-1])
     assert (len(editor.forms), len(editor.asked)) == ((1, 0) if has_forms else (0, 1))
 
 
@@ -481,3 +497,169 @@ async def test_an_editor_that_ends_without_reading_ends_the_program(tmp_path: Pa
             assert await editor.process.wait() == 0
             assert list_clis(model) == []
             prompt.cancel()
+
+
+async def test_a_line_that_is_no_message_gets_an_error_and_ends_nothing() -> None:
+    deep = b'{"jsonrpc": "2.0", "id": 5, "method": "session/list", "params": ' + b"[" * 5000 + b"]" * 5000 + b"}"
+    async with ScriptedModel([]) as model, open_raw_editor(model) as editor:
+        for line, code in ((b"[]", -32600), (b"{", -32700), (b"7", -32600), (deep, -32600), (b"\xff", -32700)):
+            editor.send(line)
+            assert await editor.refusals.get() == code
+        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
+        sound = {"type": "audio", "data": "a" * 60_000_000, "mimeType": "audio/wav"}
+        refused = await editor.ask(2, "session/prompt", sessionId=session["sessionId"], prompt=[sound])
+        assert "audio" in refused["message"]
+        assert (await editor.ask(3, "session/list"))["sessions"] == []
+
+
+async def test_cancelling_the_request_of_a_prompt_cancels_that_prompt() -> None:
+    gate, later = Gate(), Gate()
+    script = [Reply("First", after=gate), Reply("Second.", after=later)]
+    async with ScriptedModel(script) as model, open_raw_editor(model) as editor:
+        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
+
+        def prompt(number: int) -> asyncio.Future[Any]:
+            block = {"type": "text", "text": f"Prompt {number}"}
+            return editor.ask(number, "session/prompt", sessionId=session["sessionId"], prompt=[block])
+
+        first = prompt(2)
+        await gate.wait_reached()
+        editor.send({"method": "$/cancel_request", "params": {"requestId": 2}})
+        assert (await first)["stopReason"] == "cancelled"
+        second = prompt(3)
+        await later.wait_reached()
+        behind = prompt(4)
+        editor.send({"method": "$/cancel_request", "params": {"requestId": 4}})
+        assert (await behind)["stopReason"] == "cancelled"
+        later.open()
+        assert (await second)["stopReason"] == "end_turn"
+        assert "Prompt 4" not in str([request.body for request in model.requests])
+
+
+async def test_a_deleted_session_is_closed_and_gone() -> None:
+    async with ScriptedModel([Reply("Hi.")]) as model, open_raw_editor(model) as editor:
+        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
+        block = {"type": "text", "text": "Hello"}
+        await editor.ask(2, "session/prompt", sessionId=session["sessionId"], prompt=[block])
+        assert len((await editor.ask(3, "session/list"))["sessions"]) == 1
+        assert await editor.ask(4, "session/delete", sessionId=session["sessionId"]) == {}
+        assert (await editor.ask(5, "session/list"))["sessions"] == []
+        assert (await editor.ask(6, "session/delete", sessionId=session["sessionId"]))["code"] == -32002
+
+
+async def test_the_to_do_list_is_the_plan_and_the_session_gets_a_title(tmp_path: Path) -> None:
+    editor = Editor()
+    todo = {"subject": "Build it", "description": "All of it", "activeForm": "Building it"}
+    script = [
+        Reply(tool_use("TaskCreate", todo)),
+        Reply(tool_use("TaskUpdate", {"taskId": "1", "status": "in_progress"})),
+        Reply("Begun."),
+    ]
+    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+        session = await connection.new_session(cwd=str(tmp_path))
+        await connection.prompt(session_id=session.session_id, prompt=text("Plan and build"))
+        info = await editor.wait_for(lambda update: isinstance(update, schema.SessionInfoUpdate))
+    assert info.title == "Plan and build"
+    plans = [[(entry.content, entry.status) for entry in plan.entries] for plan in editor.list_updates(PLAN)]
+    assert plans == [[("Build it", "pending")], [("Building it", "in_progress")]]
+
+
+async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("seven")
+    shell = {"command": "echo built", "run_in_background": True, "description": "Build it"}
+    agent = {"description": "Look", "prompt": "Look", "subagent_type": "general-purpose", "run_in_background": False}
+    script = [
+        Reply([tool_use("Read", {"file_path": "notes.txt"}), tool_use("Bash", shell)]),
+        Reply(tool_use("Agent", agent)),
+        Reply(tool_use("Bash", {"command": "echo inside"})),
+        Reply("Seen."),
+        Reply("Done."),
+        *[Reply("It is built.")] * 2,
+    ]
+    live, loaded = Editor(), Editor()
+    pdf = schema.EmbeddedResourceContentBlock(
+        type="resource",
+        resource=schema.BlobResourceContents(blob=PDF, mime_type="application/pdf", uri="file:///a.pdf"),
+    )
+    async with ScriptedModel(script) as model:
+        async with open_editor(live, model) as connection:
+            session_id = (await connection.new_session(cwd=str(tmp_path))).session_id
+            await connection.prompt(
+                session_id=session_id, prompt=[acp.image_block(PIXEL, "image/png"), pdf, *text("Go")]
+            )
+            await live.wait_for(
+                lambda u: getattr(u, "tool_call_id", "").startswith("task:") and u.status == "completed"
+            )
+            assert "application/pdf" in str(model.requests[0].body["messages"])
+        async with open_editor(loaded, model) as connection:
+            await connection.load_session(cwd=str(tmp_path), session_id=session_id)
+            await loaded.wait_for(lambda u: getattr(u, "tool_call_id", "").startswith("task:"))
+
+    def calls(editor: Editor) -> set[Any]:
+        return {
+            (call.tool_call_id, call.title, call.kind, (call.field_meta or {}).get("parentToolCallId"))
+            for call in editor.list_updates(schema.ToolCallStart)
+        }
+
+    assert calls(loaded) == calls(live)
+    assert len(calls(live)) == 5
+    (read,) = [call for call in live.list_updates(schema.ToolCallStart) if call.kind == "read"]
+    assert read.locations[0].path == str(tmp_path / "notes.txt")
+    assert [chunk.content.type for chunk in loaded.list_updates(schema.UserMessageChunk)] == ["text", "image"]
+    ends = {update.tool_call_id: update.status for update in loaded.list_updates(schema.ToolCallProgress)}
+    assert set(ends.values()) == {"completed"}
+    said = {chunk.message_id for chunk in live.list_updates(schema.AgentMessageChunk)}
+    assert None not in said
+    assert said == {chunk.message_id for chunk in loaded.list_updates(schema.AgentMessageChunk)}
+
+
+ASKING_TOOL = """
+from typing import Literal
+from pydantic import BaseModel, Field
+from claude_agent_py import ClientOptions, ToolContext, tool
+
+class Order(BaseModel):
+    size: Literal["s", "l"] = Field(json_schema_extra={"enumNames": ["Small", "Large"]})
+
+@tool
+async def order(context: ToolContext) -> str:
+    "Order a shirt."
+    asked = await context.elicit_url("Pay", "javascript:alert(1)")
+    chosen = await context.elicit("Which size?", Order)
+    return f"paid: {asked}, size: {chosen and chosen.size}"
+
+options = ClientOptions(custom_tools=[order], allowed_tools=["mcp__tools__order"])
+"""
+
+
+async def test_forms_of_servers_show_the_names_of_choices_and_only_pages_of_the_web_are_opened(tmp_path: Path) -> None:
+    editor = Editor(form={"size": "l"})
+    capabilities = schema.ClientCapabilities(
+        elicitation=schema.ElicitationCapabilities(
+            form=schema.ElicitationFormCapabilities(), url=schema.ElicitationUrlCapabilities()
+        )
+    )
+    async with ScriptedModel([Reply(tool_use("mcp__tools__order", {})), Reply("Ordered.")]) as model:
+        (model.sandbox.cwd / "shop.py").write_text(ASKING_TOOL)
+        async with open_editor(editor, model, "shop", capabilities=capabilities) as connection:
+            session = await connection.new_session(cwd=str(tmp_path))
+            await connection.prompt(session_id=session.session_id, prompt=text("Order"))
+            assert "paid: False, size: l" in str(model.requests[-1].body["messages"][-1])
+    (form,) = editor.forms
+    assert [(choice.const, choice.title) for choice in form.requested_schema.properties["size"].one_of] == [
+        ("s", "Small"),
+        ("l", "Large"),
+    ]
+
+
+async def test_a_module_that_cannot_be_loaded_is_named_in_one_line() -> None:
+    async with ScriptedModel([]) as model:
+        (model.sandbox.cwd / "broken.py").write_text("raise RuntimeError('no database')")
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "claude_agent_py", "acp", "broken", cwd=model.sandbox.cwd,
+            env={**model.environment(), "PYTHONPATH": str(PACKAGE)}, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        _, errors = await process.communicate()
+        assert process.returncode == 1
+        (line,) = errors.decode().splitlines()
+        assert line.endswith("broken cannot be loaded: RuntimeError: no database")
