@@ -1,20 +1,25 @@
 # Needs Python >= 3.11 and make; uses npm where there is one. Everything else goes into .venv and a cache folder.
 
 VENV := .venv
-BIN := $(VENV)/bin
+SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
+BIN := $(VENV)/$(SCRIPTS)
 LOWEST := .venv-lowest
+RELEASE := .venv-release
 # A warning of packages that `mcp` needs, about its oldest version.
 NEWER := -W "ignore:Field 'lifespan' has an incomplete definition"
-CANDIDATES := python3 python3.13 python3.12 python3.11 python
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 ARGS ?=
 # Most tests wait for processes, so more workers than processors pay.
 WORKERS ?= 6
+# The CLI of `test-cli`: minimum, pinned, newest, or a version.
+CLI ?= newest
 # What `lowest` runs: the directories whose tests take seconds.
 QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage changelog drift clean official
+.PHONY: help demo test test-cli lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage \
+  changelog drift official package audit workflows tag-check clean
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -27,8 +32,12 @@ test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX -m "not soak" $(ARGS)
 
+test-cli: $(VENV)/.dev  ## The tests with the real CLI on another version (CLI=minimum, pinned, newest or X.Y.Z)
+	CLAUDE_AGENT_CLI=$$($(BIN)/python scripts/fetch_cli.py $(CLI)) \
+	  $(BIN)/python -m pytest -n $(WORKERS) -rfEsxX $(or $(ARGS),tests/real_cli)
+
 lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versions of all dependencies
-	$(LOWEST)/bin/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
+	$(LOWEST)/$(SCRIPTS)/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
 
 soak: $(VENV)/.dev  ## The property tests with 500 examples each, and fleets under faults (ARGS="-k name" for some)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis or soak" $(ARGS)
@@ -42,8 +51,8 @@ soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults, on SQLite
 	$(BIN)/python scripts/fleet_soak.py $(ARGS)
 	$(BIN)/python scripts/fleet_soak.py --temporal $(ARGS)
 
-servers:  ## Install the servers and the browser that some tests start (Debian, as root)
-	apt-get install --yes --no-install-recommends postgresql pgbouncer redis-server chromium
+servers:  ## Install the servers and the browser that some tests start (Debian, as root or with SUDO=sudo)
+	$(SUDO) apt-get install --yes --no-install-recommends postgresql pgbouncer redis-server chromium
 
 check: format-check lint types imports test  ## Everything that has to pass
 
@@ -80,8 +89,26 @@ drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (A
 official: $(VENV)/.dev  ## The official Python SDK's own tests on claude_agent_py.compat (ARGS="-k name" for some)
 	$(BIN)/python scripts/official_tests.py $(ARGS)
 
+package: $(RELEASE)/.dev  ## Build sdist, wheel and SBOM; install each into an empty environment and use it there
+	$(RELEASE)/$(SCRIPTS)/python scripts/package.py
+
+audit: $(RELEASE)/.dev $(VENV)/.dev  ## Look for known vulnerabilities in all packages of .venv (needs the Python Package Index)
+	@mkdir -p build
+	$(BIN)/python -m pip freeze --exclude-editable > build/requirements.txt
+	$(RELEASE)/$(SCRIPTS)/pip-audit --strict --no-deps --disable-pip --requirement build/requirements.txt
+
+workflows: $(RELEASE)/.dev  ## Check the files under .github against their schemas
+	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
+	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
+	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+
+tag-check:  ## Compare a tag with the version of the package (TAG=v0.1.0)
+	grep --quiet --fixed-strings --line-regexp "__version__ = \"$${TAG#v}\"" claude_agent_py/_version.py
+	grep --quiet --fixed-strings "## $${TAG#v} (20" CHANGELOG.md
+
 clean:  ## Remove the venv and everything generated
-	rm -rf $(VENV) $(LOWEST) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -98,8 +125,14 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group docs
 	@touch $@
 
+$(RELEASE)/.dev: pyproject.toml
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/$(SCRIPTS)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(RELEASE)/$(SCRIPTS)/python -m pip install --quiet --group release
+	@touch $@
+
 $(LOWEST)/.dev: pyproject.toml
 	$(PYTHON) -m venv $(LOWEST)
-	$(LOWEST)/bin/python -m pip install --quiet uv
-	$(LOWEST)/bin/uv pip install --quiet --python $(LOWEST)/bin/python --resolution lowest-direct --editable . --group dev
+	$(LOWEST)/$(SCRIPTS)/python -m pip install --quiet uv
+	$(LOWEST)/$(SCRIPTS)/uv pip install --quiet --python $(LOWEST)/$(SCRIPTS)/python --resolution lowest-direct --editable . --group dev
 	@touch $@
