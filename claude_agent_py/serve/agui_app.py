@@ -26,7 +26,8 @@ def make_agui_app(
 ) -> ASGIApp:
     """Return an application that runs agents for clients of AG-UI 1.0: POST a `RunAgentInput`, read its events.
 
-    A thread is a session. The arguments are those of `make_app`, and:
+    GET with the parameter `threadId` follows a thread: the messages so far, and the turns that nobody has asked for. A
+    thread is a session. The arguments are those of `make_app`, and:
 
     Args:
         sessions: The sessions.
@@ -55,8 +56,21 @@ def make_agui_app(
 
         return EventSourceResponse(events(), ping=15, sep="\n")
 
-    app: ASGIApp = make_routed(sessions, [Route("/", run, methods=["POST"])])
+    async def follow(request: Request) -> Response:
+        user = await find_user(chosen, request)
+        thread_id = request.query_params.get("threadId")
+        if not thread_id:
+            raise Refused(400, "the parameter `threadId` is missing")
+        session = await agent.find(thread_id, user)
+
+        async def events() -> AsyncIterator[ServerSentEvent]:
+            async for name, event in agent.follow(session, thread_id, request.headers.get("last-event-id", "")):
+                yield ServerSentEvent(event.model_dump_json(by_alias=True), id=name or None, sep="\n")
+
+        return EventSourceResponse(events(), ping=15, sep="\n")
+
+    app: ASGIApp = make_routed(sessions, [Route("/", run, methods=["POST"]), Route("/", follow, methods=["GET"])])
     if origins:
-        headers = ["authorization", "content-type"]
-        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["POST"], allow_headers=headers)
+        headers = ["authorization", "content-type", "last-event-id"]
+        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
     return Guard(app, hosts, origins)

@@ -68,6 +68,8 @@ class ClientSession(ServedSession):
         self.is_opening: bool = False
         """Whether the process starts."""
         self._is_stored = is_stored
+        self._is_new = not is_stored
+        """Whether the log began with the conversation."""
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
         self._opening = anyio.Lock()
@@ -101,11 +103,11 @@ class ClientSession(ServedSession):
         return self._in_turn and any(task is None or not task.is_backgrounded for task in asking)
 
     async def _load_stored(self, until: float) -> Sequence[bytes]:
-        return await anyio.to_thread.run_sync(self._read_stored, until)
-
-    def _read_stored(self, until: float) -> Sequence[bytes]:
-        if not self._is_stored:
+        if not self._is_stored or (self._is_new and self.log.start[0] == 0):
             return ()
+        return await anyio.to_thread.run_sync(self._read_facts, until)
+
+    def _read_facts(self, until: float) -> Sequence[bytes]:
         try:
             facts = get_session(self.id, config_dir=Client(self._options).config_dir).journal()
             earlier = (wrap(fact) for fact in facts if fact.at is None or fact.at < until)

@@ -166,6 +166,11 @@ class FleetServedSession(ServedSession):
         return self._state
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a prompt has not been answered."""
+        return bool(self._open_prompts) or self._state not in _AT_REST
+
+    @property
     def is_blocked(self) -> bool:
         """Whether it waits for an answer."""
         return bool(self.questions)

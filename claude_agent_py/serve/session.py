@@ -65,6 +65,11 @@ class ServedSession(ABC):
 
     @property
     @abstractmethod
+    def is_busy(self) -> bool:
+        """Whether a prompt, a turn, a question or a background task is open."""
+
+    @property
+    @abstractmethod
     def is_blocked(self) -> bool:
         """Whether the turn waits for an answer, rather than only background work."""
 
@@ -95,9 +100,9 @@ class ServedSession(ABC):
             position = int(number) if epoch == self.epoch and number.isdecimal() and len(number) < 20 else -1
             while not self._is_over:
                 if not self.log.has_all_after(position):
-                    position, until = self.log.start
                     yield "", ServedEvent(0, b'{"type":"reset"}')
-                    for data in await self._load_stored(until):
+                    position, stored = await self._read_stored()
+                    for data in stored:
                         yield "", ServedEvent(0, data)
                 changed = self._changed
                 events = self.log.read(position, joined)
@@ -113,6 +118,23 @@ class ServedSession(ABC):
         finally:
             del self._positions[reader]
             self._note_use()
+
+    async def read(self) -> tuple[str, Sequence[ServedEvent]]:
+        """Return the id of the last event, to follow from there, and all events so far.
+
+        These are those of the stored conversation, whose number is 0, and then those of the log.
+        """
+        first, stored = await self._read_stored()
+        events = self.log.read(first, self.log.last, self.log.last)
+        return f"{self.epoch}.{self.log.last}", [*(ServedEvent(0, data) for data in stored), *events]
+
+    async def _read_stored(self) -> tuple[int, Sequence[bytes]]:
+        """Return the number before the first event of the log, and what was before it."""
+        while True:
+            first, until = self.log.start
+            stored = await self._load_stored(until)
+            if self.log.has_all_after(first):  # it was not cut meanwhile
+                return first, stored
 
     def _reader_came(self) -> None:
         """Note that somebody reads."""

@@ -43,11 +43,16 @@ class Page:
         self.messages: list[Any] = []
 
     def post(self, body: Any, **headers: str) -> tuple[int, bytes]:
+        return self._ask("POST", "/", body if isinstance(body, bytes) else json.dumps(body).encode(), **headers)
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        return self._ask("GET", path, b"", **headers)
+
+    def _ask(self, method: str, path: str, data: bytes, **headers: str) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self._host, timeout=60)
         sent = {"authorization": f"Bearer {TOKEN}", "x-user": self._user, "content-type": "application/json", **headers}
-        data = body if isinstance(body, bytes) else json.dumps(body).encode()
         try:
-            connection.request("POST", "/", data, sent)
+            connection.request(method, path, data, sent)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:
@@ -99,7 +104,7 @@ def shell(command: str, **more: Any) -> Reply:
 
 
 def find_user(request: Request) -> str | None:
-    return request.headers.get("x-user")
+    return request.headers.get("x-user") or None
 
 
 async def only_session(sessions: Sessions) -> ServedSession:
@@ -267,7 +272,7 @@ async def test_two_first_runs_of_a_thread_at_once_are_both_answered() -> None:
 
 
 def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
-    with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
+    with ScriptedModel([Reply("One."), Reply("Two."), Reply("Three.")]) as model:
         with served(Sessions(model.options()), make_agui_app, authenticate=find_user) as url:
             ann, bob = Page(url, user="ann"), Page(url, user="bob")
             assert say(ann.run("Hi")) == "One."
@@ -278,3 +283,9 @@ def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
             assert ann.post({}, host="evil.example")[0] == 403
             assert ann.post({}, origin="https://evil.example")[0] == 403
             assert ann.run(messages=[])[-1].type == "RUN_ERROR"
+            uuid = "7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c11"
+            assert say(Page(url, uuid, user="ann").run("Hi")) == "Three."
+            assert bob.get("/")[0] == 400
+            assert bob.get(f"/?threadId={uuid}")[0] == 404
+            assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
+            assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"

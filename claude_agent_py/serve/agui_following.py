@@ -1,0 +1,158 @@
+"""`Follower`: the runs of a thread that a page reads while it has no run itself.
+
+It begins with the messages so far and the turn that is running. What a run of this server tells meanwhile is left to
+that run; afterwards its messages come together, so that other pages have them.
+"""
+
+import json
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
+from typing import Any, Final
+
+from ag_ui import core
+from ag_ui.core import BaseEvent
+
+from claude_agent_py.serve.agui_messages import Conversation
+from claude_agent_py.serve.agui_run import Run
+from claude_agent_py.serve.session import ServedSession, describe
+
+_BESIDE: Final = (core.ActivitySnapshotEvent, core.StateSnapshotEvent)
+"""What begins no run: it waits for the next one."""
+
+
+class Follower:
+    """Follows one session for one reader.
+
+    Args:
+        session: The session.
+        thread_id: Its thread.
+        is_told: Returns whether a run tells the turn of these prompts.
+        note: Called with a run that ended with open questions.
+    """
+
+    def __init__(
+        self,
+        session: ServedSession,
+        thread_id: str,
+        *,
+        is_told: Callable[[Collection[str]], bool],
+        note: Callable[[Run], None],
+    ) -> None:
+        self._session = session
+        self._thread_id = thread_id
+        self._is_told = is_told
+        self._note = note
+        self._after = ""
+        """The id of the last event of the last run."""
+        self._position = ""
+        """The id of the last event of the session that was read."""
+        self._run = Run(thread_id, prompt=None, is_new=True)
+        self._is_open = False
+        """Whether a run has begun and not ended."""
+        self._is_muted = False
+        """Whether a run of this server tells the turn that is running."""
+        self._held: dict[tuple[str, str], BaseEvent] = {}
+        """What the next run begins with."""
+
+    async def follow(self, after: str = "") -> AsyncIterator[tuple[str, BaseEvent]]:
+        """Yield events, the last one of each run with its id; see `Agent.follow`."""
+        self._after = after
+        is_over = False
+        while not is_over:
+            for each in await self._catch_up():
+                yield each
+            is_over = True
+            stream = self._session.follow(self._position)
+            try:
+                async for name, data in stream:
+                    event = json.loads(data.data)
+                    for each in self._take(name, event):
+                        yield each
+                    if self._begins_anew(event):
+                        is_over = False
+                        break
+            finally:
+                await stream.aclose()
+        if self._is_open:
+            for each in self._end("", self._run.fail("the server ends", "ConnectionClosedError")):
+                yield each
+
+    async def _catch_up(self) -> list[tuple[str, BaseEvent]]:
+        """Return a run with all messages so far; nothing if the reader has them, and nothing is going on."""
+        self._position, events = await self._session.read()
+        epoch, _, number = self._after.partition(".")
+        seen = int(number) if epoch == self._session.epoch and number.isdecimal() and len(number) < 20 else -1
+        run = self._run = Run(self._thread_id, prompt=None, is_new=True)
+        conversation, todo, has_news = Conversation(), None, seen < 0
+        for event in events:
+            for each in run.take(json.loads(event.data)):
+                conversation.take(each)
+                has_news = has_news or event.number > seen
+                todo = each if isinstance(each, core.StateSnapshotEvent) else todo
+        run.questions = {key: describe(asked) for key, asked in self._session.questions.items()}
+        if not self._session.is_busy:  # the process of an unfinished turn has ended
+            run.turn = None
+        self._is_muted = False
+        if not has_news and run.turn is None and not run.questions:
+            return []
+        self._is_open = True
+        self._held.clear()
+        snapshot = core.MessagesSnapshotEvent(messages=list(conversation.list()))
+        begun = [run.begin(), snapshot, *([todo] if todo else [])]
+        made = [("", each) for each in begun]
+        if run.questions:
+            return [*made, *self._ask(self._position)]
+        if run.turn is None:
+            list(run.close())
+            return [*made, *self._end(self._position, run.end("ok", ""))]
+        return [*made, *(("", each) for each in run.reopen())]
+
+    def _take(self, name: str, event: Any) -> list[tuple[str, BaseEvent]]:
+        """Return what an event of the session tells that no other run does."""
+        fact = event["fact"] if event["type"] == "fact" else {}
+        kind = fact.get("fact") or event["type"]
+        if kind == "turn_started":
+            self._is_muted = self._is_told(fact.get("prompts", ()))
+        made = list(self._run.take(event))
+        if kind == "reset" and self._is_open:
+            return self._end("", self._run.end("ok", ""))
+        if self._is_muted or kind == "reset" or (kind == "prompt_sent" and self._is_told([fact["id"]])):
+            return []
+        ends_badly = kind == "turn_ended" and fact.get("status", "ok") != "ok"
+        if kind == "prompt_sent" or not (self._is_open or kind == "question" or ends_badly or _has_content(made)):
+            self._held.update({(each.type, getattr(each, "message_id", "")): each for each in made})
+            return []
+        if not self._is_open:
+            self._is_open = True
+            made = [self._run.begin(), *self._held.values(), *made]
+            self._held.clear()
+        told = [("", each) for each in made]
+        if kind == "question":
+            told += self._ask(name)
+        elif kind == "turn_ended":
+            told += self._end(name, self._run.end(fact.get("status", "ok"), fact.get("error", "")))
+        elif kind == "closed":
+            told += self._end(name, self._run.end("error", event["error"] or "the process ended"))
+        return told
+
+    def _begins_anew(self, event: Any) -> bool:
+        """Return whether the reader gets all messages again: after what others have told, or lost."""
+        kind = event["fact"]["fact"] if event["type"] == "fact" else event["type"]
+        if kind == "question_settled" and self._run.turn is not None and not self._is_open:
+            self._is_muted = self._is_told(self._run.turn)
+            return not self._is_muted
+        return kind == "reset" or (self._is_muted and kind in ("turn_ended", "question", "closed"))
+
+    def _ask(self, name: str) -> list[tuple[str, BaseEvent]]:
+        ended = self._end(name, self._run.interrupt())
+        self._note(self._run)
+        return ended
+
+    def _end(self, name: str, events: Iterator[BaseEvent]) -> list[tuple[str, BaseEvent]]:
+        self._is_open = False
+        *before, last = events
+        self._after = name or self._after
+        return [*(("", each) for each in before), (name, last)]
+
+
+def _has_content(events: Sequence[BaseEvent]) -> bool:
+    return any(not isinstance(each, _BESIDE) for each in events)

@@ -1,0 +1,396 @@
+"""`Run`: the events of AG-UI runs, made from those of a served session.
+
+It knows what is told and which spans are open, but not who reads: `agui.py` decides when a run begins and ends.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import uuid4
+
+from ag_ui import core
+from ag_ui.core import PROTOCOL_VERSION, BaseEvent
+
+from claude_agent_py.serve.session import ServedSession
+from claude_agent_py.wire import JSONObject
+
+APPROVAL: Final[JSONObject] = {
+    "type": "object",
+    "properties": {
+        "approved": {"type": "boolean"},
+        "editedArgs": {"type": "object"},
+        "reason": {"type": "string"},
+    },
+    "required": ["approved"],
+}
+"""How a permission or a plan is answered."""
+_CHANGED: Final = frozenset({"started", "reopened", "progressed", "status_changed", "asked", "finished", "revised"})
+
+
+class Run:
+    """Makes the events of runs: that of one prompt, or those of all turns of a session.
+
+    Attributes:
+        prompt: The prompt whose turn is told; None if all turns are, and the prompts themselves.
+        turn: The prompts of the turn that is running, none if finished tasks caused it; None between two turns.
+        questions: The open questions, by id.
+        is_over: Whether the run has ended.
+    """
+
+    def __init__(
+        self, thread_id: str, run_id: str = "", parent_run_id: str | None = None, *, prompt: str | None, is_new: bool
+    ) -> None:
+        """Create a run.
+
+        Args:
+            thread_id: The thread.
+            run_id: The id of the run; `begin` may be called again with another one.
+            parent_run_id: The run that it continues.
+            prompt: See the attribute; empty if it is not known yet.
+            is_new: Whether the client knows version 1.0, and so all outcomes.
+        """
+        self.prompt = prompt
+        self.turn: tuple[str, ...] | None = None
+        self.questions: dict[str, Mapping[str, Any]] = {}
+        self.is_over = False
+        self._thread_id = thread_id
+        self._run_id = run_id
+        self._parent_run_id = parent_run_id
+        self._is_new = is_new
+        self._follows = prompt is None
+        """Whether the current turn is told."""
+        self._has_text = False
+        self._texts = _Spans()
+        self._thoughts = _Spans()
+        self._length = 0
+        """How many characters of the open text were told."""
+        self._calls: dict[str, str] = {}
+        """The names of the calls whose arguments are being told."""
+        self._told: set[str] = set()
+        """The calls that were told."""
+        self._agents: dict[str, core.SubagentStartedEvent] = {}
+        """The subagents in the foreground that are at work, by their ids."""
+        self._awaited: set[str] = set()
+        """All of them, those that have ended included."""
+        self._tasks: dict[str, dict[str, Any]] = {}
+        self._usage: list[core.TokenUsage] = []
+
+    def begin(self, run_id: str | None = None) -> BaseEvent:
+        """Return the first event."""
+        self._run_id = run_id or self._run_id or str(uuid4())
+        self.is_over, self._usage = False, []
+        return core.RunStartedEvent(
+            thread_id=self._thread_id,
+            run_id=self._run_id,
+            parent_run_id=self._parent_run_id,
+            protocol_version=PROTOCOL_VERSION,
+        )
+
+    def go_on(self, session: ServedSession) -> Iterator[BaseEvent]:
+        """Continue the turn of an earlier run, with the subagents that it waits for."""
+        if not session.prompts:  # background work asked, after the answer
+            yield from self.end("ok", "")
+            return
+        self.prompt = session.prompts[-1]
+        self._follows = self._has_text = True
+        for agent in session.list_waited_agents():
+            yield from self._begin_agent(*agent)
+
+    def reopen(self) -> Iterator[BaseEvent]:
+        """Yield the beginnings of all that is open, for a client that has its contents."""
+        yield from self._agents.values()
+        for name in self._thoughts.open.values():
+            yield core.ReasoningStartEvent(message_id=name)
+            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
+        for name in self._texts.open.values():
+            yield core.TextMessageStartEvent(message_id=name, role="assistant")
+        for call, name in self._calls.items():
+            yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
+
+    @property
+    def open_messages(self) -> set[str]:
+        """The ids of the messages of which more will be told."""
+        return {*self._texts.open.values(), *self._thoughts.open.values(), *self._calls}
+
+    def take(self, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        """Yield what an event of the session tells, but no end of a run."""
+        kind = event["type"]
+        if kind == "fact":
+            yield from self._take_fact(event["fact"])
+        elif kind == "todo":
+            yield core.StateSnapshotEvent(snapshot={"todo": event["items"]})
+        elif kind in ("text", "reasoning", "call", "arguments"):
+            if self._follows:
+                yield from self._take_delta(kind, event)
+        elif kind == "question":
+            self.questions[event["question"]] = event
+        elif kind == "question_settled":
+            self.questions.pop(event["question"], None)
+        elif kind == "closed":
+            self.turn = None
+            self.questions.clear()
+            yield from self.close()
+        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._has_text:
+            yield from self._tell_text(event["prompt"], event["text"])  # it was answered within another turn
+
+    def _take_delta(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        if self.turn is None:
+            self.turn = ()  # the first words of a turn that finished tasks caused come before its start
+        if kind == "text":
+            yield from self._tell_text(event["message"], event["delta"])
+        elif kind == "reasoning":
+            yield from self._tell_thought(event["message"], event["delta"])
+        elif kind == "call":
+            yield from self._begin_call(event["call"], event["name"])
+        elif kind == "arguments" and event["call"] in self._calls:
+            yield core.ToolCallArgsEvent(tool_call_id=event["call"], delta=event["delta"])
+
+    def _take_fact(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        kind = fact["fact"]
+        if kind == "turn_started":
+            self.turn = tuple(fact.get("prompts", ()))
+            self._follows = self.prompt is None or self.prompt in self.turn
+        elif kind == "turn_ended":
+            yield from self._end_turn(fact)
+        elif kind == "prompt_sent":
+            yield from self._tell_prompt(fact)
+        elif kind.startswith("task_"):
+            yield from self._take_task(kind.removeprefix("task_"), fact)
+        elif self._follows and (not fact.get("agent") or fact["agent"] in self._agents):
+            yield from self._take_content(kind, fact)
+
+    def _take_content(self, kind: str, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        if kind == "message_added":
+            yield from self._take_message(fact)
+        elif kind == "call_started":
+            yield from self._take_call(fact)
+        elif kind == "call_ended":
+            yield from self._take_result(fact)
+
+    def _end_turn(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        self.turn = None
+        if self._follows:
+            self._usage = [_count(name, spent) for name, spent in fact.get("models", {}).items()]
+            self._follows = self.prompt is None
+            yield from self.close()
+
+    # Messages -----------------------------------------------------------------------------------------------------
+
+    def _tell_prompt(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        """Tell a prompt, unless the client has sent it."""
+        if self.prompt is not None:
+            return
+        name = fact["id"]
+        yield core.TextMessageStartEvent(message_id=name, role="user")
+        yield core.TextMessageContentEvent(message_id=name, delta=_read_text(fact["content"]))
+        yield core.TextMessageEndEvent(message_id=name)
+
+    def _tell_text(self, message: str, delta: str, agent: str | None = None) -> Iterator[BaseEvent]:
+        yield from self._close_thoughts()
+        self._has_text = True
+        if message not in self._texts.open:
+            name, self._length = self._texts.begin(message), 0
+            yield core.TextMessageStartEvent(message_id=name, role="assistant", subagent_run_id=agent)
+        self._length += len(delta)
+        name = self._texts.open[message]
+        yield core.TextMessageContentEvent(message_id=name, delta=delta, subagent_run_id=agent)
+
+    def _tell_thought(self, message: str, delta: str) -> Iterator[BaseEvent]:
+        if message not in self._thoughts.open:
+            name = self._thoughts.begin(message, "-reasoning")
+            yield core.ReasoningStartEvent(message_id=name)
+            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
+        yield core.ReasoningMessageContentEvent(message_id=self._thoughts.open[message], delta=delta)
+
+    def _close_texts(self) -> Iterator[BaseEvent]:
+        for name in self._texts.close():
+            yield core.TextMessageEndEvent(message_id=name)
+
+    def _close_thoughts(self) -> Iterator[BaseEvent]:
+        for name in self._thoughts.close():
+            yield core.ReasoningMessageEndEvent(message_id=name)
+            yield core.ReasoningEndEvent(message_id=name)
+
+    def _take_message(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        """Tell what of a message was not streamed. A subagent's messages are not."""
+        agent = fact.get("agent", "")
+        message = fact.get("id", "")
+        for block in fact.get("content", ()):
+            if block["type"] == "text" and block["text"]:
+                told = self._length if message in self._texts.open else 0
+                if rest := block["text"][told:]:
+                    yield from self._tell_text(message, rest, agent or None)
+                for name in self._texts.close(message):
+                    yield core.TextMessageEndEvent(message_id=name, subagent_run_id=agent or None)
+            elif block["type"] == "thinking" and not agent:
+                if block.get("thinking") and message not in self._thoughts.open:
+                    yield from self._tell_thought(message, block["thinking"])
+                yield from self._close_thoughts()
+
+    # Calls --------------------------------------------------------------------------------------------------------
+
+    def _begin_call(self, call: str, name: str, agent: str | None = None) -> Iterator[BaseEvent]:
+        if call in self._told:
+            return
+        yield from self._close_texts()
+        yield from self._close_thoughts()
+        self._told.add(call)
+        self._calls[call] = name
+        yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name, subagent_run_id=agent)
+
+    def _take_call(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        agent, call = fact.get("agent", ""), fact["id"]
+        if call not in self._told:
+            yield from self._begin_call(call, fact["call"]["name"], agent or None)
+            arguments = json.dumps(fact["call"].get("input", {}))
+            yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments, subagent_run_id=agent or None)
+        if call in self._calls:
+            del self._calls[call]
+            yield core.ToolCallEndEvent(tool_call_id=call, subagent_run_id=agent or None)
+
+    def _take_result(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        agent, call = fact.get("agent", "") or None, fact["id"]
+        content = _read_text(fact["result"].get("content"))
+        yield core.ToolCallResultEvent(
+            message_id=f"{call}-result", tool_call_id=call, content=content, role="tool", subagent_run_id=agent
+        )
+
+    # Tasks --------------------------------------------------------------------------------------------------------
+
+    def _take_task(self, kind: str, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        """Tell of a subagent that the turn waits for, and of background work as an activity."""
+        task, outcome = fact["task_id"], fact.get("outcome", {})
+        if kind == "started" and not fact.get("is_backgrounded", True) and self._follows:
+            name = fact.get("name") or fact.get("type") or "agent"
+            yield from self._begin_agent(task, name, fact.get("description"), fact.get("call"))
+        elif kind == "finished" and task in self._agents:
+            yield from self._end_agent(task, outcome)
+        elif task not in self._awaited and kind in _CHANGED:
+            known = self._tasks.setdefault(task, {"name": task, "status": "running"})
+            news = {
+                "name": fact.get("description"),
+                "status": outcome.get("status") or fact.get("new"),
+                "activity": fact.get("activity"),
+                "summary": outcome.get("summary"),
+            }
+            known.update({key: value for key, value in news.items() if value})
+            yield core.ActivitySnapshotEvent(message_id=task, activity_type="task", content=dict(known), replace=True)
+
+    def _begin_agent(self, task: str, name: str, description: str | None, call: str | None) -> Iterator[BaseEvent]:
+        self._awaited.add(task)
+        self._agents[task] = core.SubagentStartedEvent(
+            subagent_run_id=task, name=name, description=description or None, parent_tool_call_id=call
+        )
+        yield self._agents[task]
+
+    def _end_agent(self, task: str, outcome: Mapping[str, Any]) -> Iterator[BaseEvent]:
+        del self._agents[task]
+        if outcome.get("status") == "failed":
+            message = outcome.get("failure_reason") or "the subagent failed"
+            yield core.SubagentErrorEvent(subagent_run_id=task, message=message)
+        else:
+            result = core.SubagentFinishedSuccessOutcome(type="success")
+            yield core.SubagentFinishedEvent(
+                subagent_run_id=task, result=outcome.get("summary") or None, outcome=result
+            )
+
+    # The end ------------------------------------------------------------------------------------------------------
+
+    def close(self, interrupts: Sequence[str] = ()) -> Iterator[BaseEvent]:
+        """Yield the ends of all that is open."""
+        yield from self._close_texts()
+        yield from self._close_thoughts()
+        for call in self._calls:
+            yield core.ToolCallEndEvent(tool_call_id=call)
+        self._calls.clear()
+        for task in list(self._agents):
+            del self._agents[task]
+            outcome = core.SubagentFinishedSuspendedOutcome(type="suspended", interrupt_ids=list(interrupts) or None)
+            yield core.SubagentFinishedEvent(subagent_run_id=task, outcome=outcome)
+
+    def end(self, status: str, error: str) -> Iterator[BaseEvent]:
+        """End the run as its turn has ended, `ok`, `error` or `cancelled`, or with the open questions."""
+        if status == "ok":
+            success = core.RunFinishedSuccessOutcome(type="success")
+            yield from self.interrupt() if self.questions else self._finish(success)
+        elif status == "cancelled" and self._is_new:
+            yield from self._finish(core.RunFinishedCancelledOutcome(type="cancelled"))
+        else:
+            yield from self.fail(error or status, status)
+
+    def interrupt(self) -> Iterator[BaseEvent]:
+        """End the run with the open questions."""
+        interrupts = [_describe(question) for question in self.questions.values()]
+        yield from self._finish(core.RunFinishedInterruptOutcome(type="interrupt", interrupts=interrupts))
+
+    def fail(self, message: str, code: str) -> Iterator[BaseEvent]:
+        """End the run with an error."""
+        yield from self.close()
+        yield core.RunErrorEvent(message=message, code=code, usage=self._usage or None)
+        self.is_over = True
+
+    def _finish(self, outcome: Any) -> Iterator[BaseEvent]:
+        yield from self.close(list(self.questions))
+        yield core.RunFinishedEvent(
+            thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, usage=self._usage or None
+        )
+        self.is_over = True
+
+
+class _Spans:
+    """The open messages of a kind, with the names by which the client knows them: each block of a message has one."""
+
+    def __init__(self) -> None:
+        self.open: dict[str, str] = {}
+        self._count: dict[str, int] = {}
+
+    def begin(self, message: str, suffix: str = "") -> str:
+        """Open the next block of a message, and return its name."""
+        number = self._count[message] = self._count.get(message, 0) + 1
+        name = self.open[message] = f"{message}{suffix}" if number == 1 else f"{message}{suffix}-{number}"
+        return name
+
+    def close(self, message: str | None = None) -> list[str]:
+        """Close a message, or all, and return the names of those that were open."""
+        if message is None:
+            names = list(self.open.values())
+            self.open.clear()
+            return names
+        name = self.open.pop(message, None)
+        return [] if name is None else [name]
+
+
+def _describe(question: Mapping[str, Any]) -> core.Interrupt:
+    """Return the interrupt for a question."""
+    kind = question["kind"]
+    shown = ("kind", "lines", "diff", "markdown", "steps", "form")
+    is_decision = kind in ("permission", "plan")
+    return core.Interrupt(
+        id=question["question"],
+        reason="tool_call" if is_decision else kind,
+        message=question["title"],
+        tool_call_id=question["call"] or None,
+        response_schema=APPROVAL if is_decision else None,
+        metadata={key: question[key] for key in shown if question[key]},
+    )
+
+
+def _read_text(content: Any) -> str:
+    """Return the text of a content, with the types of its other blocks."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(block.get("text", f"[{block['type']}]") for block in content or ())
+
+
+def _count(model: str, spent: Mapping[str, Any]) -> core.TokenUsage:
+    tokens = spent.get("tokens", {})
+    given, output, cached, written = (tokens.get(key, 0) for key in ("input", "output", "cache_read", "cache_write"))
+    return core.TokenUsage(
+        provider="anthropic",
+        model=model,
+        input_tokens=given,
+        output_tokens=output,
+        total_tokens=given + output + cached + written,
+        cached_input_tokens=cached,
+        cache_write_input_tokens=written,
+    )

@@ -1,0 +1,237 @@
+"""What a client of AG-UI gets of a thread that exists: its messages so far, and the turns that nobody asked for."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui import core
+from anyio.streams.memory import MemoryObjectReceiveStream
+from test_agui import check_order, say
+
+from claude_agent_py import AgentDefinition
+from claude_agent_py.serve import Sessions
+from claude_agent_py.serve.agui import Agent
+from claude_agent_py.serve.agui_messages import Conversation
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking, tool_use
+
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
+
+LIMIT = 60
+WORKER = {"worker": AgentDefinition(description="Works", prompt="You work.")}
+
+
+def shell(command: str) -> Any:
+    return tool_use("Bash", {"command": command, "description": "Run it"})
+
+
+def delegate(prompt: str, *, background: bool) -> Any:
+    given = {"description": "Look", "prompt": prompt, "subagent_type": "worker", "run_in_background": background}
+    return tool_use("Agent", given)
+
+
+class Client:
+    """A client that keeps the messages of its thread as `@ag-ui/client` does."""
+
+    def __init__(self, agent: Agent, thread: str = "a-thread") -> None:
+        self.agent = agent
+        self.thread = thread
+        self.messages: list[Any] = []
+
+    async def run(self, text: str = "", *more: Any, resume: Any = None) -> list[Any]:
+        if text:
+            self.messages.append(core.UserMessage(id=f"u{len(self.messages)}", content=text))
+        self.messages += more
+        given = core.RunAgentInput(
+            thread_id=self.thread, run_id="r", messages=self.messages, protocol_version="1.0", resume=resume
+        )
+        with anyio.fail_after(LIMIT):
+            events = [event async for event in self.agent.run(given)]
+        check_order(events)
+        conversation = Conversation()
+        for event in events:
+            conversation.take(event)
+            if isinstance(event, core.MessagesSnapshotEvent):
+                self.messages = list(event.messages)
+        self.messages += conversation.list()
+        return events
+
+    @asynccontextmanager
+    async def follow(self, after: str = "") -> AsyncIterator["Following"]:
+        session = await self.agent.find(self.thread, "")
+        send, receive = anyio.create_memory_object_stream[tuple[str, Any]](1000)
+
+        async def read() -> None:
+            async for each in self.agent.follow(session, self.thread, after):
+                await send.send(each)
+
+        async with anyio.create_task_group() as group, send, receive:
+            group.start_soon(read)
+            yield Following(receive)
+            group.cancel_scope.cancel()
+
+
+class Following:
+    """The runs that a reader gets."""
+
+    def __init__(self, stream: MemoryObjectReceiveStream[tuple[str, Any]]) -> None:
+        self._stream = stream
+        self.last = ""
+
+    async def read(self, is_enough: Callable[[Any], bool]) -> list[Any]:
+        found: list[Any] = []
+        with anyio.fail_after(LIMIT):
+            while not found or not is_enough(found[-1]):
+                self.last, event = await self._stream.receive()
+                found.append(event)
+        return found
+
+    async def run_on(self) -> list[Any]:
+        events = await self.read(lambda event: event.type in ("RUN_FINISHED", "RUN_ERROR"))
+        assert self.last
+        return events
+
+    async def run(self) -> list[Any]:
+        events = await self.run_on()
+        check_order(events)
+        return events
+
+    @property
+    def is_silent(self) -> bool:
+        return not self._stream.statistics().current_buffer_used
+
+
+def snapshot(events: list[Any]) -> list[Any]:
+    (found,) = [event for event in events if event.type == "MESSAGES_SNAPSHOT"]
+    return list(found.messages)
+
+
+def texts(messages: list[Any]) -> list[tuple[str, Any]]:
+    return [(each.role, each.content) for each in messages if each.role in ("user", "assistant") and each.content]
+
+
+def shape(messages: list[Any], *, without: tuple[str, ...] = ("activity",)) -> list[tuple[str, str]]:
+    return [(each.role, each.id) for each in messages if each.role not in without]
+
+
+async def test_a_snapshot_has_what_was_streamed_here_from_the_file_and_for_those_who_lack_it() -> None:
+    script = [
+        Reply([thinking("Hm."), "Let me.", shell("echo one"), shell("echo two")]),
+        Reply([delegate("look", background=False)]),
+        Reply("Done.", chunk_chars=2),
+        Reply("More."),
+        Reply("Even more."),
+    ]
+    looks = {"look": [Reply([shell("echo three")]), Reply("I looked.")]}
+    async with ScriptedModel(script, agents=looks) as model:
+        options = model.options(agents=WORKER)
+        async with Sessions(options) as sessions:
+            client = Client(Agent(sessions))
+            assert not [event for event in await client.run("Go") if event.type == "MESSAGES_SNAPSHOT"]
+            streamed = list(client.messages)
+            roles = ["user", "reasoning", "assistant", "assistant", "tool", "assistant", "tool", "assistant"]
+            assert [each.role for each in streamed][:8] == roles
+            async with client.follow() as following:
+                here = snapshot(await following.run())
+            assert not [event for event in await client.run("More") if event.type == "MESSAGES_SNAPSHOT"]
+        assert shape(here[1:]) == shape(streamed[1:])
+        assert [each.model_dump(exclude={"id"}) for each in here] == [
+            each.model_dump(exclude={"id"}) for each in streamed
+        ]
+        async with Sessions(options) as sessions:
+            client = Client(Agent(sessions))
+            async with client.follow() as following:
+                stored = snapshot(await following.run())
+                # Nothing has happened since: the next one who says so is not told again.
+                async with client.follow(following.last) as later:
+                    await anyio.wait_all_tasks_blocked()
+                    assert later.is_silent
+            # Live, the CLI does not send the last words of a subagent, which are the result of the call.
+            own = [each for each in stored if not (each.subagent_run_id and each.role == "assistant" and each.content)]
+            assert shape(own)[: len(here)] == shape(here)
+            # A new page has no message: it gets all, and its own prompt keeps its id.
+            events = await client.run("Even more")
+            assert [event.type for event in events[:2]] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
+            assert shape(snapshot(events)) == [*shape(stored), ("user", "u0")]
+            assert say(events) == "Even more."
+
+
+async def test_a_follow_up_turn_is_a_run_of_the_followers_and_a_prompt_that_comes_meanwhile_has_its_own() -> None:
+    ends, speaks = Gate(), Gate()
+    script = [
+        Reply([delegate("watch", background=True)]),
+        Reply("Begun."),
+        Reply("It has ended.", after=speaks),
+        Reply("The answer."),
+        Reply("Last."),
+    ]
+    async with ScriptedModel(script, agents={"watch": [Reply("I watched.", after=ends)]}) as model:
+        async with Sessions(model.options(agents=WORKER)) as sessions:
+            client, other = Client(Agent(sessions)), Client(Agent(sessions))
+            other.agent = client.agent
+            assert say(await client.run("Go")) == "Begun."
+            async with client.follow() as following, other.follow() as watching:
+                for each in (following, watching):
+                    assert texts(snapshot(await each.run())) == [("user", "Go"), ("assistant", "Begun.")]
+                ends.open()
+                await speaks.wait_reached()
+                async with anyio.create_task_group() as group:
+                    answers: list[Any] = []
+
+                    async def ask() -> None:
+                        answers.extend(await client.run("And?"))
+
+                    group.start_soon(ask)
+                    with anyio.fail_after(LIMIT):
+                        session = await client.agent.find("a-thread", "")
+                        while not session.prompts:
+                            await anyio.sleep(0.01)
+                    speaks.open()
+                    events = await following.run()
+                assert say(events) == "It has ended."
+                assert "MESSAGES_SNAPSHOT" not in {event.type for event in events}
+                assert say(answers) == "The answer."
+                # What the run of the prompt told is not told twice, but those who follow have it afterwards.
+                assert say(await watching.run()) == "It has ended."
+                seen = snapshot(await watching.run())
+                answered = [("assistant", "It has ended."), ("assistant", "The answer.")]
+                assert texts(seen)[2:] == [("user", "And?"), *answered]
+            # A client that follows nothing gets it with its next prompt.
+            assert answered[0] not in texts(client.messages)
+            assert answered[0] in texts(snapshot(await client.run("Now?")))
+            assert all(each.id.startswith("u") for each in client.messages if each.role == "user")
+
+
+async def test_a_reader_who_comes_in_the_middle_gets_the_beginning_and_then_the_rest() -> None:
+    gate = Gate()
+    text = "Second. " * 40
+    script = [Reply(["First, ", shell("touch made")]), Reply(text, chunk_chars=8, chunk_delay=0.02, after=gate)]
+    async with ScriptedModel(script) as model:
+        async with Sessions(model.options(permission_mode="default")) as sessions:
+            client = Client(Agent(sessions))
+            (asked,) = (await client.run("Go"))[-1].outcome.interrupts
+            connection = anyio.CancelScope()
+            entry = core.ResumeEntry(interrupt_id=asked.id, status="resolved", payload={"approved": True})
+
+            async def answer() -> None:
+                with connection:
+                    await client.run(resume=[entry])
+
+            async with client.follow() as following:
+                # A page that is opened again has the question.
+                events = await following.run()
+                assert [each.id for each in events[-1].outcome.interrupts] == [asked.id]
+            async with anyio.create_task_group() as group:
+                group.start_soon(answer)
+                await gate.wait_reached()
+                gate.open()
+                async with client.follow() as following:
+                    events = await following.read(lambda event: event.type == "TEXT_MESSAGE_CONTENT")
+                    connection.cancel()
+                    events += await following.run_on()
+            check_order(events)
+            known = [each for each in snapshot(events) if each.role == "assistant" and each.content]
+            assert "".join([*(each.content for each in known), say(events)]) == "First, " + text
+            async with client.follow() as following:
+                assert texts(snapshot(await following.run()))[1:] == [("assistant", "First, "), ("assistant", text)]
