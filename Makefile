@@ -19,7 +19,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cli lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage \
-  changelog drift official package audit workflows tag-check clean
+  changelog drift official package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -85,6 +85,10 @@ changelog: $(VENV)/.dev  ## Show the next entry of the changelog, from changelog
 
 drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
 	$(BIN)/python scripts/drift.py $(ARGS)
+
+editor-agents: $(VENV)/.dev  ## Compare the agent for editors with the vendor's (needs npm; ARGS=--write writes the table)
+	@$(BIN)/claude-agent-py install-cli --if-missing
+	$(BIN)/python scripts/editor_agents.py $(ARGS)
 
 official: $(VENV)/.dev  ## The official Python SDK's own tests on claude_agent_py.compat (ARGS="-k name" for some)
 	$(BIN)/python scripts/official_tests.py $(ARGS)
