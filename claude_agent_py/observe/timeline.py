@@ -38,7 +38,7 @@ class Timeline:
         """How many spans were left out."""
         self.title: str = title
         self.source: str = source
-        """The source of the spans: `messages`, `live`, `recording`, `transcript` or `store`."""
+        """The source of the spans: `messages`, `live`, `recording`, `transcript`, `store` or `facts`."""
 
     def __repr__(self) -> str:
         return f"<Timeline {self.title!r} from {self.source}, {len(self.spans)} spans>"
@@ -97,7 +97,7 @@ class Timeline:
         `ends` are the ends of tasks with the usage that was counted for them, which the messages lack.
         """
         facts = chain(fold(message_frames(messages, sent)), ends)
-        return cls._from_facts(facts, title, "messages", max_spans, max_chars)
+        return cls.from_facts(facts, title=title, source="messages", max_spans=max_spans, max_chars=max_chars)
 
     @classmethod
     def from_recording(
@@ -110,7 +110,8 @@ class Timeline:
             OptionsError: The file cannot be read, or contains no frames.
         """
         title = os.path.basename(os.fspath(path))
-        return cls._from_facts(read_recording(path), title, "recording", max_spans, max_chars)
+        facts = read_recording(path)
+        return cls.from_facts(facts, title=title, source="recording", max_spans=max_spans, max_chars=max_chars)
 
     @classmethod
     def from_session(
@@ -127,7 +128,8 @@ class Timeline:
             SessionError: The transcript cannot be read.
         """
         title = session.info.summary or session.id
-        timeline = cls._from_facts(session.journal(), title, source, max_spans, max_chars)
+        facts = session.journal()
+        timeline = cls.from_facts(facts, title=title, source=source, max_spans=max_spans, max_chars=max_chars)
         if timeline.summary.cost_usd is None:
             timeline.summary.cost_usd = session.usage.cost_usd
             timeline.summary.add_costs(
@@ -164,7 +166,16 @@ class Timeline:
         )
 
     @classmethod
-    def _from_facts(cls, facts: Iterable[Fact], title: str, source: str, max_spans: int, max_chars: int) -> Self:
+    def from_facts(
+        cls,
+        facts: Iterable[Fact],
+        *,
+        title: str = "session",
+        source: str = "facts",
+        max_spans: int = MAX_SPANS,
+        max_chars: int = MAX_CHARS,
+    ) -> Self:
+        """Create a timeline from the facts of one session, in their order: from a journal, or decoded from JSON."""
         log = SpanLog(max_spans)
         spans = SpanFold(log.add, max_chars=max_chars, on_count=log.revise)
         spans.add(facts)

@@ -8,14 +8,24 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import anyio
 import anyio.to_thread
 import msgspec
 
-from claude_agent_py.journal import CallStarted, Fact, MessageAdded, PromptSent, TurnEnded, TurnStarted, encode_fact
+from claude_agent_py.journal import (
+    CallStarted,
+    Fact,
+    MessageAdded,
+    PromptSent,
+    TurnEnded,
+    TurnStarted,
+    decode_fact,
+    encode_fact,
+)
+from claude_agent_py.observe import Timeline
 from claude_agent_py.permissions import Allow, Interaction, OpenQuestion
 from claude_agent_py.serve.event_log import EventLog, ServedEvent
 
@@ -23,6 +33,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 """How much of its events a session keeps in memory."""
 MAX_STORED: Final = 20_000
 """How many facts of the stored conversation a reader gets: the last ones."""
+_FACT: Final = b'{"type":"fact","fact":'
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -127,6 +138,11 @@ class ServedSession(ABC):
         first, stored = await self._read_stored()
         events = self.log.read(first, self.log.last, self.log.last)
         return f"{self.epoch}.{self.log.last}", [*(ServedEvent(0, data) for data in stored), *events]
+
+    async def read_timeline(self) -> Timeline:
+        """Return the timeline of the facts that `read` returns."""
+        _, events = await self.read()
+        return await anyio.to_thread.run_sync(lambda: Timeline.from_facts(unwrap(events), title=self.id))
 
     async def _read_stored(self) -> tuple[int, Sequence[bytes]]:
         """Return the number before the first event of the log, and what was before it."""
@@ -243,7 +259,14 @@ class ServedSession(ABC):
 
 def wrap(fact: Fact) -> bytes:
     """Return the event for a fact."""
-    return b'{"type":"fact","fact":%s}' % encode_fact(fact)
+    return b"%s%s}" % (_FACT, encode_fact(fact))
+
+
+def unwrap(events: Iterable[ServedEvent]) -> Iterator[Fact]:
+    """Yield the facts among events."""
+    for event in events:
+        if event.data.startswith(_FACT):
+            yield decode_fact(event.data[len(_FACT) : -1])
 
 
 def describe(interaction: Interaction) -> dict[str, Any]:

@@ -7,13 +7,17 @@ load nothing from elsewhere.
 
 import hmac
 import json
+import math
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from socket import socket
 from typing import Any, Final, TypeAlias
 
+import anyio.to_thread
 import uvicorn
 from sse_starlette import EventSourceResponse, ServerSentEvent
 from starlette.applications import Starlette
@@ -22,6 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from claude_agent_py._base.checks import check_count
 from claude_agent_py.errors import (
     ClaudeAgentError,
     FleetError,
@@ -38,6 +43,7 @@ Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None
 
 MAX_BODY_BYTES: Final = 1024 * 1024
 GRACE_SECONDS: Final = 5
+MINUTE: Final = 60.0
 UNKNOWN_TASK: Final = "the task is not known in this process"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _HEADERS: Final = (
@@ -57,6 +63,7 @@ def make_app(
     token: str | None = None,
     authenticate: Authenticate | None = None,
     hosts: Sequence[str] = LOOPBACK,
+    prompts_per_minute: int | None = None,
 ) -> ASGIApp:
     """Return an application that serves the page and these sessions, to mount or to run with uvicorn.
 
@@ -67,16 +74,19 @@ def make_app(
         authenticate: Finds the user of a request, instead of a token.
         hosts: The names by which the server may be called, without port; `*` allows any. Others are refused, so that no
             other site reaches a server on loopback by a name of its own.
+        prompts_per_minute: How many prompts a user may send in a minute to this application. Further ones get status
+            429, with the seconds to wait as `Retry-After`. None means no limit.
 
     Raises:
-        OptionsError: There is neither a token nor `authenticate`.
+        OptionsError: There is neither a token nor `authenticate`, or the limit is not positive.
     """
-    api = _API(sessions, choose(token, authenticate))
+    api = _API(sessions, choose(token, authenticate), PromptLimit(prompts_per_minute))
     routes = [
         Route("/", _show_page),
         Route("/api/sessions", api.list_all, methods=["GET"]),
         Route("/api/sessions", api.create, methods=["POST"]),
         Route("/api/sessions/{session:path}/events", api.follow, methods=["GET"]),
+        Route("/api/sessions/{session:path}/timeline", api.show_timeline, methods=["GET"]),
         Route("/api/sessions/{session:path}/prompts", api.send, methods=["POST"]),
         Route("/api/sessions/{session:path}/answers/{question}", api.answer, methods=["POST"]),
         Route("/api/sessions/{session:path}/tasks/{task}/output", api.read_output, methods=["GET"]),
@@ -115,7 +125,7 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
         OptionsError: _refuse(400),
         FleetError: _refuse_fleet,
         ClaudeAgentError: _refuse(502),
-        Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status),
+        Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status, error.headers),
     }
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
@@ -148,10 +158,45 @@ def make_token() -> str:
 class Refused(Exception):
     """A request is refused with an HTTP status."""
 
-    def __init__(self, status: int, reason: str) -> None:
+    def __init__(self, status: int, reason: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(reason)
         self.status = status
         self.reason = reason
+        self.headers = headers
+
+
+class PromptLimit:
+    """At most so many prompts of each user in any minute.
+
+    Args:
+        most: How many; None for any number.
+
+    Raises:
+        OptionsError: It is not positive.
+    """
+
+    def __init__(self, most: int | None) -> None:
+        if most is not None:
+            check_count(most, "prompts_per_minute", 1)
+        self._most = most
+        self._sent: dict[str, deque[float]] = {}
+        """When each user has sent prompts in the last minute. A user without any has no entry."""
+
+    def take(self, user: str) -> None:
+        """Count a prompt, or refuse it."""
+        if self._most is None:
+            return
+        now = time.monotonic()
+        for name, times in tuple(self._sent.items()):
+            while times and times[0] <= now - MINUTE:
+                times.popleft()
+            if not times:
+                del self._sent[name]
+        sent = self._sent.setdefault(user, deque())
+        if len(sent) >= self._most:
+            wait = {"retry-after": str(math.ceil(sent[0] + MINUTE - now))}
+            raise Refused(429, f"at most {self._most} prompts a minute", wait)
+        sent.append(now)
 
 
 class Guard:
@@ -240,9 +285,10 @@ async def _show_page(request: Request) -> Response:
 class _API:
     """The routes."""
 
-    def __init__(self, sessions: AnySessions, authenticate: Authenticate) -> None:
+    def __init__(self, sessions: AnySessions, authenticate: Authenticate, limit: PromptLimit) -> None:
         self._sessions = sessions
         self._authenticate = authenticate
+        self._limit = limit
 
     async def _find(self, request: Request) -> tuple[ServedSession, str]:
         user = await find_user(self._authenticate, request)
@@ -268,9 +314,15 @@ class _API:
 
         return EventSourceResponse(events(), ping=15)
 
-    async def send(self, request: Request) -> Response:
+    async def show_timeline(self, request: Request) -> Response:
         session, _ = await self._find(request)
+        timeline = await session.read_timeline()
+        return HTMLResponse(await anyio.to_thread.run_sync(timeline.to_html))
+
+    async def send(self, request: Request) -> Response:
+        session, user = await self._find(request)
         body = await _read_body(request)
+        self._limit.take(user)
         prompt_id = await session.send(_get_text(body, "text"), prompt_id=_get_text(body, "id") or None)
         return JSONResponse({"id": prompt_id}, 202)
 

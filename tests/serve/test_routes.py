@@ -22,6 +22,7 @@ from claude_agent_py.serve import FleetSessions, Sessions, make_app
 
 ROUTES = [
     ("GET", "/api/sessions/{id}/events"),
+    ("GET", "/api/sessions/{id}/timeline"),
     ("POST", "/api/sessions/{id}/prompts"),
     ("POST", "/api/sessions/{id}/answers/q"),
     ("POST", "/api/sessions/{id}/stop"),
@@ -114,6 +115,20 @@ def test_bad_requests_get_a_clear_status(call: Caller) -> None:
     status, told, _ = call("POST", f"{there}/prompts", {"text": "Hello"})
     assert status == 502
     assert "nowhere" in told["error"]
+
+
+def test_a_user_sends_so_many_prompts_a_minute_and_others_are_not_affected() -> None:
+    sessions = Sessions(ClientOptions(cli_path="/nowhere/claude"))
+    with served(sessions, authenticate=find_user, prompts_per_minute=2) as url:
+        call = Caller(url)
+        there = f"/api/sessions/{make(call)}/prompts"
+        assert [call("POST", there, {"text": "Hello"})[0] for _ in range(2)] == [502, 502]
+        status, told, headers = call("POST", there, {"text": "Hello"})
+        assert (status, told["error"]) == (429, "at most 2 prompts a minute")
+        assert 0 < int(headers["retry-after"]) <= 60
+        assert call("POST", f"/api/sessions/{make(call, 'bob')}/prompts", {"text": "Hello"}, user="bob")[0] == 502
+    with pytest.raises(OptionsError, match="prompts_per_minute"):
+        make_app(sessions, token="t", prompts_per_minute=0)
 
 
 def test_nothing_is_cached_or_framed_and_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:

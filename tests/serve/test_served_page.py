@@ -127,6 +127,11 @@ def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) 
             browser.wait("document.getElementById('output').textContent.includes('begun')")
             browser.evaluate(f"{find}.querySelectorAll('button')[1].click()")
             browser.wait(f"{tasks}.includes('■ Wait long')")
+            browser.evaluate("{ const open = window.open; window.open = (...all) => (window.opened = open(...all)); }")
+            press(browser, "Timeline")
+            page = "window.opened && window.opened.document.body"
+            browser.wait(f"{page} && window.opened.document.body.dataset.ready === 'yes'")
+            assert browser.evaluate("window.opened.document.body.innerText.includes('Wait long')")
     assert browser.problems == []
 
 

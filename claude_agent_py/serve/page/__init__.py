@@ -22,7 +22,13 @@ def read_page() -> str:
     return Template(_read("page.html")).substitute(style=_read("page.css"), script=_read("page.js"))
 
 
+def _allow(kind: str, name: str) -> str:
+    """Return the directive for the page's own script or style, and for that of a timeline, which the page opens."""
+    timeline = hash_source(read_asset("claude_agent_py.observe.page", name))
+    return f"{kind} 'sha256-{_hash(name)}' 'sha256-{timeline}'"
+
+
 POLICY: Final = (
-    f"default-src 'none'; script-src 'sha256-{_hash('page.js')}'; style-src 'sha256-{_hash('page.css')}'; "
+    f"default-src 'none'; {_allow('script-src', 'page.js')}; {_allow('style-src', 'page.css')}; "
     "connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )

@@ -17,15 +17,15 @@ let current = isName(place.get("session") || "") ? place.get("session") : "";
 const address = (id) => (id ? `#session=${encodeURIComponent(id)}` : location.pathname);
 history.replaceState(null, "", address(current));
 
-async function call(method, path, body) {
+async function call(method, path, body, read = (answer) => answer.json()) {
   const answer = await fetch(`api/${path}`, {
     method,
     headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
   });
+  if (answer.ok) return read(answer);
   const found = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Error(found.error || `the server answered ${answer.status}`);
-  return found;
+  throw new Error(found.error || `the server answered ${answer.status}`);
 }
 
 function complain(error) {
@@ -535,7 +535,7 @@ function setTitle(text, isNew) {
   document.title = `${$("title").textContent} – Claude Code`;
 }
 
-function open(id) {
+function enter(id) {
   current = id;
   if (reading) reading.abort();
   reading = null;
@@ -544,6 +544,7 @@ function open(id) {
   history.replaceState(null, "", address(id));
   const known = listed.find((session) => session.id === id);
   setTitle((known && known.title) || "New session", !(known && known.title));
+  $("timeline").hidden = !id;
   if (id) {
     reading = new AbortController();
     read(id, reading.signal);
@@ -560,7 +561,7 @@ function showList() {
     const button = make("button", session.state === "running" ? "running" : "", session.title || "New session");
     button.title = session.cwd || "";
     button.setAttribute("aria-current", String(session.id === current));
-    button.onclick = () => open(session.id);
+    button.onclick = () => enter(session.id);
     const item = make("li");
     item.append(button);
     return item;
@@ -584,7 +585,7 @@ $("composer").onsubmit = async (event) => {
   try {
     if (!current) {
       const made = await call("POST", "sessions", {});
-      open(made.id);
+      enter(made.id);
     }
     $("text").value = "";
     await call("POST", `sessions/${encodeURIComponent(current)}/prompts`, { text });
@@ -603,13 +604,23 @@ $("text").onkeydown = (event) => {
 };
 $("text").oninput = () => ($("text").rows = Math.min(10, $("text").value.split("\n").length));
 $("stop").onclick = () => call("POST", `sessions/${encodeURIComponent(current)}/stop`, {}).catch(complain);
-$("new").onclick = () => open("");
+$("timeline").onclick = async () => {
+  const tab = window.open("", "_blank"); // at once: browsers block a window that opens later
+  try {
+    const page = await call("GET", `sessions/${encodeURIComponent(current)}/timeline`, undefined, (answer) => answer.blob());
+    tab.location = URL.createObjectURL(page);
+  } catch (error) {
+    if (tab) tab.close();
+    complain(error);
+  }
+};
+$("new").onclick = () => enter("");
 $("search").oninput = showList;
 $("show").onclick = () => $("sessions").classList.add("open");
 $("hide").onclick = () => $("sessions").classList.remove("open");
 setInterval(() => document.hidden || refresh(), 5000);
 
-open(current);
+enter(current);
 refresh().then(() => {
   const known = listed.find((session) => session.id === current);
   if (known && known.title) setTitle(known.title);
