@@ -20,8 +20,10 @@ from claude_agent_py.serve.agui_following import Follower
 from claude_agent_py.serve.agui_messages import Conversation, is_missing, rename
 from claude_agent_py.serve.agui_run import Run
 from claude_agent_py.serve.event_log import ServedEvent
+from claude_agent_py.serve.frontend_tools import FrontendTool, Result
 from claude_agent_py.serve.session import ServedSession, describe
 from claude_agent_py.serve.sessions import AnySessions, is_uuid
+from claude_agent_py.wire import JSONObject
 
 
 def name_session(thread_id: str, user: str) -> str:
@@ -117,10 +119,11 @@ class Agent:
         self, session: ServedSession, given: RunAgentInput, user: str, run: Run
     ) -> AsyncIterator[BaseEvent]:
         position, events = await session.read()
-        messages = _list_missing(events, given)
+        earlier = Run(given.thread_id, prompt=None, is_new=True)
+        messages = _list_missing(events, given, earlier)
         if messages:
             yield core.MessagesSnapshotEvent(messages=list(messages))
-        for each in await self._send(session, given, user, run):
+        for each in await self._send(session, given, user, run, earlier):
             yield each
         if run.is_over:
             return
@@ -139,8 +142,11 @@ class Agent:
         finally:
             await stream.aclose()
 
-    async def _send(self, session: ServedSession, given: RunAgentInput, user: str, run: Run) -> Sequence[BaseEvent]:
+    async def _send(
+        self, session: ServedSession, given: RunAgentInput, user: str, run: Run, earlier: Run
+    ) -> Sequence[BaseEvent]:
         """Send what the client has given, and return the first events; the run is over if it cannot go on."""
+        has_results = _give_results(session, given, run, earlier)
         # What is resumed was told, maybe by another server.
         told = self._told.get(session, set()) | {entry.interrupt_id for entry in given.resume or ()}
         told &= session.questions.keys()
@@ -148,7 +154,9 @@ class Agent:
             run.questions[question_id] = describe(session.questions[question_id])
         if told or given.resume:
             await _resume(session, told, given.resume or (), user)
-            return list(run.go_on(session))
+            return list(run.go_on(session, earlier))
+        if has_results:
+            return list(run.go_on(session, earlier))
         is_blocked = session.is_blocked
         run.prompt = await session.send(_read_prompt(given))
         # Blocked by what no run has told, nothing happens until it is answered.
@@ -164,21 +172,65 @@ def _end(run: Run, event: Any) -> Iterator[BaseEvent]:
         yield from run.end(event["status"], event["error"])
     elif kind == "closed":
         yield from run.end("error", event["error"] or "the process ended")
+    elif run.pending:
+        yield from run.end("ok", "")
     elif kind == "reset":
         raise ValueError("the client has read too slowly: connect again")
 
 
-def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput) -> Sequence[Any]:
-    """Return all messages of a conversation, if the client lacks some; otherwise none."""
-    run, conversation = Run(given.thread_id, prompt=None, is_new=True), Conversation()
+def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run) -> Sequence[Any]:
+    """Let a run take the events, and return all messages if the client lacks some; otherwise none."""
+    conversation = Conversation()
     for event in events:
         for each in run.take(json.loads(event.data)):
             conversation.take(each)
     messages = conversation.list(without=run.open_messages)
     if not is_missing(messages, given.messages):
         return ()
-    sent = () if given.resume else given.messages[-1:]
-    return [*rename(messages, given.messages), *(each for each in sent if isinstance(each, core.UserMessage))]
+    sent: list[Any] = [
+        each for each in given.messages if isinstance(each, core.ToolMessage) and each.tool_call_id in run.calls
+    ]
+    if given.messages and not given.resume and isinstance(given.messages[-1], core.UserMessage):
+        sent.append(given.messages[-1])
+    return [*rename(messages, given.messages), *sent]
+
+
+def _give_results(session: ServedSession, given: RunAgentInput, run: Run, earlier: Run) -> bool:
+    """Offer the client's tools, and give its results. Return whether a turn goes on with them."""
+    frontend = session.frontend
+    if frontend is None:
+        return False
+    frontend.offer([FrontendTool(each.name, each.description, _read_schema(each)) for each in given.tools or ()])
+    calls = {call for call, is_frontend in earlier.calls.items() if is_frontend} if session.is_busy else set()
+    given_now = [each for each in given.messages if isinstance(each, core.ToolMessage) and each.tool_call_id in calls]
+    results = {each.tool_call_id: _read_result(each) for each in given_now}
+    last = given.messages[-1] if given.messages and not given.resume else None
+    if isinstance(last, core.ToolMessage) and last.tool_call_id not in calls:
+        raise ValueError(f"the call {last.tool_call_id} does not wait for a result")
+    if isinstance(last, core.UserMessage):  # the person goes on without them
+        results = {call: results.get(call, Result("the person has not answered", is_error=True)) for call in calls}
+    run.answered = results.keys()
+    frontend.answer(results)
+    return isinstance(last, core.ToolMessage)
+
+
+def _read_schema(tool: core.Tool) -> JSONObject:
+    """Return the schema of a tool's arguments."""
+    if tool.parameters is None:
+        return {"type": "object", "properties": {}}
+    if not isinstance(tool.parameters, dict):
+        raise ValueError(f"`parameters` of the tool {tool.name!r} must be a JSON Schema")
+    return tool.parameters
+
+
+def _read_result(message: core.ToolMessage) -> Result:
+    parts = message.content if isinstance(message.content, list) else []
+    text = message.content if isinstance(message.content, str) else "\n".join(map(_read_part, parts))
+    return Result(message.error or text, is_error=message.error is not None)
+
+
+def _read_part(part: Any) -> str:
+    return part.text if isinstance(part, core.TextPart) else f"[{part.type}]"
 
 
 def _read_prompt(given: RunAgentInput) -> str:

@@ -101,8 +101,8 @@ class Follower:
         made = [("", each) for each in begun]
         if run.questions:
             return [*made, *self._ask(self._position)]
-        if run.turn is None:
-            list(run.close())
+        if run.turn is None or run.pending:
+            list(run.close())  # the reader has no part of what a process has left unfinished
             return [*made, *self._end(self._position, run.end("ok", ""))]
         return [*made, *(("", each) for each in run.reopen())]
 
@@ -110,8 +110,7 @@ class Follower:
         """Return what an event of the session tells that no other run does."""
         fact = event["fact"] if event["type"] == "fact" else {}
         kind = fact.get("fact") or event["type"]
-        if kind == "turn_started":
-            self._is_muted = self._is_told(fact.get("prompts", ()))
+        self._mute(kind, fact)
         made = list(self._run.take(event))
         if kind == "reset" and self._is_open:
             return self._end("", self._run.end("ok", ""))
@@ -132,7 +131,16 @@ class Follower:
             told += self._end(name, self._run.end(fact.get("status", "ok"), fact.get("error", "")))
         elif kind == "closed":
             told += self._end(name, self._run.end("error", event["error"] or "the process ended"))
+        elif self._run.pending:
+            told += self._end(name, self._run.end("ok", ""))
         return told
+
+    def _mute(self, kind: str, fact: Any) -> None:
+        """Leave a turn that begins, or goes on with a result of the client, to the run that tells it."""
+        if kind == "turn_started":
+            self._is_muted = self._is_told(fact.get("prompts", ()))
+        elif kind == "call_ended" and self._run.turn is not None and not self._is_open:
+            self._is_muted = self._is_told(self._run.turn)
 
     def _begins_anew(self, event: Any) -> bool:
         """Return whether the reader gets all messages again: after what others have told, or lost."""
@@ -140,7 +148,8 @@ class Follower:
         if kind == "question_settled" and self._run.turn is not None and not self._is_open:
             self._is_muted = self._is_told(self._run.turn)
             return not self._is_muted
-        return kind == "reset" or (self._is_muted and kind in ("turn_ended", "question", "closed"))
+        has_ended = kind in ("turn_ended", "question", "closed") or bool(self._run.pending)
+        return kind == "reset" or (self._is_muted and has_ended)
 
     def _ask(self, name: str) -> list[tuple[str, BaseEvent]]:
         ended = self._end(name, self._run.interrupt())

@@ -4,13 +4,14 @@ It knows what is told and which spans are open, but not who reads: `agui.py` dec
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 from ag_ui import core
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent
 
+from claude_agent_py.serve.frontend_tools import strip_name
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.wire import JSONObject
 
@@ -34,6 +35,9 @@ class Run:
         prompt: The prompt whose turn is told; None if all turns are, and the prompts themselves.
         turn: The prompts of the turn that is running, none if finished tasks caused it; None between two turns.
         questions: The open questions, by id.
+        calls: The calls of the main agent that have no result, and whether the client runs them itself.
+        waiting: Those that wait for the client.
+        answered: Those whose results the client has given, and so is not told.
         is_over: Whether the run has ended.
     """
 
@@ -52,7 +56,12 @@ class Run:
         self.prompt = prompt
         self.turn: tuple[str, ...] | None = None
         self.questions: dict[str, Mapping[str, Any]] = {}
+        self.calls: dict[str, bool] = {}
+        self.waiting: set[str] = set()
+        self.answered: Collection[str] = ()
         self.is_over = False
+        self._is_complete = False
+        """Whether the last message of the main agent is complete, so that no call of it follows."""
         self._thread_id = thread_id
         self._run_id = run_id
         self._parent_run_id = parent_run_id
@@ -86,13 +95,15 @@ class Run:
             protocol_version=PROTOCOL_VERSION,
         )
 
-    def go_on(self, session: ServedSession) -> Iterator[BaseEvent]:
-        """Continue the turn of an earlier run, with the subagents that it waits for."""
+    def go_on(self, session: ServedSession, earlier: "Run") -> Iterator[BaseEvent]:
+        """Continue the turn of an earlier run, with its calls and the subagents that it waits for."""
         if not session.prompts:  # background work asked, after the answer
             yield from self.end("ok", "")
             return
         self.prompt = session.prompts[-1]
         self._follows = self._has_text = True
+        self.calls, self.waiting = dict(earlier.calls), earlier.waiting - {*self.answered}
+        self._is_complete = earlier._is_complete
         for agent in session.list_waited_agents():
             yield from self._begin_agent(*agent)
 
@@ -106,6 +117,12 @@ class Run:
             yield core.TextMessageStartEvent(message_id=name, role="assistant")
         for call, name in self._calls.items():
             yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
+
+    @property
+    def pending(self) -> list[str]:
+        """The calls whose results the client has to give; none as long as anything else is going on."""
+        is_stuck = self._is_complete and all(self.calls.values()) and self.calls.keys().isdisjoint(self.answered)
+        return list(self.calls) if is_stuck and not self.waiting.isdisjoint(self.calls) else []
 
     @property
     def open_messages(self) -> set[str]:
@@ -122,16 +139,23 @@ class Run:
         elif kind in ("text", "reasoning", "call", "arguments"):
             if self._follows:
                 yield from self._take_delta(kind, event)
-        elif kind == "question":
+        elif kind == "closed":
+            self.turn = None
+            self._forget_calls()
+            self.questions.clear()
+            yield from self.close()
+        elif kind in ("question", "question_settled", "frontend_call"):
+            self._take_open(kind, event)
+        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._has_text:
+            yield from self._tell_text(event["prompt"], event["text"])  # it was answered within another turn
+
+    def _take_open(self, kind: str, event: Mapping[str, Any]) -> None:
+        if kind == "question":
             self.questions[event["question"]] = event
         elif kind == "question_settled":
             self.questions.pop(event["question"], None)
-        elif kind == "closed":
-            self.turn = None
-            self.questions.clear()
-            yield from self.close()
-        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._has_text:
-            yield from self._tell_text(event["prompt"], event["text"])  # it was answered within another turn
+        else:
+            self.waiting.add(event["call"])
 
     def _take_delta(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         if self.turn is None:
@@ -172,7 +196,12 @@ class Run:
         if self._follows:
             self._usage = [_count(name, spent) for name, spent in fact.get("models", {}).items()]
             self._follows = self.prompt is None
+            self._forget_calls()
             yield from self.close()
+
+    def _forget_calls(self) -> None:
+        self.calls.clear()
+        self.waiting.clear()
 
     # Messages -----------------------------------------------------------------------------------------------------
 
@@ -215,6 +244,8 @@ class Run:
         """Tell what of a message was not streamed. A subagent's messages are not."""
         agent = fact.get("agent", "")
         message = fact.get("id", "")
+        if not agent:
+            self._is_complete = fact.get("is_complete", False)
         for block in fact.get("content", ()):
             if block["type"] == "text" and block["text"]:
                 told = self._length if message in self._texts.open else 0
@@ -235,13 +266,15 @@ class Run:
         yield from self._close_texts()
         yield from self._close_thoughts()
         self._told.add(call)
-        self._calls[call] = name
-        yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name, subagent_run_id=agent)
+        self._calls[call] = strip_name(name)
+        yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=strip_name(name), subagent_run_id=agent)
 
     def _take_call(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
-        agent, call = fact.get("agent", ""), fact["id"]
+        agent, call, name = fact.get("agent", ""), fact["id"], fact["call"]["name"]
+        if not agent:
+            self.calls[call] = strip_name(name) != name
         if call not in self._told:
-            yield from self._begin_call(call, fact["call"]["name"], agent or None)
+            yield from self._begin_call(call, name, agent or None)
             arguments = json.dumps(fact["call"].get("input", {}))
             yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments, subagent_run_id=agent or None)
         if call in self._calls:
@@ -250,6 +283,10 @@ class Run:
 
     def _take_result(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         agent, call = fact.get("agent", "") or None, fact["id"]
+        self.calls.pop(call, None)
+        self.waiting.discard(call)
+        if call in self.answered:
+            return
         content = _read_text(fact["result"].get("content"))
         yield core.ToolCallResultEvent(
             message_id=f"{call}-result", tool_call_id=call, content=content, role="tool", subagent_run_id=agent
@@ -311,7 +348,8 @@ class Run:
     def end(self, status: str, error: str) -> Iterator[BaseEvent]:
         """End the run as its turn has ended, `ok`, `error` or `cancelled`, or with the open questions."""
         if status == "ok":
-            success = core.RunFinishedSuccessOutcome(type="success")
+            pending = self.pending if self._is_new else []
+            success = core.RunFinishedSuccessOutcome(type="success", pending_tool_call_ids=pending or None)
             yield from self.interrupt() if self.questions else self._finish(success)
         elif status == "cancelled" and self._is_new:
             yield from self._finish(core.RunFinishedCancelledOutcome(type="cancelled"))

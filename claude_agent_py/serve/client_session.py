@@ -6,7 +6,7 @@ prompt.
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -28,6 +28,7 @@ from claude_agent_py.journal import CallEnded, Fact, TurnEnded
 from claude_agent_py.messages import ResultMessage, StreamEventMessage
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
+from claude_agent_py.serve.frontend_tools import FrontendTools
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
 from claude_agent_py.sessions import get_session
 
@@ -51,6 +52,8 @@ class ClientSession(ServedSession):
         make_room: Callable[[], Awaitable[None]],
         owner: str = "",
         is_stored: bool = False,
+        frontend_tools: bool | Collection[str] = False,
+        frontend_timeout: float = 0.0,
     ) -> None:
         """Create a session.
 
@@ -60,8 +63,12 @@ class ClientSession(ServedSession):
             make_room: Called before the process starts; raises an error if it may not.
             owner: The user to whom it belongs.
             is_stored: Whether the conversation exists.
+            frontend_tools: The names of the tools that its client may bring; True allows any.
+            frontend_timeout: For how many seconds a call of them waits.
         """
         super().__init__(session_id, owner, time.time())
+        if frontend_tools:
+            self.frontend = FrontendTools(frontend_tools, frontend_timeout, self._show_call)
         self.client: Client | None = None
         self._options = options
         self._make_room = make_room
@@ -194,7 +201,7 @@ class ClientSession(ServedSession):
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
         )
-        client = Client(options)
+        client = Client(options if self.frontend is None else self.frontend.extend(options))
         await client.connect()
         return client
 
@@ -240,6 +247,8 @@ class ClientSession(ServedSession):
         if isinstance(event, Fact) and event.number:
             self._take_fact(event)
             self._is_stored = self._is_stored or isinstance(event, TurnEnded)
+            if self.frontend is not None and isinstance(event, TurnEnded):
+                self.frontend.forget()
             if isinstance(event, CallEnded):
                 self._show_todo()
         elif isinstance(event, StreamEventMessage):
@@ -251,6 +260,10 @@ class ClientSession(ServedSession):
         elif isinstance(event, ResultMessage):
             self._shown.append(event.uuid)
             self._wake()
+
+    def _show_call(self, call: str) -> None:
+        """Add that a call waits for the client's result."""
+        self._add({"type": "frontend_call", "call": call})
 
     def _show_todo(self) -> None:
         """Add the to-do list, if it has changed."""

@@ -28,6 +28,7 @@ from claude_agent_py.journal import (
 from claude_agent_py.observe import Timeline
 from claude_agent_py.permissions import Allow, Interaction, OpenQuestion
 from claude_agent_py.serve.event_log import EventLog, ServedEvent
+from claude_agent_py.serve.frontend_tools import FrontendTools
 
 MAX_BYTES: Final = 8 * 1024 * 1024
 """How much of its events a session keeps in memory."""
@@ -44,6 +45,7 @@ class ServedSession(ABC):
         id: The id of the session, which it has before the CLI has started.
         owner: The user to whom it belongs.
         questions: The open questions, by id.
+        frontend: The tools that its client runs, if it may have some.
     """
 
     def __init__(self, session_id: str, owner: str, began_at: float) -> None:
@@ -51,6 +53,7 @@ class ServedSession(ABC):
         self.id = session_id
         self.owner = owner
         self.questions: dict[str, Interaction] = {}
+        self.frontend: FrontendTools | None = None
         self.epoch: str = secrets.token_hex(4)
         """Names this object's numbering: another process of the server numbers anew."""
         self.log: EventLog = EventLog(MAX_BYTES, began_at)

@@ -1,11 +1,11 @@
 """`Sessions`: the served sessions of a program, by their ids, and who may use them."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
-from typing import Final, Literal, Protocol, Self, TypeAlias
+from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 from uuid import UUID, uuid4
 
 import anyio
@@ -16,6 +16,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.serve.client_session import ClientSession
+from claude_agent_py.serve.frontend_tools import check_servers
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
 
@@ -25,6 +26,7 @@ OnLeave: TypeAlias = Literal["finish", "stop"]
 
 IDLE_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 10.0
+FRONTEND_SECONDS: Final = 600.0
 MAX_LISTED: Final = 500
 """How many sessions are listed."""
 LOOK_EVERY: Final = 1.0
@@ -76,6 +78,13 @@ class Sessions:
         leave_after: For how many seconds a page may be away before it has left: it reconnects after a moment.
         owns: Whether a user may use a stored session that nobody has opened in this process. By default, only the user
             `""` may, the one of a page without users.
+        frontend_tools: The names of the tools that an AG-UI client may bring; True allows any. By default none: the
+            descriptions of tools are instructions for the model, and a call holds up the session until the client
+            returns a result.
+        frontend_timeout: For how many seconds such a call waits. Then it fails, and the model goes on.
+
+    Raises:
+        OptionsError: An argument is not valid.
     """
 
     def __init__(
@@ -87,10 +96,17 @@ class Sessions:
         on_leave: OnLeave = "finish",
         leave_after: float = LEAVE_SECONDS,
         owns: Owns = lambda user, session_id: user == "",
+        frontend_tools: bool | Collection[str] = False,
+        frontend_timeout: float = FRONTEND_SECONDS,
     ) -> None:
         if max_open < 1:
             raise OptionsError(f"must be at least 1, not {max_open}", option="max_open")
+        if frontend_timeout <= 0:
+            raise OptionsError(f"must be positive, not {frontend_timeout}", option="frontend_timeout")
         self._options = options or ClientOptions()
+        if frontend_tools:
+            check_servers(self._options)
+        self._frontend: dict[str, Any] = {"frontend_tools": frontend_tools, "frontend_timeout": frontend_timeout}
         self._max_open = max_open
         self._idle_after = idle_after
         self._on_leave = on_leave
@@ -191,7 +207,12 @@ class Sessions:
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
         session = self._sessions[session_id] = ClientSession(
-            session_id, options, make_room=self.make_room, owner=user, is_stored=stored is not None
+            session_id,
+            options,
+            make_room=self.make_room,
+            owner=user,
+            is_stored=stored is not None,
+            **self._frontend,
         )
         if self._looking is None:
             self._looking = anyio.CancelScope()

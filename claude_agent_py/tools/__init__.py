@@ -17,7 +17,7 @@ if TYPE_CHECKING:
         LoopStep as LoopStep,
         ToolChain as ToolChain,
     )
-    from claude_agent_py.tools.context import ToolContext as ToolContext
+    from claude_agent_py.tools.context import ToolContext as ToolContext, current_tool as current_tool
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
     from claude_agent_py.tools.names import (
         mcp_server_name as mcp_server_name,
@@ -53,7 +53,7 @@ else:
         "claude_agent_py._base.errors": "ToolError ToolInputError ToolTimeoutError UnknownToolError",
         "claude_agent_py.tools.calls": "ToolCall",
         "claude_agent_py.tools.chain": "LoopResult LoopStep ToolChain",
-        "claude_agent_py.tools.context": "ToolContext",
+        "claude_agent_py.tools.context": "ToolContext current_tool",
         "claude_agent_py.tools.definition": "Tool ToolAnnotations tool",
         "claude_agent_py.tools.names": "mcp_server_name mcp_tool_name split_tool_name",
         "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",

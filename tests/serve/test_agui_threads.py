@@ -38,13 +38,19 @@ class Client:
         self.agent = agent
         self.thread = thread
         self.messages: list[Any] = []
+        self.tools: list[core.Tool] = []
 
     async def run(self, text: str = "", *more: Any, resume: Any = None) -> list[Any]:
         if text:
             self.messages.append(core.UserMessage(id=f"u{len(self.messages)}", content=text))
         self.messages += more
         given = core.RunAgentInput(
-            thread_id=self.thread, run_id="r", messages=self.messages, protocol_version="1.0", resume=resume
+            thread_id=self.thread,
+            run_id="r",
+            messages=self.messages,
+            tools=self.tools,
+            protocol_version="1.0",
+            resume=resume,
         )
         with anyio.fail_after(LIMIT):
             events = [event async for event in self.agent.run(given)]

@@ -1,0 +1,156 @@
+"""`FrontendTools`: tools that the client of a session runs itself, in its page. A call waits for its result."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import anyio
+
+from claude_agent_py.errors import OptionsError, ToolError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.tools import BUILTIN_TOOL_NAMES, Tool, ToolServer, current_tool, mcp_server_name, split_tool_name
+from claude_agent_py.wire import JSONObject
+
+SERVER: Final = "frontend"
+"""The name of the server with these tools: the model sees `mcp__frontend__<tool>`."""
+MAX_TOOLS: Final = 64
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
+_TAKEN: Final = frozenset(name.lower() for name in (*BUILTIN_TOOL_NAMES, "Task", "TaskOutput"))
+
+
+class FrontendTool(NamedTuple):
+    """A tool as the client describes it."""
+
+    name: str
+    description: str
+    parameters: JSONObject
+
+
+class Result(NamedTuple):
+    """What the client returns for a call."""
+
+    text: str
+    is_error: bool = False
+
+
+class FrontendTools:
+    """The tools of the client of one session.
+
+    Args:
+        allowed: The names that a client may use; True allows any.
+        timeout: For how many seconds a call waits.
+        tell: Called with the id of a call that begins to wait.
+    """
+
+    def __init__(self, allowed: bool | Collection[str], timeout: float, tell: Any) -> None:
+        self.server: ToolServer = ToolServer(SERVER, always_load=True)
+        self._allowed = allowed
+        self._timeout = timeout
+        self._tell = tell
+        self._known: tuple[FrontendTool, ...] = ()
+        self._waiting: dict[str, anyio.Event] = {}
+        self._results: dict[str, Result] = {}
+        """Results of calls: those that wait, and those that the CLI makes after an earlier one of the same message."""
+
+    def extend(self, options: ClientOptions) -> ClientOptions:
+        """Return options with the server. Its tools need no permission: the client decides itself what a call does."""
+        servers = {**_list_servers(options), SERVER: self.server}
+        return options.replace(mcp_servers=servers, allowed_tools=[*options.allowed_tools, mcp_server_name(SERVER)])
+
+    def offer(self, tools: Sequence[FrontendTool]) -> None:
+        """Replace the tools. The model has them from its next turn on.
+
+        Raises:
+            ValueError: A name is not allowed, not valid, given twice, or that of a tool of the CLI.
+        """
+        if tuple(tools) == self._known:
+            return
+        if len(tools) > MAX_TOOLS:
+            raise ValueError(f"`tools` may have at most {MAX_TOOLS} tools, not {len(tools)}")
+        made = {given.name: self._make(given) for given in tools}
+        if len(made) < len(tools):
+            raise ValueError("`tools` must not have two tools of the same name")
+        known = {given.name: given for given in self._known}
+        for name in known.keys() - made.keys():
+            self.server.remove(name)
+        for given in tools:
+            if known.get(given.name) != given:
+                self.server.add(made[given.name])
+        self._known = tuple(tools)
+
+    def _make(self, given: FrontendTool) -> Tool[..., Any]:
+        problem = self._find_problem(given.name)
+        if problem is not None:
+            raise ValueError(f"`tools` must not have a tool {given.name!r}: {problem}")
+        try:
+            # Read-only tools are called at the same time.
+            return Tool.from_schema(
+                given.name, given.description, given.parameters, partial(self._call, given.name), read_only=True
+            )
+        except OptionsError as error:
+            raise ValueError(f"`tools`: {error}") from None
+
+    def _find_problem(self, name: str) -> str | None:
+        if _NAME.fullmatch(name) is None:
+            return "a name is a letter and up to 63 letters, digits, `_` or `-`"
+        if name.lower() in _TAKEN or name.startswith("mcp__"):
+            return "the agent has a tool of this name"
+        if self._allowed is not True and name not in (self._allowed or ()):
+            return "the server does not allow it"
+        return None
+
+    # Calls --------------------------------------------------------------------------------------------------------
+
+    async def _call(self, name: str, arguments: JSONObject) -> str:
+        """Wait until the client returns a result."""
+        context = current_tool()
+        call = context.tool_use_id if context is not None else None
+        if context is None or call is None or context.agent_id is not None:
+            raise ToolError(f"{name} runs in the person's page, for the main agent only")
+        if call not in self._results:
+            self._waiting[call] = anyio.Event()
+            self._tell(call)
+            try:
+                with anyio.move_on_after(self._timeout):
+                    await self._waiting[call].wait()
+            finally:
+                del self._waiting[call]
+        result = self._results.pop(call, None)
+        if result is None:
+            raise ToolError(f"the person's page has not answered {name} within {self._timeout:g} seconds")
+        if result.is_error:
+            raise ToolError(result.text)
+        return result.text
+
+    def answer(self, results: Mapping[str, Result]) -> None:
+        """Give the results of calls, by their ids."""
+        self._results.update(results)
+        for call in self._waiting.keys() & results.keys():
+            self._waiting[call].set()
+
+    def forget(self) -> None:
+        """Forget results that no call has taken: the turn has ended."""
+        self._results.clear()
+
+
+def strip_name(name: str) -> str:
+    """Return the name of a tool for clients: that of a client's own tool as the client knows it."""
+    found = split_tool_name(name)
+    return found[1] if found is not None and found[0] == SERVER else name
+
+
+def check_servers(options: ClientOptions) -> None:
+    """Check that the server can be added.
+
+    Raises:
+        OptionsError: There is one of this name, or `mcp_servers` is a file.
+    """
+    if SERVER in _list_servers(options):
+        raise OptionsError(f"has a server {SERVER!r}, the name of the client's own tools", option="mcp_servers")
+
+
+def _list_servers(options: ClientOptions) -> Mapping[str, Any]:
+    if not isinstance(options.mcp_servers, Mapping):
+        raise OptionsError("must be a mapping, not a file, if clients may bring tools", option="mcp_servers")
+    return options.mcp_servers
