@@ -18,7 +18,7 @@ CLI ?= newest
 QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cli lowest soak fleet-demo soak-fleet servers check format format-check lint types imports coverage \
+.PHONY: help demo test test-cli lowest long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
   changelog drift official package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
@@ -30,7 +30,7 @@ demo: $(VENV)/.demo  ## The main job, offline against a scripted model; LIVE=1 o
 
 test: $(VENV)/.dev  ## All tests (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX -m "not soak" $(ARGS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX -m "not long" $(ARGS)
 
 test-cli: $(VENV)/.dev  ## The tests with the real CLI on another version (CLI=minimum, pinned, newest or X.Y.Z)
 	CLAUDE_AGENT_CLI=$$($(BIN)/python scripts/fetch_cli.py $(CLI)) \
@@ -39,8 +39,12 @@ test-cli: $(VENV)/.dev  ## The tests with the real CLI on another version (CLI=m
 lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versions of all dependencies
 	$(LOWEST)/$(SCRIPTS)/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
 
-soak: $(VENV)/.dev  ## The property tests with 500 examples each, and fleets under faults (ARGS="-k name" for some)
-	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m "hypothesis or soak" $(ARGS)
+long: $(VENV)/.dev  ## The long tests, which `make test` leaves out (ARGS="-k name" for some)
+	@$(BIN)/claude-agent-py install-cli
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -rfEsxX -m long $(ARGS)
+
+properties: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
+	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing
@@ -71,6 +75,7 @@ types: $(VENV)/.dev  ## Check the types, with mypy and pyright; every public nam
 	$(BIN)/pyright
 	PYTHONPATH="$(CURDIR):$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')" \
 	  $(BIN)/pyright --verifytypes claude_agent_py --ignoreexternal
+	$(BIN)/python -m pytest -q tests/test_user_types.py
 
 imports: $(VENV)/.dev  ## Check that lower layers import no higher ones
 	$(BIN)/lint-imports

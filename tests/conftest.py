@@ -41,7 +41,7 @@ from claude_agent_py.testing.scripted_model import QUIET
 
 gc.disable()  # while tests are collected, which makes no garbage
 
-# No deadlines: times vary between machines. `make soak` runs many examples.
+# No deadlines: times vary between machines. `make properties` runs many examples.
 hypothesis.settings.register_profile("quick", deadline=None, max_examples=20)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=500)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))

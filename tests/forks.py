@@ -13,9 +13,12 @@ import socket
 import subprocess
 import sys
 import threading
-from functools import cache
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache, partial
 from typing import Any
 
+import pytest
 from leftovers import LASTING
 
 FORKS = sys.platform == "linux"
@@ -46,6 +49,10 @@ import claude_agent_py.fleet._local.engine, claude_agent_py.cli.program, psycopg
 """
 TEMPORAL = f"""{FLEET}
 import claude_agent_py.fleet._temporal.engine
+"""
+EDITOR = f"""{PRELOADED}
+import acp, claude_agent_py.acp, claude_agent_py.cli.program
+from claude_agent_py.acp import agent
 """
 
 SERVER = """
@@ -144,6 +151,16 @@ def run_program(
             process.kill()
             raise
     return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
+@contextmanager
+def forked(preloaded: str) -> Iterator[None]:
+    """Have asyncio start its programs as `Program` does, while the block runs."""
+    if FORKS:
+        _server(preloaded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "Popen", partial(Program, preloaded=preloaded))
+        yield
 
 
 def _parse(args: list[str]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from forks import FLEET, PLAIN, run_program
@@ -206,6 +207,35 @@ def names() -> list[str]:
     return sorted(path.stem for path in EXAMPLES.glob("*.py") if path.stem != "offline")
 
 
+LONG = {
+    "controlling",
+    "delegation",
+    "elsewhere",
+    "errors",
+    "from_plain_code",
+    "in_an_editor",
+    "interface",
+    "journal",
+    "map_runs",
+    "own_store",
+    "pictures",
+    "pool",
+    "resume_elsewhere",
+    "several_runs",
+    "session_resume",
+    "task_tree",
+    "telemetry",
+    "test_with_plugin",
+    "timeline",
+    "tool_results",
+}
+"""Examples that `make test` leaves out: tests of their features make the same calls on the real CLI."""
+
+
+def by_length() -> list[Any]:
+    return [pytest.param(name, marks=[pytest.mark.long] if name in LONG else []) for name in names()]
+
+
 EXTRAS = ("yaml", "mcp", "rich", "trio")
 WITH_EXTRAS = ("fleet", "in_an_editor")
 """Examples that are about an extra."""
@@ -231,7 +261,7 @@ def run_example(
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", by_length())
 def test_an_example_prints_its_output_without_any_extra(name: str, plain_install: dict[str, str]) -> None:
     assert name in PRINTED, f"say in PRINTED what examples/{name}.py prints"
     done = run_example(name, preloaded=FLEET) if name in WITH_EXTRAS else run_example(name, **plain_install)
@@ -248,7 +278,7 @@ def test_yaml_without_pyyaml_says_what_to_install(name: str, plain_install: dict
 
 
 def test_the_table_names_no_example_that_is_gone() -> None:
-    assert set(PRINTED) <= set(names())
+    assert set(PRINTED) | LONG <= set(names())
 
 
 def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:

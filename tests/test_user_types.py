@@ -1,5 +1,7 @@
 """Users' programs pass mypy and pyright in strict mode, without plugins, and the code of the docs passes mypy.
 
+`make types` runs all of this, `make test` only pyright on the programs.
+
 Invalid code is marked `# type: ignore`; an unused ignore is an error.
 """
 
@@ -427,6 +429,7 @@ warn_return_any = False
 PAGES = sorted([*Path(__file__).parent.parent.glob("docs/*.md"), Path(__file__).parent.parent / "README.md"])
 
 
+@pytest.mark.long
 def test_mypy_takes_them_and_the_code_of_the_docs(pytestconfig: pytest.Config) -> None:
     pytest.importorskip("mypy")
     cache = pytestconfig.rootpath / ".mypy_cache" / "user_types"  # what has not changed is not checked again

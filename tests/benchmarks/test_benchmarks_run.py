@@ -46,6 +46,13 @@ RUNS = {
     },
 }
 """What to run, and by table the rows that are printed then."""
+QUICK_RUNS = {
+    "timeline messages callbacks --kinds mixed hook --hosts bare": {
+        "Timeline of 1 MiB": ["wall", "spans"],
+        "25 messages in a burst": [r"mixed, \d+ bytes +bare asyncio"],
+        "2 questions": ["hook +bare asyncio"],
+    }
+}
 RUNS_OF_A_CLI = {
     "connect instant pool --hosts claude_agent_py": {
         "Connect to": ["by hand", *(f"claude_agent_py, {how}" for how in ("warm", "cold", "from nothing"))],
@@ -60,7 +67,14 @@ def start(arguments: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT)
 
 
-@pytest.mark.parametrize("runs", [RUNS, RUNS_OF_A_CLI], ids=["in memory", "a CLI"])
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param(QUICK_RUNS, id="a few"),
+        pytest.param(RUNS, id="in memory", marks=pytest.mark.long),
+        pytest.param(RUNS_OF_A_CLI, id="a CLI"),
+    ],
+)
 def test_the_benchmarks_run(runs: dict[str, dict[str, list[str]]], tmp_path: Path) -> None:
     """With a fake for the real CLI, which it takes some 15 processes of. The official SDK connects in no test."""
     cli = FakeCLI(*[steps.turn("Yes.")] * 3).install(tmp_path)

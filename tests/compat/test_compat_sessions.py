@@ -5,14 +5,19 @@ import os
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import claude_agent_sdk as official
 import pytest
+from later import Later
 from stored import SESSION, Stored, call
 
 from claude_agent_py.compat import sessions as compat
 from claude_agent_py.sessions import DirectoryStore, MemoryStore, project_key_for_directory
+
+if TYPE_CHECKING:
+    import claude_agent_sdk as official
+else:
+    official = Later("claude_agent_sdk")
 
 pytestmark = pytest.mark.anyio
 

@@ -6,11 +6,11 @@ import pickle
 import subprocess
 import sys
 import typing
-from typing import Any
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-import claude_agent_sdk as official
-import claude_agent_sdk.types as official_types
 import pytest
+from later import Later
 
 import claude_agent_py.compat as compat
 from claude_agent_py.compat import (
@@ -19,6 +19,11 @@ from claude_agent_py.compat import (
     ResultError,
     types,
 )
+
+if TYPE_CHECKING:
+    import claude_agent_sdk as official
+else:
+    official = Later("claude_agent_sdk")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.each_backend]
 
@@ -43,19 +48,19 @@ def fields(kind: Any) -> Any:
     return dataclasses.fields(kind)
 
 
-@pytest.mark.skipif(official.__version__ != compat.__version__, reason="another version of the official SDK")
+@pytest.mark.skipif(version("claude-agent-sdk") != compat.__version__, reason="another version of the official SDK")
 def test_every_name_of_the_official_sdk_is_here_with_its_shape() -> None:
     assert len(official.__all__) == 159
     assert [name for name in official.__all__ if not hasattr(compat, name)] == []
     assert [name for name in official.__all__ if shape(getattr(compat, name)) != shape(getattr(official, name))] == []
     named = [
         name
-        for name, value in vars(official_types).items()
-        if getattr(value, "__module__", "") == official_types.__name__
+        for name, value in vars(official.types).items()
+        if getattr(value, "__module__", "") == official.types.__name__
     ]
     left_out = ("_", "SDKControl", "SDKHook", "Control")
     public = [name for name in named if not name.startswith(left_out)]
-    assert [name for name in public if shape(getattr(types, name)) != shape(getattr(official_types, name))] == []
+    assert [name for name in public if shape(getattr(types, name)) != shape(getattr(official.types, name))] == []
 
 
 def test_methods_of_the_client_have_the_official_arguments() -> None:

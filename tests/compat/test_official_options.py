@@ -4,14 +4,19 @@ import json
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
-import claude_agent_sdk as official
 import pytest
+from later import Later
 
 import claude_agent_py.compat as compat
 from claude_agent_py.testing import FakeCLI, frames, steps
+
+if TYPE_CHECKING:
+    import claude_agent_sdk as official
+else:
+    official = Later("claude_agent_sdk")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.skipif(sys.platform == "win32", reason="the fake is a program for POSIX")]
 

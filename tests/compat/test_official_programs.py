@@ -36,7 +36,7 @@ from claude_agent_py.compat import (
 from claude_agent_py.options import find_cli
 from claude_agent_py.testing import Failure, ScriptedModel, text, tool_use
 
-pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.each_backend]
+pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
 
 def options(model: ScriptedModel, **fields: Any) -> ClaudeAgentOptions:
@@ -50,11 +50,16 @@ def results(messages: list[Any]) -> list[ToolResultBlock]:
     return [block for user in users for block in user.content if isinstance(block, ToolResultBlock)]
 
 
-@tool("add", "Add two numbers", {"a": float, "b": float})
-async def add(args: dict[str, Any]) -> dict[str, Any]:
-    if args["b"] == 13:
-        raise ValueError("unlucky")
-    return {"content": [{"type": "text", "text": f"{args['a'] + args['b']}"}]}
+def make_server() -> Any:
+    """Return a server of one tool."""
+
+    @tool("add", "Add two numbers", {"a": float, "b": float})
+    async def add(args: dict[str, Any]) -> dict[str, Any]:
+        if args["b"] == 13:
+            raise ValueError("unlucky")
+        return {"content": [{"type": "text", "text": f"{args['a'] + args['b']}"}]}
+
+    return create_sdk_mcp_server("calc", tools=[add])
 
 
 async def keep_all(messages: AsyncIterator[Any], kept: list[Any]) -> None:
@@ -62,6 +67,7 @@ async def keep_all(messages: AsyncIterator[Any], kept: list[Any]) -> None:
         kept.append(message)  # noqa: PERF401 - what came before an error stays
 
 
+@pytest.mark.each_backend
 async def test_query_yields_the_official_messages_until_the_process_exits() -> None:
     with anyio.fail_after(240):
         async with ScriptedModel([text("hello")]) as model:
@@ -92,6 +98,7 @@ async def test_an_error_result_is_raised_when_the_process_has_exited() -> None:
     assert isinstance(raised.value, claude_agent_sdk.ProcessError)
 
 
+@pytest.mark.each_backend
 async def test_prompts_of_an_iterable_are_all_answered_and_its_error_only_ends_them() -> None:
     async def prompts() -> Any:
         for content in ("one", "two"):
@@ -150,7 +157,7 @@ async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open() ->
     async with ScriptedModel(script) as model:
         chosen = options(
             model,
-            mcp_servers={"calc": create_sdk_mcp_server("calc", tools=[add])},
+            mcp_servers={"calc": make_server()},
             can_use_tool=can_use_tool,
             permission_mode="default",
             hooks={

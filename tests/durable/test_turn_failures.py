@@ -42,7 +42,7 @@ async def stored(session: Session, text: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "cli_too", [pytest.param(True, marks=pytest.mark.soak), False], ids=["killed at once", "killed program"]
+    "cli_too", [pytest.param(True, marks=pytest.mark.long), False], ids=["killed at once", "killed program"]
 )
 async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_too: bool) -> None:
     """It is killed as soon as the command has done something, and is asked about before."""
@@ -66,7 +66,7 @@ async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_t
         assert "outcome is unknown" in told or "137" in told
 
 
-@pytest.mark.parametrize("is_resumed", [True, pytest.param(False, marks=pytest.mark.soak)], ids=["resumed", "new"])
+@pytest.mark.parametrize("is_resumed", [True, pytest.param(False, marks=pytest.mark.long)], ids=["resumed", "new"])
 @pytest.mark.parametrize("unsaved", ["turn", "answer"])
 async def test_a_turn_that_only_this_machine_has_is_not_run_again(
     tmp_path: Path, is_resumed: bool, unsaved: str
@@ -299,7 +299,7 @@ async def test_failures_unrelated_to_the_prompt_use_no_attempt(tmp_path: Path) -
 @pytest.mark.parametrize(
     "left",
     [
-        *(pytest.param(each, marks=pytest.mark.soak) for each in ("", "{half")),
+        *(pytest.param(each, marks=pytest.mark.long) for each in ("", "{half")),
         '{"type":"queue-operation","operation":"enqueue"}\n',
     ],
 )

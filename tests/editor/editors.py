@@ -1,20 +1,27 @@
 """An editor: the client side of the Agent Client Protocol. It notes what an agent shows, and answers its questions."""
 
+from __future__ import annotations
+
 import asyncio
 import json
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
-import acp
-from acp import schema
+from forks import EDITOR, forked
 from installed_cli import CLI_VARIABLE, find_cli
+from later import Later
 from leftovers import processes_with
 
 import claude_agent_py
 from claude_agent_py.testing import ScriptedModel
+
+if TYPE_CHECKING:
+    import acp
+else:
+    acp = Later("acp")
 
 DEADLINE = 60
 PACKAGE = Path(claude_agent_py.__file__).parent.parent
@@ -37,7 +44,7 @@ class Editor:
     def __init__(self, choose: str | None = "allow_once", form: Mapping[str, Any] | None = None) -> None:
         self.process: Any = None
         self.updates: list[Any] = []
-        self.asked: list[tuple[Any, list[schema.PermissionOption]]] = []
+        self.asked: list[tuple[Any, list[acp.schema.PermissionOption]]] = []
         self.forms: list[Any] = []
         self.choose = choose
         self.files: dict[str, str] = {}
@@ -66,38 +73,38 @@ class Editor:
                 await self._changed.wait()
 
     async def request_permission(
-        self, session_id: str, tool_call: Any, options: list[schema.PermissionOption], **_: Any
-    ) -> schema.RequestPermissionResponse:
+        self, session_id: str, tool_call: Any, options: list[acp.schema.PermissionOption], **_: Any
+    ) -> acp.schema.RequestPermissionResponse:
         self.asked.append((tool_call, options))
         self.is_asked.set()
         await self.answers.wait()
         for option in options:
             if option.kind == self.choose:
-                outcome = schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
-                return schema.RequestPermissionResponse(outcome=outcome)
-        return schema.RequestPermissionResponse(outcome=schema.DeniedOutcome(outcome="cancelled"))
+                outcome = acp.schema.AllowedOutcome(outcome="selected", option_id=option.option_id)
+                return acp.schema.RequestPermissionResponse(outcome=outcome)
+        return acp.schema.RequestPermissionResponse(outcome=acp.schema.DeniedOutcome(outcome="cancelled"))
 
     async def create_elicitation(self, message: str, mode: Any, **_: Any) -> Any:
         self.forms.append(mode)
         if self.form is None:
-            return schema.DeclineElicitationResponse(action="decline")
-        return schema.AcceptElicitationResponse(action="accept", content=dict(self.form))
+            return acp.schema.DeclineElicitationResponse(action="decline")
+        return acp.schema.AcceptElicitationResponse(action="accept", content=dict(self.form))
 
-    async def read_text_file(self, session_id: str, path: str, **_: Any) -> schema.ReadTextFileResponse:
-        return schema.ReadTextFileResponse(content=self.files[path])
+    async def read_text_file(self, session_id: str, path: str, **_: Any) -> acp.schema.ReadTextFileResponse:
+        return acp.schema.ReadTextFileResponse(content=self.files[path])
 
     async def write_text_file(self, session_id: str, path: str, content: str, **_: Any) -> None:
         self.files[path] = content
 
-    async def create_terminal(self, session_id: str, command: str, **_: Any) -> schema.CreateTerminalResponse:
+    async def create_terminal(self, session_id: str, command: str, **_: Any) -> acp.schema.CreateTerminalResponse:
         self.commands.append(command)
-        return schema.CreateTerminalResponse(terminal_id="t1")
+        return acp.schema.CreateTerminalResponse(terminal_id="t1")
 
     async def wait_for_terminal_exit(self, session_id: str, terminal_id: str, **_: Any) -> Any:
-        return schema.WaitForTerminalExitResponse(exit_code=3)
+        return acp.schema.WaitForTerminalExitResponse(exit_code=3)
 
-    async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> schema.TerminalOutputResponse:
-        return schema.TerminalOutputResponse(output="two tests failed", truncated=False)
+    async def terminal_output(self, session_id: str, terminal_id: str, **_: Any) -> acp.schema.TerminalOutputResponse:
+        return acp.schema.TerminalOutputResponse(output="two tests failed", truncated=False)
 
     async def release_terminal(self, session_id: str, terminal_id: str, **_: Any) -> None:
         self.commands.append("released")
@@ -112,29 +119,39 @@ class Editor:
     @property
     def text(self) -> str:
         """What the agent has said."""
-        return "".join(update.content.text for update in self.list_updates(schema.AgentMessageChunk))
+        return "".join(update.content.text for update in self.list_updates(acp.schema.AgentMessageChunk))
 
 
-FULL = schema.ClientCapabilities(
-    fs=schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
-    terminal=True,
-    elicitation=schema.ElicitationCapabilities(form=schema.ElicitationFormCapabilities()),
-)
+def full_capabilities() -> acp.schema.ClientCapabilities:
+    """Return what an editor can do that has files, terminals and forms."""
+    return acp.schema.ClientCapabilities(
+        fs=acp.schema.FileSystemCapabilities(read_text_file=True, write_text_file=True),
+        terminal=True,
+        elicitation=acp.schema.ElicitationCapabilities(form=acp.schema.ElicitationFormCapabilities()),
+    )
 
 
 @asynccontextmanager
 async def open_editor(
-    editor: Editor, model: ScriptedModel, *arguments: str, capabilities: schema.ClientCapabilities | None = None
+    editor: Editor,
+    model: ScriptedModel,
+    *arguments: str,
+    capabilities: acp.schema.ClientCapabilities | None = None,
+    is_forked: bool = True,
 ) -> AsyncIterator[Any]:
-    """Start `claude-agent-py acp` as an editor does, and yield the initialized connection."""
+    """Start `claude-agent-py acp` as an editor does, and yield the initialized connection.
+
+    Unless `is_forked`, in a fresh interpreter.
+    """
     environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
     process = acp.spawn_agent_process(
         cast("acp.Client", editor), sys.executable, "-m", "claude_agent_py", "acp", *arguments,
         env=environment, cwd=model.sandbox.cwd, use_unstable_protocol=True,
         transport_kwargs={"stderr": None, "limit": 2**26, "shutdown_timeout": 20.0},
     )  # fmt: skip
-    async with asyncio.timeout(DEADLINE), process as (connection, running):
-        editor.process = running
+    async with asyncio.timeout(DEADLINE), AsyncExitStack() as stack:
+        with forked(EDITOR) if is_forked else nullcontext():
+            connection, editor.process = await stack.enter_async_context(process)
         await connection.initialize(protocol_version=acp.PROTOCOL_VERSION, client_capabilities=capabilities)
         yield connection
 
@@ -181,10 +198,11 @@ class RawEditor:
 async def open_raw_editor(model: ScriptedModel) -> AsyncIterator[RawEditor]:
     """Start `claude-agent-py acp`, and yield an editor that has been initialized."""
     environment = {**model.environment(**{CLI_VARIABLE: str(find_cli())}), "PYTHONPATH": str(PACKAGE)}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "claude_agent_py", "acp", env=environment, cwd=model.sandbox.cwd, limit=2**26,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-    )  # fmt: skip
+    with forked(EDITOR):
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "claude_agent_py", "acp", env=environment, cwd=model.sandbox.cwd, limit=2**26,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        )  # fmt: skip
     editor = RawEditor(process)
     async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
         group.create_task(editor.read())

@@ -1,21 +1,27 @@
 """An editor drives the program `claude-agent-py acp` over the Agent Client Protocol, with the real CLI."""
 
+from __future__ import annotations
+
 import asyncio
 import base64
 import signal
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import acp
 import pytest
-from acp import schema
-from editors import FULL, PACKAGE, Editor, list_clis, open_editor, open_raw_editor
+from editors import PACKAGE, Editor, full_capabilities, list_clis, open_editor, open_raw_editor
+from later import Later
 from leftovers import kill
 from questions import asking
 
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+
+if TYPE_CHECKING:
+    import acp
+else:
+    acp = Later("acp")
 
 pytestmark = [
     pytest.mark.anyio,
@@ -23,7 +29,6 @@ pytestmark = [
     pytest.mark.real_cli,
 ]
 
-PLAN = schema.AgentPlanUpdate
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PDF = base64.b64encode(
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
@@ -50,7 +55,7 @@ def options(cwd):
 """
 
 
-def text(content: str) -> list[schema.TextContentBlock]:
+def text(content: str) -> list[acp.schema.TextContentBlock]:
     return [acp.text_block(content)]
 
 
@@ -58,17 +63,17 @@ async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path
     editor = Editor()
     async with (
         ScriptedModel([Reply("Hello there, editor.", chunk_chars=6)]) as model,
-        open_editor(editor, model) as connection,
+        open_editor(editor, model, is_forked=False) as connection,
     ):
         session = await connection.new_session(cwd=str(tmp_path))
         reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert reply.stop_reason == "end_turn"
         await editor.says("Hello there, editor.")
-        assert len(editor.list_updates(schema.AgentMessageChunk)) > 1
+        assert len(editor.list_updates(acp.schema.AgentMessageChunk)) > 1
         assert reply.usage.output_tokens > 0
         assert {mode.id for mode in session.modes.available_modes} >= {"default", "acceptEdits", "plan"}
-        assert (await editor.wait_for(lambda u: isinstance(u, schema.AvailableCommandsUpdate))).available_commands
-        assert (await editor.wait_for(lambda u: isinstance(u, schema.UsageUpdate))).size > 0
+        assert (await editor.wait_for(lambda u: isinstance(u, acp.schema.AvailableCommandsUpdate))).available_commands
+        assert (await editor.wait_for(lambda u: isinstance(u, acp.schema.UsageUpdate))).size > 0
 
 
 @pytest.mark.parametrize("kind", ["allow_once", "reject_once", None])
@@ -79,12 +84,14 @@ async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tm
     async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Write it"))
-        ended = await editor.wait_for(lambda u: isinstance(u, schema.ToolCallProgress) and u.status != "in_progress")
+        ended = await editor.wait_for(
+            lambda u: isinstance(u, acp.schema.ToolCallProgress) and u.status != "in_progress"
+        )
     assert path.exists() == (kind == "allow_once")
     ((call, options),) = editor.asked
     assert (call.kind, call.content[0].path, call.content[0].new_text) == ("edit", str(path), "one\n")
     assert {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
-    (started,) = editor.list_updates(schema.ToolCallStart)
+    (started,) = editor.list_updates(acp.schema.ToolCallStart)
     assert started.tool_call_id == call.tool_call_id
     assert ended.status == ("completed" if kind == "allow_once" else "failed")
 
@@ -102,7 +109,7 @@ async def test_a_question_of_the_model_is_answered_in_the_editor(
 ) -> None:
     editor = Editor("allow_once", form=form)
     script = [Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), Reply("Good.")]
-    capabilities = FULL if has_forms else schema.ClientCapabilities()
+    capabilities = full_capabilities() if has_forms else acp.schema.ClientCapabilities()
     async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=capabilities) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Ask me"))
@@ -118,7 +125,7 @@ async def test_a_plan_is_approved_in_the_editor_and_the_mode_changes(tmp_path: P
         await connection.set_session_mode(session_id=session.session_id, mode_id="plan")
         await connection.prompt(session_id=session.session_id, prompt=text("Plan it"))
         changed = await editor.wait_for(
-            lambda u: isinstance(u, schema.CurrentModeUpdate) and u.current_mode_id == "acceptEdits"
+            lambda u: isinstance(u, acp.schema.CurrentModeUpdate) and u.current_mode_id == "acceptEdits"
         )
         assert changed
     assert editor.asked[0][0].kind == "switch_mode"
@@ -146,12 +153,12 @@ async def test_a_background_task_is_shown_until_it_ends(tmp_path: Path) -> None:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Build"))
         started = await editor.wait_for(
-            lambda u: isinstance(u, schema.ToolCallStart) and u.tool_call_id.startswith("task:")
+            lambda u: isinstance(u, acp.schema.ToolCallStart) and u.tool_call_id.startswith("task:")
         )
         assert started.title == "Build it"
         await editor.wait_for(
             lambda u: (
-                isinstance(u, schema.ToolCallProgress)
+                isinstance(u, acp.schema.ToolCallProgress)
                 and u.tool_call_id == started.tool_call_id
                 and u.status == "completed"
             )
@@ -172,7 +179,7 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
             await editor.says("Wet.")
     assert not caplog.records  # the package logs lines that are no JSON
     assert not (tmp_path / "made").exists()
-    shown = {update.tool_call_id: update for update in editor.list_updates(schema.ToolCallProgress)}
+    shown = {update.tool_call_id: update for update in editor.list_updates(acp.schema.ToolCallProgress)}
     texts = [update.content[0].content.text for update in shown.values()]
     assert any("rain in Bonn" in shown for shown in texts)
     assert any("no shell here" in shown for shown in texts)
@@ -181,8 +188,8 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
 async def test_the_cli_expands_what_the_user_typed_and_nothing_attached(tmp_path: Path) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("OUTSIDE-SECRET")
-    resource = schema.TextResourceContents(uri="file:///r/README.md", text=f"see @{secret} for details")
-    embedded = schema.EmbeddedResourceContentBlock(type="resource", resource=resource)
+    resource = acp.schema.TextResourceContents(uri="file:///r/README.md", text=f"see @{secret} for details")
+    embedded = acp.schema.EmbeddedResourceContentBlock(type="resource", resource=resource)
     link = acp.resource_link_block(f"x @{secret}", "file:///r/x")
     command = acp.resource_link_block("x](/", "/compact")
     async with ScriptedModel(["ok"] * 9) as model, open_editor(Editor(), model) as connection:
@@ -236,7 +243,7 @@ async def test_the_tools_of_the_editor_undo_no_restriction(given: str, tmp_path:
     async with ScriptedModel(use_editor(tmp_path)) as model:
         (model.sandbox.cwd / "agent_options.py").write_text(RESTRICTED.format(given))
         arguments = ("--editor-tools", "agent_options:options")
-        async with open_editor(editor, model, *arguments, capabilities=FULL) as connection:
+        async with open_editor(editor, model, *arguments, capabilities=full_capabilities()) as connection:
             session = await connection.new_session(cwd=str(tmp_path))
             await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
             sent = str(model.requests[-1].body["messages"])
@@ -265,7 +272,7 @@ async def test_a_permission_handler_decides_about_the_tools_of_the_editor(tmp_pa
     async with ScriptedModel(use_editor(tmp_path)) as model:
         (model.sandbox.cwd / "agent_options.py").write_text(ASKING)
         arguments = ("--editor-tools", "agent_options:options")
-        async with open_editor(editor, model, *arguments, capabilities=FULL) as connection:
+        async with open_editor(editor, model, *arguments, capabilities=full_capabilities()) as connection:
             session = await connection.new_session(cwd=str(tmp_path))
             await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
             sent = str(model.requests[-1].body["messages"])
@@ -282,7 +289,7 @@ async def test_always_allows_the_same_command_in_a_terminal_and_plan_mode_none(t
     script = [*calls, Reply("Done."), Reply(tool_use(run, {"command": "make"})), Reply("Planned.")]
     async with (
         ScriptedModel(script) as model,
-        open_editor(editor, model, "--editor-tools", capabilities=FULL) as connection,
+        open_editor(editor, model, "--editor-tools", capabilities=full_capabilities()) as connection,
     ):
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
@@ -296,7 +303,10 @@ async def test_always_allows_the_same_command_in_a_terminal_and_plan_mode_none(t
 
 async def test_the_editor_has_no_tools_unless_they_are_asked_for(tmp_path: Path) -> None:
     editor = Editor()
-    async with ScriptedModel(["Hi."]) as model, open_editor(editor, model, capabilities=FULL) as connection:
+    async with (
+        ScriptedModel(["Hi."]) as model,
+        open_editor(editor, model, capabilities=full_capabilities()) as connection,
+    ):
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert "mcp__editor__" not in str(model.requests[0].body)
@@ -313,7 +323,7 @@ async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> No
     script = [Reply(calls), Reply("Done.")]
     async with (
         ScriptedModel(script) as model,
-        open_editor(editor, model, "--editor-tools", capabilities=FULL) as connection,
+        open_editor(editor, model, "--editor-tools", capabilities=full_capabilities()) as connection,
     ):
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
@@ -337,9 +347,9 @@ async def test_a_session_is_listed_loaded_with_its_history_forked_and_closed(tmp
             assert (listed.session_id, listed.cwd) == (session.session_id, str(tmp_path))
             await connection.load_session(cwd=str(tmp_path), session_id=session.session_id)
             await second.says("Hello.")
-            (prompt,) = second.list_updates(schema.UserMessageChunk)
+            (prompt,) = second.list_updates(acp.schema.UserMessageChunk)
             assert prompt.content.text == "Remember 7"
-            assert [call.kind for call in second.list_updates(schema.ToolCallStart)] == ["execute"]
+            assert [call.kind for call in second.list_updates(acp.schema.ToolCallStart)] == ["execute"]
             await connection.prompt(session_id=session.session_id, prompt=text("And?"))
             assert "Remember 7" in str(model.requests[-1].body["messages"])
             fork = await connection.fork_session(cwd=str(tmp_path), session_id=session.session_id)
@@ -386,7 +396,7 @@ async def test_the_options_are_the_mode_the_model_and_its_effort(tmp_path: Path)
         assert (model.requests[0].body.get("output_config") or {}).get("effort") == level
         await editor.wait_for(
             lambda update: (
-                isinstance(update, schema.ConfigOptionUpdate)
+                isinstance(update, acp.schema.ConfigOptionUpdate)
                 and {option.id: option.current_value for option in update.config_options}["mode"] != "plan"
             )
         )
@@ -452,7 +462,7 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         kill(*list_clis(model))
         with pytest.raises(acp.RequestError):
             await killed
-        await editor.wait_for(lambda u: isinstance(u, schema.ToolCallProgress) and u.status == "failed")
+        await editor.wait_for(lambda u: isinstance(u, acp.schema.ToolCallProgress) and u.status == "failed")
         editor.answers.set()
         replies = await asyncio.gather(prompt(prompt=text("First")), prompt(prompt=text("Second")))
         assert [reply.stop_reason for reply in replies] == ["end_turn", "end_turn"]
@@ -469,7 +479,7 @@ async def test_the_program_ends_with_its_editor_and_leaves_no_cli(end: str, tmp_
     editor.answers.clear()
     shell = {"command": "sleep 600", "run_in_background": True}
     script = [Reply([tool_use("Bash", shell)]), Reply("Started."), Reply([tool_use("Bash", {"command": "touch made"})])]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
+    async with ScriptedModel(script) as model, open_editor(editor, model, is_forked=end != "SIGINT") as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Build"))
         waiting = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Work")))
@@ -490,7 +500,7 @@ async def test_an_editor_that_ends_without_reading_ends_the_program(tmp_path: Pa
             session = await connection.new_session(cwd=str(tmp_path))
             reading = editor.process._transport.get_pipe_transport(1)
             prompt = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Go")))
-            await editor.wait_for(lambda u: isinstance(u, schema.AgentMessageChunk))
+            await editor.wait_for(lambda u: isinstance(u, acp.schema.AgentMessageChunk))
             reading.pause_reading()
             reading.close()
             editor.process.stdin.close()
@@ -558,9 +568,12 @@ async def test_the_to_do_list_is_the_plan_and_the_session_gets_a_title(tmp_path:
     async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Plan and build"))
-        info = await editor.wait_for(lambda update: isinstance(update, schema.SessionInfoUpdate))
+        info = await editor.wait_for(lambda update: isinstance(update, acp.schema.SessionInfoUpdate))
     assert info.title == "Plan and build"
-    plans = [[(entry.content, entry.status) for entry in plan.entries] for plan in editor.list_updates(PLAN)]
+    plans = [
+        [(entry.content, entry.status) for entry in plan.entries]
+        for plan in editor.list_updates(acp.schema.AgentPlanUpdate)
+    ]
     assert plans == [[("Build it", "pending")], [("Building it", "in_progress")]]
 
 
@@ -577,9 +590,9 @@ async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -
         *[Reply("It is built.")] * 2,
     ]
     live, loaded = Editor(), Editor()
-    pdf = schema.EmbeddedResourceContentBlock(
+    pdf = acp.schema.EmbeddedResourceContentBlock(
         type="resource",
-        resource=schema.BlobResourceContents(blob=PDF, mime_type="application/pdf", uri="file:///a.pdf"),
+        resource=acp.schema.BlobResourceContents(blob=PDF, mime_type="application/pdf", uri="file:///a.pdf"),
     )
     async with ScriptedModel(script) as model:
         async with open_editor(live, model) as connection:
@@ -598,19 +611,19 @@ async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -
     def calls(editor: Editor) -> set[Any]:
         return {
             (call.tool_call_id, call.title, call.kind, (call.field_meta or {}).get("parentToolCallId"))
-            for call in editor.list_updates(schema.ToolCallStart)
+            for call in editor.list_updates(acp.schema.ToolCallStart)
         }
 
     assert calls(loaded) == calls(live)
     assert len(calls(live)) == 5
-    (read,) = [call for call in live.list_updates(schema.ToolCallStart) if call.kind == "read"]
+    (read,) = [call for call in live.list_updates(acp.schema.ToolCallStart) if call.kind == "read"]
     assert read.locations[0].path == str(tmp_path / "notes.txt")
-    assert [chunk.content.type for chunk in loaded.list_updates(schema.UserMessageChunk)] == ["text", "image"]
-    ends = {update.tool_call_id: update.status for update in loaded.list_updates(schema.ToolCallProgress)}
+    assert [chunk.content.type for chunk in loaded.list_updates(acp.schema.UserMessageChunk)] == ["text", "image"]
+    ends = {update.tool_call_id: update.status for update in loaded.list_updates(acp.schema.ToolCallProgress)}
     assert set(ends.values()) == {"completed"}
-    said = {chunk.message_id for chunk in live.list_updates(schema.AgentMessageChunk)}
+    said = {chunk.message_id for chunk in live.list_updates(acp.schema.AgentMessageChunk)}
     assert None not in said
-    assert said == {chunk.message_id for chunk in loaded.list_updates(schema.AgentMessageChunk)}
+    assert said == {chunk.message_id for chunk in loaded.list_updates(acp.schema.AgentMessageChunk)}
 
 
 ASKING_TOOL = """
@@ -634,9 +647,9 @@ options = ClientOptions(custom_tools=[order], allowed_tools=["mcp__tools__order"
 
 async def test_forms_of_servers_show_the_names_of_choices_and_only_pages_of_the_web_are_opened(tmp_path: Path) -> None:
     editor = Editor(form={"size": "l"})
-    capabilities = schema.ClientCapabilities(
-        elicitation=schema.ElicitationCapabilities(
-            form=schema.ElicitationFormCapabilities(), url=schema.ElicitationUrlCapabilities()
+    capabilities = acp.schema.ClientCapabilities(
+        elicitation=acp.schema.ElicitationCapabilities(
+            form=acp.schema.ElicitationFormCapabilities(), url=acp.schema.ElicitationUrlCapabilities()
         )
     )
     async with ScriptedModel([Reply(tool_use("mcp__tools__order", {})), Reply("Ordered.")]) as model:

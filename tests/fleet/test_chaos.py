@@ -17,7 +17,7 @@ from leftovers import processes_with
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [
-    pytest.mark.soak,
+    pytest.mark.long,
     pytest.mark.anyio,
     pytest.mark.real_cli,
     pytest.mark.parametrize("anyio_backend", ["asyncio"]),

@@ -3,7 +3,7 @@
 import json
 import signal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from anyio import to_thread
@@ -11,17 +11,15 @@ from cryptography.fernet import Fernet
 from doc_blocks import blocks_of
 from fleets import PATIENCE, fleet_in, given_options, until_state
 from questions import asking
-from temporal_server import TemporalServer, temporal_server as temporal_server
-from temporalio.client import WorkflowHistory
-from temporalio.converter import PayloadCodec
-from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporal_server import SharedServer, temporal_server as temporal_server
 
 from claude_agent_py.cli import main
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, tool_use
+
+if TYPE_CHECKING:
+    from temporalio.converter import PayloadCodec
 
 pytestmark = [
     pytest.mark.anyio,
@@ -44,7 +42,7 @@ LONG = "secret answer " * 2000
 PAGE = Path(__file__).parents[2] / "docs" / "fleet-on-temporal.md"
 
 
-def make_codec() -> PayloadCodec:
+def make_codec() -> "PayloadCodec":
     """Return the codec of the docs."""
     [code] = [block.code for block in blocks_of(PAGE) if "class Encrypted" in block.code]
     names: dict[str, Any] = {}
@@ -69,10 +67,16 @@ def answer(request: RecordedRequest) -> Any:
 @pytest.mark.real_cli
 async def test_nothing_of_a_prompt_is_readable_in_a_history(
     tmp_path: Path,
-    temporal_server: TemporalServer,
+    temporal_server: SharedServer,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    from temporalio.client import WorkflowHistory
+    from temporalio.worker import Replayer
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+    from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
+
     url = temporal_server.new_url()
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url) as made:
         given = {"url": url, "store": made.store_at, "options": given_options(model, permission_mode="default")}

@@ -90,7 +90,7 @@ async def events_of_now(session: FleetSession) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("store", ["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("store", ["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.long)])
 async def test_a_worker_that_slept_past_its_lease_writes_nothing(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:
@@ -138,7 +138,7 @@ async def test_a_worker_that_slept_past_its_lease_writes_nothing(
         assert LEASE < 10
 
 
-@pytest.mark.soak
+@pytest.mark.long
 async def test_four_sessions_on_three_workers_one_of_which_is_killed_at_work(tmp_path: Path) -> None:
     gate = Gate()
 

@@ -31,7 +31,7 @@ from claude_agent_py.sessions import SessionKey, SessionListSubkeysKey, SessionS
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [
-    pytest.mark.soak,
+    pytest.mark.long,
     pytest.mark.anyio,
     pytest.mark.real_cli,
     pytest.mark.parametrize("anyio_backend", ["asyncio"]),

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from anyio import to_thread
 from fleets import PATIENCE, fleet_in, fleet_url as fleet_url, until, until_state
-from temporal_server import TemporalServer, temporal_server as temporal_server
+from temporal_server import TemporalServer, stoppable_temporal as stoppable_temporal
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError
@@ -47,20 +47,21 @@ async def get(url: str, method: str = "GET") -> tuple[int, str]:
     return await to_thread.run_sync(request)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="kills a server")
 async def test_a_worker_is_not_ready_while_its_temporal_server_is_away(
-    tmp_path: Path, temporal_server: TemporalServer
+    tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:
-    async with working(tmp_path, temporal_server.new_url()) as (_, _, at):
+    async with working(tmp_path, stoppable_temporal.new_url()) as (_, _, at):
         assert await get(f"{at}/readyz") == (200, "ready\n")
-        temporal_server.kill()
+        stoppable_temporal.kill()
         try:
             began = anyio.current_time()
             assert await get(f"{at}/readyz") == (503, "the Temporal server does not answer\n")
             assert anyio.current_time() - began < PATIENCE / 2
             assert await get(f"{at}/healthz") == (200, "ok\n")
         finally:
-            temporal_server.restart()
+            stoppable_temporal.restart()
 
         async def is_ready() -> bool:
             return (await get(f"{at}/readyz"))[0] == 200

@@ -9,16 +9,16 @@ from typing import Any
 import anyio
 import pytest
 from fleets import PATIENCE, built, clis, events_of, fleet_in, until, until_state
-from temporal_server import TemporalServer, temporal_server as temporal_server
-from temporalio.client import WorkflowHistory
-from temporalio.worker import Replayer
-from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+from temporal_server import (
+    SharedServer,
+    TemporalServer,
+    stoppable_temporal as stoppable_temporal,
+    temporal_server as temporal_server,
+)
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
-from claude_agent_py.fleet._temporal.limits import LimitWorkflow
-from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
@@ -35,7 +35,7 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def temporal(temporal_server: TemporalServer) -> str:
+def temporal(temporal_server: SharedServer) -> str:
     return temporal_server.new_url()
 
 
@@ -130,10 +130,11 @@ async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_
         await until(lambda: not clis(model), "no process is left")
 
 
+@pytest.mark.long
 async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
-    tmp_path: Path, temporal_server: TemporalServer
+    tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:
-    with ScriptedModel(built) as model, fleet_in(tmp_path, model, url=temporal_server.new_url()) as made:
+    with ScriptedModel(built) as model, fleet_in(tmp_path, model, url=stoppable_temporal.new_url()) as made:
         fleet = made.fleet()
         worker = made.start_worker(agent={"patience": 0.2})
         fleet.agent("worker")
@@ -142,8 +143,8 @@ async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
         await until(lambda: not clis(model), "waiting costs no process")
         worker.kill()
         worker.wait()
-        temporal_server.kill()
-        temporal_server.restart()
+        stoppable_temporal.kill()
+        stoppable_temporal.restart()
         [question] = await session.interactions()
         with pytest.raises(ValueError, match="Which"):
             await question.answer({"Which": "nothing"})
@@ -202,7 +203,7 @@ async def test_a_prompt_that_failed_is_sent_again(tmp_path: Path, temporal: str)
             await session.retry()
 
 
-@pytest.mark.soak
+@pytest.mark.long
 async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
 
@@ -242,6 +243,7 @@ async def test_a_prompt_that_kills_workers_fails_alone(tmp_path: Path, temporal:
         gate.open()
 
 
+@pytest.mark.long
 async def test_limits_hold_whatever_becomes_of_workers_and_sessions(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
     program = FakeCLI(steps.wait_gate(gate), steps.turn("done")).install(tmp_path / "cli")
@@ -327,7 +329,7 @@ async def test_a_worker_that_ends_gives_its_sessions_back(tmp_path: Path, tempor
         assert (result.text, result.crashes, result.attempts) == ("answer", 0, 0)
 
 
-@pytest.mark.soak
+@pytest.mark.long
 async def test_a_session_keeps_its_version_and_new_ones_get_the_current(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: "yes") as model, fleet_in(tmp_path, model, url=temporal) as made:
         old = made.start_worker(agent={"version": "1"})
@@ -385,7 +387,7 @@ async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, tempo
                 await worker.wait_drained()
 
 
-@pytest.mark.soak
+@pytest.mark.long
 async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: f"re {request.last_user_text}") as model:
         with fleet_in(tmp_path, model, url=temporal) as made:
@@ -509,6 +511,13 @@ async def test_features_missing_on_temporal_are_refused(tmp_path: Path, temporal
 )
 async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
     """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json`."""
+    from temporalio.client import WorkflowHistory
+    from temporalio.worker import Replayer
+    from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
+
+    from claude_agent_py.fleet._temporal.limits import LimitWorkflow
+    from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
+
     restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
     replayer = Replayer(
         workflows=[SessionWorkflow, LimitWorkflow],

@@ -6,20 +6,19 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import pytest
 import recordings_loader as recordings
-from acp import schema
 from each import for_each
+from later import Later
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, write
 
 from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, TaskManager
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.views import View
-from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.journal import (
     CallEnded,
@@ -43,6 +42,11 @@ from claude_agent_py.tasks import RecordedTask, TaskEvent, TaskHistory, TaskStat
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire import JSONObject
+
+if TYPE_CHECKING:
+    import acp
+else:
+    acp = Later("acp")
 
 DEADLINE = 60
 OPEN: Final = "open"
@@ -126,16 +130,18 @@ def of_records(calls: Iterable[ToolCallRecord]) -> dict[str, str]:
 
 
 def check_editor(story: Story, items: Iterable[object]) -> None:
+    from claude_agent_py.acp.updates import Updates  # takes a second to import
+
     updates = Updates()
     shown: dict[str, str] = {}
     for item in items:
         for update in updates.feed(item):
-            if isinstance(update, schema.ToolCallStart | schema.ToolCallProgress) and update.status:
+            if isinstance(update, acp.schema.ToolCallStart | acp.schema.ToolCallProgress) and update.status:
                 shown[update.tool_call_id] = update.status
     calls = {call: in_words("editor", told.status) for call, told in story.calls.items()}
     tasks = {f"task:{task}": in_words("editor", told.status) for task, told in story.tasks.items() if told.is_shown}
     assert shown == calls | tasks, IN_ITS_CALL
-    left = {update.tool_call_id for update in updates.end() if isinstance(update, schema.ToolCallProgress)}
+    left = {update.tool_call_id for update in updates.end() if isinstance(update, acp.schema.ToolCallProgress)}
     assert left == {call for call, told in story.calls.items() if told.status == OPEN}
 
 

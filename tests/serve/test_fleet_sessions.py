@@ -9,7 +9,7 @@ import anyio
 import pytest
 from ag_ui import core
 from fleets import until_state
-from temporal_server import TemporalServer, temporal_server as temporal_server
+from temporal_server import SharedServer, temporal_server as temporal_server
 from test_sessions import facts_of, following, is_end, read_until, says
 
 from claude_agent_py import RetryPolicy
@@ -50,7 +50,7 @@ async def fleet_at(url: str, folder: Path, model: ScriptedModel) -> AsyncIterato
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'fleet.db'}"
-    server: TemporalServer = request.getfixturevalue("temporal_server")
+    server: SharedServer = request.getfixturevalue("temporal_server")
     return server.new_url()
 
 
