@@ -20,7 +20,7 @@ from benchmarks import (
 from benchmarks.conversations import KINDS
 from benchmarks.measuring import OFFICIAL, contestants, describe_machine, has_official, hosts
 from benchmarks.messages import PACE, Replay, readers
-from claude_agent_py._launch.locate import find_cli
+from claude_agent_py.transport.locate import find_cli
 
 
 def replay(given: argparse.Namespace, messages: int, rounds: int) -> Replay:

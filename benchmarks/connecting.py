@@ -19,7 +19,7 @@ import anyio
 from benchmarks import replaying_cli
 from benchmarks.measuring import in_turns, over, ratio, show, stand_in, worker
 from benchmarks.starting import CONNECT, Span
-from claude_agent_py._launch.planner import plan_launch
+from claude_agent_py.options.planner import plan_launch
 from claude_agent_py.testing import ScriptedModel
 
 BY_HAND: Final = "by hand"

@@ -19,12 +19,12 @@ from uuid import uuid4
 
 from benchmarks.pooling import surroundings
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.fleet._local import _changes
 from claude_agent_py.fleet._local._file import File, Transaction
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.transport.locate import find_cli
 
 CHUNK = 1000
 IDLE_SECONDS = 10.0

@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 from benchmarks.pooling import Place, surroundings
 from claude_agent_py import run
-from claude_agent_py._launch.locate import find_cli
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.transport.locate import find_cli
 
 COLD = "asyncio.gather of run()"
 

@@ -98,7 +98,7 @@ class Alone:
 
     @staticmethod
     def _started(place: Place) -> "subprocess.Popen[bytes]":
-        from claude_agent_py._launch.planner import plan_launch
+        from claude_agent_py.options.planner import plan_launch
 
         plan, pipe = plan_launch(place.options(), cli=Path(place.cli)), subprocess.PIPE
         return subprocess.Popen(

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from generated_parts import main, table
 
-from claude_agent_py._launch.table import TABLE, Row
 from claude_agent_py.options import fields as option_fields, values as option_values
+from claude_agent_py.options.table import TABLE, Row
 
 PAGE = Path(__file__).with_name("options.md")
 

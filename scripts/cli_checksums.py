@@ -1,4 +1,4 @@
-"""Print the checksums of the CLI's programs for `claude_agent_py/_launch/checksums.py`.
+"""Print the checksums of the CLI's programs for `claude_agent_py/transport/checksums.py`.
 
 python scripts/cli_checksums.py 2.1.332      fetches each platform's package with npm (about 170 MB each)
 python scripts/cli_checksums.py              the version that the package is tested with
@@ -10,9 +10,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from claude_agent_py._launch.checksums import CHECKSUMS
-from claude_agent_py._launch.install import NPM_PACKAGE, checksum, unpack_program
 from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.transport.checksums import CHECKSUMS
+from claude_agent_py.transport.install import NPM_PACKAGE, checksum, unpack_program
 
 PLATFORMS = tuple(next(iter(CHECKSUMS.values())))
 

@@ -9,9 +9,9 @@ import subprocess
 import sys
 from functools import partial
 
-from claude_agent_py._launch.install import NPM_PACKAGE
 from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION
 from claude_agent_py.options import install_cli
+from claude_agent_py.transport.install import NPM_PACKAGE
 
 
 def find_newest() -> str:

@@ -21,8 +21,8 @@ from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 from rich.text import Text
 
-from claude_agent_py._launch.locate import CLI_VARIABLE, find_cli
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, ToolCall, tool_use
+from claude_agent_py.transport.locate import CLI_VARIABLE, find_cli
 
 FOLDER = Path(__file__).parent.parent / "docs" / "images"
 WIDTH, HEIGHT = 100, 24

@@ -15,9 +15,9 @@ from claude_agent_py._connection.facts import parse_session_id
 from claude_agent_py._connection.runs.result import BudgetExceededError, describe_spent
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.tasks.spending import Prices, Spending
-from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import read_cost
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.resuming import find_title

@@ -8,9 +8,9 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.views import View
-from claude_agent_py._launch.environment import variable
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
+from claude_agent_py.options.variables import variable
 from claude_agent_py.todo import TaskList
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.catalog import AgentInfo

@@ -12,13 +12,13 @@ from anyio.lowlevel import checkpoint
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_to_its_end
-from claude_agent_py._launch.environment import config_directory, environment
-from claude_agent_py._launch.locate import PROGRAM, find_cli
-from claude_agent_py._launch.planner import plan_launch
-from claude_agent_py._launch.table import options_of_the_start
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.planner import plan_launch
+from claude_agent_py.options.table import options_of_the_start
+from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.transport import SubprocessTransport, Transport
 from claude_agent_py.transport.launch_plan import LaunchPlan
+from claude_agent_py.transport.locate import PROGRAM, find_cli
 
 
 class Launched(NamedTuple):

@@ -32,9 +32,9 @@ from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.control_bodies import read_reply
 from claude_agent_py._connection.facts import parse_session_id
 from claude_agent_py._connection.launching import Launched
-from claude_agent_py._launch.environment import environment
-from claude_agent_py._launch.locate import read_version, require_version
 from claude_agent_py.options.delegation import depends_on_hooks
+from claude_agent_py.options.variables import environment
+from claude_agent_py.transport.locate import read_version, require_version
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply

@@ -12,8 +12,8 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.mirror_check import MirrorCheck
-from claude_agent_py._launch.environment import config_directory, environment
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
-from claude_agent_py._launch.environment import surroundings
-from claude_agent_py._launch.secrets import find_secrets
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.secrets import find_secrets
+from claude_agent_py.options.variables import surroundings
 
 if TYPE_CHECKING:
     from claude_agent_py._base import redaction

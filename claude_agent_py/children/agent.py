@@ -12,7 +12,6 @@ import anyio
 from pydantic import AliasChoices, Field, StringConstraints
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
-from claude_agent_py._launch.environment import surroundings
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Brief, ChildReport, Priority, check_priority
@@ -25,6 +24,7 @@ from claude_agent_py.children.process_options import (
 from claude_agent_py.client import Client, current_client
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import IDLE_LIMIT
+from claude_agent_py.options.variables import surroundings
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tools.context import ToolContext, current_tool
 from claude_agent_py.tools.definition import Tool, tool

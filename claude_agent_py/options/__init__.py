@@ -1,6 +1,6 @@
 """`ClientOptions` and its values, what they mean for the CLI's process, and finding and installing the CLI.
 
-`_launch/table.py` maps the options to the CLI's flags and fields.
+`options/table.py` maps the options to the CLI's flags and fields.
 """
 
 from typing import TYPE_CHECKING
@@ -9,20 +9,13 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py._base.errors import OptionsError as OptionsError, OptionsWarning as OptionsWarning
-    from claude_agent_py._launch.environment import environment as environment
-    from claude_agent_py._launch.install import find_installed as find_installed, install_cli as install_cli
-    from claude_agent_py._launch.locate import (
-        cache_folder as cache_folder,
-        find_cli as find_cli,
-        user_folder as user_folder,
-    )
-    from claude_agent_py._launch.secrets import find_secrets as find_secrets
     from claude_agent_py.options.client_options import (
         ClientOptions as ClientOptions,
         options_or_defaults as options_or_defaults,
         refuse_options as refuse_options,
     )
     from claude_agent_py.options.fields import DIALOG_KINDS as DIALOG_KINDS
+    from claude_agent_py.options.secrets import find_secrets as find_secrets
     from claude_agent_py.options.values import (
         SYSTEM_PROMPT_DYNAMIC_BOUNDARY as SYSTEM_PROMPT_DYNAMIC_BOUNDARY,
         Limits as Limits,
@@ -36,6 +29,13 @@ if TYPE_CHECKING:
         ThinkingDisabled as ThinkingDisabled,
         ThinkingEnabled as ThinkingEnabled,
         Timeouts as Timeouts,
+    )
+    from claude_agent_py.options.variables import environment as environment
+    from claude_agent_py.transport.install import find_installed as find_installed, install_cli as install_cli
+    from claude_agent_py.transport.locate import (
+        cache_folder as cache_folder,
+        find_cli as find_cli,
+        user_folder as user_folder,
     )
     from claude_agent_py.wire.messages.catalog import EffortLevel as EffortLevel
     from claude_agent_py.wire.settings.choices import (
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "OptionsError OptionsWarning",
-        "claude_agent_py._launch.environment": "environment",
-        "claude_agent_py._launch.install": "find_installed install_cli",
-        "claude_agent_py._launch.locate": "cache_folder find_cli user_folder",
-        "claude_agent_py._launch.secrets": "find_secrets",
+        "claude_agent_py.options.variables": "environment",
+        "claude_agent_py.transport.install": "find_installed install_cli",
+        "claude_agent_py.transport.locate": "cache_folder find_cli user_folder",
+        "claude_agent_py.options.secrets": "find_secrets",
         "claude_agent_py.options.client_options": "ClientOptions options_or_defaults refuse_options",
         "claude_agent_py.options.fields": "DIALOG_KINDS",
         "claude_agent_py.options.values": """

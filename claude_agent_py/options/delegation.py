@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
 from claude_agent_py.options.fields import OptionFields
-from claude_agent_py.tools.names import mcp_server_name, mcp_tool_name
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS, tool_of
+from claude_agent_py.wire.tools.names import mcp_server_name, mcp_tool_name
 
 if TYPE_CHECKING:
     from claude_agent_py.agents.definition import AgentDefinition

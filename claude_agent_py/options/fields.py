@@ -1,4 +1,4 @@
-"""The options of a session, with their types and texts. `_launch/table.py` maps them to the CLI's flags and fields."""
+"""The options of a session, with their types and texts. `options/table.py` maps them to the CLI's flags and fields."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache

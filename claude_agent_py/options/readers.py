@@ -24,9 +24,9 @@ from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options.output_shape import OutputShape
-from claude_agent_py.tools.names import mcp_server_name
 from claude_agent_py.wire import settings as wire_settings
 from claude_agent_py.wire.settings.rule_lists import survives_splitting
+from claude_agent_py.wire.tools.names import mcp_server_name
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.base import JSONObject

@@ -16,6 +16,7 @@ from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.facts import MAIN, AnyFact, CallEnded, CallStarted, Fact, MessageAdded, Tokens
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.cost_notes import CostNote, read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
@@ -33,7 +34,6 @@ from claude_agent_py.sessions.transcript import (
     read_subagent,
 )
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
-from claude_agent_py.tools.traffic import ToolCallRecord
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 

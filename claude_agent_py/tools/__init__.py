@@ -11,6 +11,11 @@ if TYPE_CHECKING:
         ToolTimeoutError as ToolTimeoutError,
         UnknownToolError as UnknownToolError,
     )
+    from claude_agent_py._journal.tool_calls import (
+        ToolCallRecord as ToolCallRecord,
+        ToolCallStatus as ToolCallStatus,
+        ToolTraffic as ToolTraffic,
+    )
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
         LoopResult as LoopResult,
@@ -19,26 +24,21 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.tools.context import ToolContext as ToolContext, current_tool as current_tool
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
-    from claude_agent_py.tools.names import (
-        mcp_server_name as mcp_server_name,
-        mcp_tool_name as mcp_tool_name,
-        split_tool_name as split_tool_name,
-    )
     from claude_agent_py.tools.results import (
         ToolCallResult as ToolCallResult,
         ToolChainResult as ToolChainResult,
         ToolResult as ToolResult,
     )
     from claude_agent_py.tools.server import Prompt as Prompt, Resource as Resource, ToolServer as ToolServer
-    from claude_agent_py.tools.traffic import (
-        ToolCallRecord as ToolCallRecord,
-        ToolCallStatus as ToolCallStatus,
-        ToolTraffic as ToolTraffic,
-    )
     from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS as AGENT_TOOLS
     from claude_agent_py.wire.tools.agent import *
     from claude_agent_py.wire.tools.bash import *
     from claude_agent_py.wire.tools.files import *
+    from claude_agent_py.wire.tools.names import (
+        mcp_server_name as mcp_server_name,
+        mcp_tool_name as mcp_tool_name,
+        split_tool_name as split_tool_name,
+    )
     from claude_agent_py.wire.tools.planning import *
     from claude_agent_py.wire.tools.questions import *
     from claude_agent_py.wire.tools.registry import (
@@ -55,10 +55,10 @@ else:
         "claude_agent_py.tools.chain": "LoopResult LoopStep ToolChain",
         "claude_agent_py.tools.context": "ToolContext current_tool",
         "claude_agent_py.tools.definition": "Tool ToolAnnotations tool",
-        "claude_agent_py.tools.names": "mcp_server_name mcp_tool_name split_tool_name",
+        "claude_agent_py.wire.tools.names": "mcp_server_name mcp_tool_name split_tool_name",
         "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",
         "claude_agent_py.tools.server": "Prompt Resource ToolServer",
-        "claude_agent_py.tools.traffic": "ToolCallRecord ToolCallStatus ToolTraffic",
+        "claude_agent_py._journal.tool_calls": "ToolCallRecord ToolCallStatus ToolTraffic",
         "claude_agent_py.wire.settings.rule_lists": "AGENT_TOOLS",
         "claude_agent_py.wire.tools.agent": "*",
         "claude_agent_py.wire.tools.bash": "*",

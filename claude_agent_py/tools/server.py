@@ -18,9 +18,9 @@ from claude_agent_py.formatting.encoders import JSONEncoder
 from claude_agent_py.formatting.media import File, Media, mcp_block, resource_contents
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.definition import ALWAYS_LOAD, Tool, as_tool
-from claude_agent_py.tools.names import mcp_tool_name, sanitise
 from claude_agent_py.tools.schema import Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.tools.names import mcp_tool_name, sanitise
 
 _VARIABLE: Final = r"\{([A-Za-z_]\w*)\}"
 

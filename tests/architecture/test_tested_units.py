@@ -28,7 +28,7 @@ PURE = {
         _connection.control_bodies _connection.runs.prompts _connection.runs.result
     """,
     "options to the command line and the environment of a program": """
-        _launch.environment _launch.planner _launch.table options.delegation options.output_shape
+        options.variables options.planner options.table options.delegation options.output_shape
         children.assignment children.process_options
     """,
     "values to texts, and texts to values": """
@@ -63,7 +63,7 @@ OTHERS = {
         _base.proc transport.memory transport.pidfd_process transport.processes transport.subprocess
     """,
     "where a program is looked for, and how it is fetched": """
-        _launch.checksums _launch.install _launch.locate _version cli.install
+        transport.checksums transport.install transport.locate _version cli.install
     """,
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
         _connection.connection _connection.controls.mcp _connection.controls.session_controls

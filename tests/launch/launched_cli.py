@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import Any
 
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.planner import (
+from claude_agent_py.options import find_cli
+from claude_agent_py.options.planner import (
     LONG_LIST_CHARS as LONG_LIST_CHARS,
     MAX_ARGUMENT_BYTES as MAX_ARGUMENT_BYTES,
     plan_launch as plan_launch,
 )
-from claude_agent_py.options import find_cli
 from claude_agent_py.transport import LaunchPlan
 
 Frame = dict[str, Any]

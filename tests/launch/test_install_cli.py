@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from bounds import set_bound
 
-from claude_agent_py._launch import install
-from claude_agent_py._launch.checksums import CHECKSUMS, WHEELS
-from claude_agent_py._launch.install import install_cli, platform_name
-from claude_agent_py._launch.locate import cached_cli
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.errors import CLIInstallError, OptionsError
 from claude_agent_py.options import find_cli
+from claude_agent_py.transport import install
+from claude_agent_py.transport.checksums import CHECKSUMS, WHEELS
+from claude_agent_py.transport.install import install_cli, platform_name
+from claude_agent_py.transport.locate import cached_cli
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 

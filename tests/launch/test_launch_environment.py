@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.environment import MARKS, environment
+from claude_agent_py.options.variables import MARKS, environment
 
 OWN = {"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_AGENT_SDK_CLIENT_APP"}
 

@@ -3,7 +3,7 @@
 import pytest
 
 from claude_agent_py import ClientOptions
-from claude_agent_py._launch.table import AWAITED, BY_DEFAULT, TABLE, Row
+from claude_agent_py.options.table import AWAITED, BY_DEFAULT, TABLE, Row
 
 
 def test_every_option_is_in_the_table() -> None:

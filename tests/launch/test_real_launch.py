@@ -12,7 +12,6 @@ from launched_cli import LONG_LIST_CHARS, launched
 from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
-from claude_agent_py._launch.table import TABLE
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.options import (
     PluginConfig,
@@ -21,6 +20,7 @@ from claude_agent_py.options import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
+from claude_agent_py.options.table import TABLE
 from claude_agent_py.testing import ScriptedModel, tool_use
 
 pytestmark = pytest.mark.real_cli

@@ -205,8 +205,8 @@ def test_agents_in_pipes_devices_and_huge_files_are_refused(tmp_path: Path, name
 
 def test_hostile_settings_are_refused(tmp_path: Path) -> None:
     from claude_agent_py import ClientOptions
-    from claude_agent_py._launch.planner import plan_launch
     from claude_agent_py.options import SandboxSettings
+    from claude_agent_py.options.planner import plan_launch
 
     path = tmp_path / "settings.json"
     for content in (DEEP, b'{"a":NaN}', b"\xff"):

@@ -27,7 +27,7 @@ from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Us
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py.tools.traffic import ToolCallRecord
+    from claude_agent_py._journal.tool_calls import ToolCallRecord
 
 REPR_CHARS: Final = 80
 

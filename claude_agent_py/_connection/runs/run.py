@@ -31,7 +31,7 @@ from claude_agent_py.tasks.task import Task
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.message_types import RunMessage
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py.tools.traffic import ToolCallRecord
+    from claude_agent_py._journal.tool_calls import ToolCallRecord
 
 Part = TypeVar("Part")
 

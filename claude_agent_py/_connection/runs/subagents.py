@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from claude_agent_py._base.display import one_line
+from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.tasks.task import Task
-from claude_agent_py.tools.traffic import ToolCallRecord
 from claude_agent_py.wire.messages.tasks import CHILD_AGENT, TaskStatus, TaskUsage
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 from claude_agent_py._base.configuration import Unshown, plain_copy
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
-from claude_agent_py._launch.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.conflicts import HOME_VARIABLES, HOOKS_OFF, TRUE_WORDS
+from claude_agent_py.options.table import ALWAYS_VARIABLES, DEFAULT_CLIENT_APP, rows_with_values
 
 MARKS: Final = frozenset(
     {

@@ -13,10 +13,10 @@ from claude_agent_py._base.display import one_line
 from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
 from claude_agent_py._journal.fold import get_call_status
 from claude_agent_py._journal.views import View
-from claude_agent_py.tools.names import split_tool_name
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import PermissionDecision
+from claude_agent_py.wire.tools.names import split_tool_name
 from claude_agent_py.wire.tools.registry import typed_output
 
 

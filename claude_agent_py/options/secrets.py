@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from claude_agent_py._base.lazy_names import LazyModule
-from claude_agent_py._launch.environment import environment
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.variables import environment
 
 if TYPE_CHECKING:
     from claude_agent_py._base import redaction

@@ -22,8 +22,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from claude_agent_py._base.errors import CLIError, CLIInstallError, OptionsError
-from claude_agent_py._launch.checksums import CHECKSUMS, WHEELS
-from claude_agent_py._launch.locate import (
+from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.transport.checksums import CHECKSUMS, WHEELS
+from claude_agent_py.transport.locate import (
     PROGRAM,
     WINDOWS,
     cache_folder,
@@ -32,7 +33,6 @@ from claude_agent_py._launch.locate import (
     read_version,
     require_version,
 )
-from claude_agent_py._version import CLI_VERSION
 
 NPM_PACKAGE: Final = "@anthropic-ai/claude-code"
 WHEEL: Final = "claude-agent-sdk"

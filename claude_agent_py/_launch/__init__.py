@@ -1,1 +1,0 @@
-"""Finding and installing the `claude` program, and building its command line, environment and settings."""
