@@ -5,6 +5,7 @@ SCRIPTS := $(if $(filter Windows_NT,$(OS)),Scripts,bin)
 BIN := $(VENV)/$(SCRIPTS)
 LOWEST := .venv-lowest
 RELEASE := .venv-release
+SITE := .venv-site
 # A warning of packages that `mcp` needs, about its oldest version.
 NEWER := -W "ignore:Field 'lifespan' has an incomplete definition"
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
@@ -19,7 +20,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cli lowest long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
-  changelog drift official package audit workflows tag-check clean editor-agents
+  changelog drift official docs package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -98,6 +99,9 @@ editor-agents: $(VENV)/.dev  ## Compare the agent for editors with the vendor's 
 official: $(VENV)/.dev  ## The official Python SDK's own tests on claude_agent_py.compat (ARGS="-k name" for some)
 	$(BIN)/python scripts/official_tests.py $(ARGS)
 
+docs: $(SITE)/.dev  ## Build the site into site/; broken links and public names without a docstring are errors
+	$(SITE)/$(SCRIPTS)/python scripts/build_site.py $(ARGS)
+
 package: $(RELEASE)/.dev  ## Build sdist, wheel and SBOM; install each into an empty environment and use it there
 	$(RELEASE)/$(SCRIPTS)/python scripts/package.py
 
@@ -117,7 +121,7 @@ tag-check:  ## Compare a tag with the version of the package (TAG=v0.1.0)
 	grep --quiet --fixed-strings "## $${TAG#v} (20" CHANGELOG.md
 
 clean:  ## Remove the venv and everything generated
-	rm -rf $(VENV) $(LOWEST) $(RELEASE) build dist htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) $(LOWEST) $(RELEASE) $(SITE) build dist site htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -132,6 +136,12 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group docs
+	@touch $@
+
+$(SITE)/.dev: pyproject.toml
+	$(PYTHON) -m venv $(SITE)
+	$(SITE)/$(SCRIPTS)/python -m pip install --quiet --upgrade "pip>=25.1"
+	$(SITE)/$(SCRIPTS)/python -m pip install --quiet --editable . --group site
 	@touch $@
 
 $(RELEASE)/.dev: pyproject.toml

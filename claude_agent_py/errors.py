@@ -1,7 +1,5 @@
 """Every error that this package raises, in one tree.
 
-::
-
     ClaudeAgentError
     ├── OptionsError                    an option, a definition or an argument is invalid        .option
     ├── CLIError                        the `claude` program

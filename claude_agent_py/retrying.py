@@ -33,8 +33,6 @@ def _says_so(error: RunFailed) -> bool:
 class RetryPolicy(ConfigModel):
     """When to retry a run, and how long to wait first.
 
-    ::
-
         result = await RetryPolicy(attempts=5, budget=600).run(lambda: run(prompt, options))
 
     A policy has no state, so concurrent runs may share one.

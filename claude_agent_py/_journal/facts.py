@@ -33,6 +33,7 @@ VERSION: Final = 1
 """The version of the JSON form. It changes if a field changes its meaning; new fields and facts do not."""
 
 TurnStatus: TypeAlias = Literal["ok", "error", "cancelled"]
+"""How a turn ended."""
 
 
 class ToolCallStatus(StrEnum):

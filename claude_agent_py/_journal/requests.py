@@ -14,7 +14,9 @@ from claude_agent_py.wire.control.asks import (
 )
 
 RequestKind: TypeAlias = Literal["hook", "permission", "question", "elicitation", "dialog"]
+"""What the CLI asks for: a hook, a permission, or an answer of a person."""
 RequestStatus: TypeAlias = Literal["ok", "denied", "cancelled", "error"]
+"""How a request of the CLI was answered."""
 HOOKS_ABOUT_CALLS: Final = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
 )

@@ -202,6 +202,7 @@ def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
 
 
 AgentLike: TypeAlias = AgentDefinition | Mapping[str, Any]
+"""An agent as a definition, or as the dict of its fields."""
 
 
 def validate_agents(agents: object) -> dict[str, AgentDefinition]:

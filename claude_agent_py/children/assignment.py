@@ -58,6 +58,7 @@ def check_priority(priority: object) -> None:
 
 
 SubTaskStatus: TypeAlias = Literal["Success", "Error", "Cancel"]
+"""How a subtask ended."""
 
 TASK_STATUS: Final[dict[SubTaskStatus, Literal[TaskStatus.COMPLETED, TaskStatus.FAILED, TaskStatus.STOPPED]]] = {
     "Success": TaskStatus.COMPLETED,

@@ -1,10 +1,8 @@
 """Programs that were written for the official Python SDK: its names, with its arguments, shapes and errors.
 
-::
-
     import claude_agent_py.compat as claude_agent_sdk
 
-Or, for programs that stay unchanged, before they are imported::
+Or, for programs that stay unchanged, before they are imported:
 
     claude_agent_py.compat.install()
 """

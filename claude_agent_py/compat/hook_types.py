@@ -16,6 +16,7 @@ HookEvent: TypeAlias = Literal[
     "SubagentStart",
     "PermissionRequest",
 ]
+"""The events that the official SDK types."""
 
 
 class HookEffort(TypedDict):
@@ -171,6 +172,7 @@ HookInput: TypeAlias = (
     | SubagentStartHookInput
     | PermissionRequestHookInput
 )
+"""The first argument of a hook."""
 
 
 class PreToolUseHookSpecificOutput(TypedDict):
@@ -358,6 +360,7 @@ HookSpecificOutput: TypeAlias = (
     | WorktreeCreateHookSpecificOutput
     | MessageDisplayHookSpecificOutput
 )
+"""The part of a hook's output that belongs to its event."""
 
 
 class AsyncHookJSONOutput(TypedDict):
@@ -380,6 +383,7 @@ class SyncHookJSONOutput(TypedDict):
 
 
 HookJSONOutput: TypeAlias = AsyncHookJSONOutput | SyncHookJSONOutput
+"""What a hook returns."""
 
 
 class HookContext(TypedDict):
@@ -389,6 +393,7 @@ class HookContext(TypedDict):
 
 
 HookCallback: TypeAlias = Callable[[HookInput, str | None, HookContext], Awaitable[HookJSONOutput]]
+"""A hook: its input, the id of the tool call if there is one, and the context."""
 
 
 @dataclass

@@ -50,6 +50,7 @@ ServerToolName: TypeAlias = Literal[
     "tool_search_tool_regex",
     "tool_search_tool_bm25",
 ]
+"""A tool that the API runs."""
 
 
 @dataclass
@@ -72,11 +73,13 @@ class ServerToolResultBlock:
 ContentBlock: TypeAlias = (
     TextBlock | ThinkingBlock | ToolUseBlock | ToolResultBlock | ServerToolUseBlock | ServerToolResultBlock
 )
+"""A block of a message."""
 
 
 AssistantMessageError: TypeAlias = Literal[
     "authentication_failed", "billing_error", "rate_limit", "invalid_request", "server_error", "unknown"
 ]
+"""Why the API did not answer."""
 
 
 MessageOriginKind: TypeAlias = Literal[
@@ -90,9 +93,11 @@ MessageOriginKind: TypeAlias = Literal[
     "auto-continuation",
     "observer-activity",
 ]
+"""Who or what sent a user message."""
 
 
 TaskNotificationOriginSubkind: TypeAlias = Literal["scheduled-trigger", "peer-send-message"]
+"""What caused the notification of a task."""
 
 
 MessageOrigin = TypedDict(
@@ -110,6 +115,7 @@ MessageOrigin = TypedDict(
     },
     total=False,
 )
+"""Where a user message comes from. Each kind has some of the fields."""
 
 
 @dataclass
@@ -174,6 +180,7 @@ class SystemInitPluginError(TypedDict):
 
 
 FastModeState: TypeAlias = Literal["off", "cooldown", "on"]
+"""Whether fast mode is on."""
 
 
 FastModeDisabledReason: TypeAlias = Literal[
@@ -188,6 +195,7 @@ FastModeDisabledReason: TypeAlias = Literal[
     "sdk_opt_in_required",
     "pending",
 ]
+"""Why fast mode is not available."""
 
 
 class SystemInitData(TypedDict):
@@ -226,12 +234,15 @@ class TaskUsage(TypedDict):
 
 
 TaskNotificationStatus: TypeAlias = Literal["completed", "failed", "stopped"]
+"""How a task ended, in its notification."""
 
 
 TaskUpdatedStatus: TypeAlias = Literal["pending", "running", "paused", "completed", "failed", "killed"]
+"""The status of a task, in an update."""
 
 
 TERMINAL_TASK_STATUSES: frozenset[str] = frozenset({"completed", "failed", "stopped", "killed"})
+"""The statuses of a task that has ended."""
 
 
 @dataclass
@@ -356,9 +367,11 @@ class StreamEvent:
 
 
 RateLimitStatus: TypeAlias = Literal["allowed", "allowed_warning", "rejected"]
+"""Whether requests pass a rate limit."""
 
 
 RateLimitType: TypeAlias = Literal["five_hour", "seven_day", "seven_day_opus", "seven_day_sonnet", "overage"]
+"""The window of a rate limit."""
 
 
 @dataclass
@@ -411,3 +424,4 @@ Message: TypeAlias = (
     | RateLimitEvent
     | ConversationResetMessage
 )
+"""Everything that a session yields."""

@@ -5,15 +5,19 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
+"""What runs without asking."""
 
 
 SdkBeta: TypeAlias = Literal["context-1m-2025-08-07"]
+"""A beta feature of the API."""
 
 
 SettingSource: TypeAlias = Literal["user", "project", "local"]
+"""A settings file that a session reads."""
 
 
 EffortLevel: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+"""How much the model thinks."""
 
 
 class SystemPromptPreset(TypedDict):
@@ -74,9 +78,11 @@ class AgentDefinition:
 
 
 PermissionUpdateDestination: TypeAlias = Literal["userSettings", "projectSettings", "localSettings", "session"]
+"""The settings that an update of permissions changes."""
 
 
 PermissionBehavior: TypeAlias = Literal["allow", "deny", "ask"]
+"""What a permission rule does."""
 
 
 @dataclass
@@ -178,9 +184,11 @@ class PermissionResultDeny:
 
 
 PermissionResult: TypeAlias = PermissionResultAllow | PermissionResultDeny
+"""The decision on a tool call."""
 
 
 CanUseTool: TypeAlias = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
+"""Decides on a tool call: the tool's name, its input, and the context."""
 
 
 class McpStdioServerConfig(TypedDict):
@@ -217,6 +225,7 @@ class McpSdkServerConfig(TypedDict):
 
 
 McpServerConfig: TypeAlias = McpStdioServerConfig | McpSSEServerConfig | McpHttpServerConfig | McpSdkServerConfig
+"""The configuration of an MCP server."""
 
 
 class McpSdkServerConfigStatus(TypedDict):
@@ -241,6 +250,7 @@ McpServerStatusConfig: TypeAlias = (
     | McpSdkServerConfigStatus
     | McpClaudeAIProxyServerConfig
 )
+"""The configuration of an MCP server, as the CLI reports it."""
 
 
 class McpToolAnnotations(TypedDict, total=False):
@@ -267,6 +277,7 @@ class McpServerInfo(TypedDict):
 
 
 McpServerConnectionStatus: TypeAlias = Literal["connected", "failed", "needs-auth", "pending", "disabled"]
+"""Whether an MCP server is connected."""
 
 
 class McpServerStatus(TypedDict):
@@ -342,6 +353,7 @@ class SandboxNetworkConfig(TypedDict, total=False):
 
 
 SandboxIgnoreViolations: TypeAlias = dict[str, list[str]]
+"""Violations of the sandbox that are not reported, by command."""
 
 
 class SandboxSettings(TypedDict, total=False):
@@ -357,9 +369,11 @@ class SandboxSettings(TypedDict, total=False):
 
 
 SessionStoreFlushMode: TypeAlias = Literal["batched", "eager"]
+"""When entries are written to a session store: at the end of a turn, or at once."""
 
 
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted"]
+"""Whether thinking is returned as a summary or left out."""
 
 
 class ThinkingConfigAdaptive(TypedDict):
@@ -384,3 +398,4 @@ class ThinkingConfigDisabled(TypedDict):
 
 
 ThinkingConfig: TypeAlias = ThinkingConfigAdaptive | ThinkingConfigEnabled | ThinkingConfigDisabled
+"""Whether and how much the model thinks."""

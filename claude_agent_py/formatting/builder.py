@@ -257,6 +257,7 @@ class SectionEnded(_Event):
 
 
 SectionEvent: TypeAlias = SectionStarted | SectionGrew | SectionEnded
+"""What a parser of streamed sections reports."""
 
 
 class SectionBuilder:

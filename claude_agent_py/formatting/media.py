@@ -111,6 +111,7 @@ class ResourceLink:
 
 
 Media: TypeAlias = Image | Audio | File | ResourceLink
+"""What a tool can return in addition to text."""
 
 
 def sniff(data: bytes) -> str | None:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]
+"""What happens if a hook raises or times out: its event is blocked, or continues."""
 
 BLOCKS_BY_DEFAULT = frozenset({"PreToolUse", "PermissionRequest", "UserPromptSubmit", "PreSkillShellCommand"})
 """Guards: when their handler fails, the guarded action is blocked, unless the matcher overrides it."""

@@ -27,8 +27,6 @@ class HookWarning(UserWarning):
 class Hooks(EventDecorators):
     """A collection of hooks.
 
-    ::
-
         hooks = Hooks()
 
         @hooks.pre_tool_use("Bash|Write")

@@ -99,6 +99,7 @@ class SystemPromptFile(ConfigModel):
 
 
 SystemPrompt: TypeAlias = SystemPromptText | SystemPromptPreset | SystemPromptFile
+"""The forms of the option `system_prompt`; a text is a `SystemPromptText`."""
 _PROMPT_KINDS: Final[Mapping[str, type[SystemPrompt]]] = {
     "custom": SystemPromptText,
     "preset": SystemPromptPreset,
@@ -155,6 +156,7 @@ class ThinkingDisabled(ConfigModel):
 
 
 ThinkingConfig: TypeAlias = ThinkingAdaptive | ThinkingEnabled | ThinkingDisabled
+"""The forms of the option `thinking`."""
 _THINKING_KINDS: Final[Mapping[str, type[ThinkingConfig]]] = {
     "adaptive": ThinkingAdaptive,
     "enabled": ThinkingEnabled,

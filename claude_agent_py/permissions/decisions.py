@@ -48,6 +48,7 @@ class Deny:
 
 
 Decision: TypeAlias = Allow | Deny
+"""The answer to a permission request."""
 
 
 def build_reply(decision: object, suggestions: Sequence[Mapping[str, object]] = ()) -> JSONObject:

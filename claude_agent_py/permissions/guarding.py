@@ -19,8 +19,6 @@ from claude_agent_py.wire.fitting import check
 def guard(policy: Policy, *, timeout: float | None = None) -> HookMatcher:
     """Ask a policy about every tool call, including calls that the CLI approves on its own.
 
-    ::
-
         ClientOptions(hooks={"PreToolUse": [guard(within("repo"))]})
 
     A denied call does not run, whatever else allows it; `interrupt=True` also ends the turn. `Allow` and None leave the

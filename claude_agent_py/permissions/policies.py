@@ -24,6 +24,7 @@ from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_nam
 
 Opinion: TypeAlias = Decision | None
 Policy: TypeAlias = Callable[[PermissionRequest, PermissionContext], Opinion | Awaitable[Opinion]]
+"""Decides on a request, or leaves it to the next policy with None."""
 
 _TOOL_NAME = re.compile(r"[A-Za-z0-9_*-]+")
 _SERVER_ALONE = re.compile(r"mcp__((?!__)[^*])+")

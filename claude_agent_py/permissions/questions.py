@@ -20,6 +20,7 @@ UNANSWERED = "The user did not answer the questions."
 __all__ = ["Answers", "Option", "Question", "read_questions", "read_answers"]
 
 Option = QuestionOption
+"""The short name of `QuestionOption`."""
 Chosen: TypeAlias = str | Sequence[str]
 """A label or free text, or several labels if the question allows it."""
 

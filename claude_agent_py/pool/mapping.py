@@ -38,8 +38,6 @@ def map_runs(
 ) -> MapRuns[Output]:
     """Run many prompts, each in a separate session. Iterate over the outcomes, or await their list.
 
-    ::
-
         async with map_runs(prompts, options, journal="runs.jsonl") as runs:
             async for outcome in runs:
                 print(outcome.index, outcome.text if outcome.ok else outcome.error)

@@ -46,6 +46,7 @@ GRACE_SECONDS: Final = 5
 MINUTE: Final = 60.0
 UNKNOWN_TASK: Final = "the task is not known in this process"
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
+"""The host names of this machine."""
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"x-content-type-options", b"nosniff"),

@@ -72,6 +72,7 @@ class ExpectedCall:
 
 
 call = ExpectedCall
+"""The short name of `ExpectedCall`."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,7 @@ def _list_differences(expected: Mapping[str, object], actual: Mapping[str, objec
 
 
 task = ExpectedTask
+"""The short name of `ExpectedTask`."""
 
 
 class AgentAssertions:

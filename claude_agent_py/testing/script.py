@@ -117,10 +117,13 @@ class RawBlock:
 
 
 Block: TypeAlias = Text | Thinking | ToolCall | RawBlock
+"""A block of a scripted answer."""
 
 
 text = Text
+"""The short name of `Text`."""
 thinking = Thinking
+"""The short name of `Thinking`."""
 
 
 def tool_use(name: str, input: Mapping[str, object] | None = None, *, id: str | None = None) -> ToolCall:  # noqa: A002

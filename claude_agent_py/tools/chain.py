@@ -357,8 +357,6 @@ class ToolChain:
     ) -> LoopResult:
         """Call a model and run the tools it calls, until it answers without a call.
 
-        ::
-
             async def call_model(messages):
                 return await client.messages.create(
                     model="...", max_tokens=1000, tools=chain.definitions(), messages=messages

@@ -245,8 +245,6 @@ def tool(
 ) -> Any:
     """Create a tool from a function. Its signature and docstring describe it to the model.
 
-    ::
-
         @tool
         def add(a: int, b: int = 1) -> int:
             "Add two numbers."

@@ -25,6 +25,7 @@ from typing_extensions import dataclass_transform
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float
 JSONObject: TypeAlias = dict[str, Any]
+"""A JSON object."""
 Word = TypeVar("Word")
 
 if TYPE_CHECKING:

@@ -33,6 +33,7 @@ _TAIL_BYTES: Final = 256 * 1024
 _FINAL_STOP_REASONS: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal"})
 
 TranscriptMessage: TypeAlias = UserMessage | AssistantMessage
+"""A message of a transcript."""
 
 
 # Messages --------------------------------------------------------------------------------------------------------

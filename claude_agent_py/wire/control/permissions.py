@@ -129,6 +129,7 @@ class UnknownPermissionUpdate(UnknownModel, tag_field="type"):
 PermissionUpdate: TypeAlias = (
     AddRules | ReplaceRules | RemoveRules | SetMode | AddDirectories | RemoveDirectories | UnknownPermissionUpdate
 )
+"""A change of the permissions of a session or of its settings."""
 
 
 def read_update(data: Mapping[str, object]) -> PermissionUpdate:

@@ -174,6 +174,7 @@ HOOK_EVENT_FACTS: Mapping[str, HookEventFacts] = {
         note="CLI 2.1.332 and newer; older ones run such commands without any hook.",
     ),
 }
+"""When each event occurs, what its matcher matches, and what its output can change."""
 
 HOOK_EVENTS: tuple[str, ...] = tuple(HOOK_EVENT_FACTS)
 """All events, in the CLI's order."""
@@ -214,3 +215,4 @@ HookEvent: TypeAlias = Literal[
     "MessageDisplay",
     "PreSkillShellCommand",
 ]
+"""The events of a session that call hooks."""

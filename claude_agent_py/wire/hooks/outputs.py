@@ -24,9 +24,9 @@ def _plain(value: object) -> object:
 
 if TYPE_CHECKING:
     ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
+    """A tool's input as a dict or as its model, which is converted to a dict."""
 else:
     ToolInputValue = Annotated[JSONObject | None, BeforeValidator(_plain)]
-"""A tool's input as a dict or as its model, which is converted to a dict."""
 
 
 class HookOutput(BaseModel):

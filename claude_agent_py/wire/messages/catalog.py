@@ -7,6 +7,7 @@ from msgspec import field
 from claude_agent_py.wire.base import CamelModel, DiscreetModel, JSONObject, Number, Open, WireModel
 
 EffortLevel: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
+"""How much the model thinks."""
 APIKeySource: TypeAlias = Open[
     Literal[
         "ANTHROPIC_API_KEY",
@@ -20,7 +21,9 @@ APIKeySource: TypeAlias = Open[
         "oauth",
     ]
 ]
+"""Where the CLI found the login."""
 MCPServerState: TypeAlias = Open[Literal["connected", "failed", "needs-auth", "pending", "disabled"]]
+"""Whether an MCP server is connected."""
 
 
 class SlashCommand(CamelModel):

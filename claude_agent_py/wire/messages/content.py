@@ -340,6 +340,7 @@ ContentBlock: TypeAlias = (
     | MCPToolListingBlock
     | UnknownBlock
 )
+"""A block of a message."""
 
 
 def text_of(content: str | list[ContentBlock] | None) -> str:

@@ -64,6 +64,7 @@ StopReason: TypeAlias = Open[
         "tool_deferred",
     ]
 ]
+"""Why the model stopped."""
 
 ResultSubtype: TypeAlias = Open[
     Literal[
@@ -74,6 +75,7 @@ ResultSubtype: TypeAlias = Open[
         "error_max_structured_output_retries",
     ]
 ]
+"""How a turn ended."""
 
 TerminalReason: TypeAlias = Open[
     Literal[
@@ -101,6 +103,7 @@ TerminalReason: TypeAlias = Open[
 """Why a turn ended, in more detail than the subtype."""
 
 PostQueue: TypeAlias = Open[Literal["durable_post", "ephemeral_post", "retry_backoff", "hold", "none"]]
+"""The queue behind which a post of the CLI waited."""
 StartupFailureReason: TypeAlias = Open[
     Literal[
         "org_pin_api_key_conflict",
@@ -130,6 +133,7 @@ StartupFailureReason: TypeAlias = Open[
         "initialize_fields_not_delivered",
     ]
 ]
+"""Why the CLI did not start."""
 
 
 # User messages ----------------------------------------------------------------------------------------------------

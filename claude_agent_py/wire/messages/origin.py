@@ -20,6 +20,7 @@ OriginKind: TypeAlias = Open[
         "voice-call",
     ]
 ]
+"""Who or what sent a user message."""
 
 
 class MessageOrigin(CamelModel):

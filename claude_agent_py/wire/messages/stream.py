@@ -64,6 +64,7 @@ class UnknownDelta(UnknownModel, tag_field="type"):
 Delta: TypeAlias = (
     TextDelta | InputJSONDelta | ThinkingDelta | SignatureDelta | CitationsDelta | CompactionDelta | UnknownDelta
 )
+"""A piece of a streamed block."""
 
 # Events ----------------------------------------------------------------------------------------------------------
 
@@ -150,6 +151,7 @@ StreamEvent: TypeAlias = (
     | StreamErrorEvent
     | UnknownStreamEvent
 )
+"""An event of a streamed answer."""
 
 # The message -----------------------------------------------------------------------------------------------------
 

@@ -252,3 +252,4 @@ TaskMessage: TypeAlias = (
     | TaskNotificationMessage
     | BackgroundTasksChangedMessage
 )
+"""A message about background tasks."""

@@ -19,7 +19,9 @@ TOKEN_FIELDS: Final = (
 """The fields of `Usage` and `ModelUsage` that count tokens; together they are all tokens."""
 
 FastModeState: TypeAlias = Open[Literal["off", "cooldown", "on"]]
+"""Whether fast mode is on."""
 RateLimitStatus: TypeAlias = Open[Literal["allowed", "allowed_warning", "rejected"]]
+"""Whether requests pass a rate limit."""
 RateLimitType: TypeAlias = Open[
     Literal[
         "five_hour",
@@ -30,6 +32,7 @@ RateLimitType: TypeAlias = Open[
         "overage",
     ]
 ]
+"""The window of a rate limit."""
 
 
 class CacheCreation(WireModel):

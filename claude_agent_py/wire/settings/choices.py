@@ -12,4 +12,5 @@ ChosenPermissionMode: TypeAlias = Literal[
 """`manual` is an alias of `default`."""
 ChosenEffort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 SettingSource: TypeAlias = Literal["user", "project", "local"]
+"""A settings file that a session reads: the user's, the project's, or the project's local one."""
 MemoryScope: TypeAlias = Literal["user", "project", "local"]

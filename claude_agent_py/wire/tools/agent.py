@@ -10,6 +10,7 @@ from msgspec import field
 from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
 
 Effort: TypeAlias = Open[Literal["low", "medium", "high", "xhigh", "max"]]
+"""How much the model of a subagent thinks."""
 
 
 class TaskInput(FrameModel):
@@ -37,6 +38,7 @@ class TaskInput(FrameModel):
 
 
 AgentInput = TaskInput
+"""The input of the tool `Agent`, which older CLIs call `Task`."""
 
 
 class AgentContentBlock(WireModel):
@@ -127,6 +129,7 @@ class AgentRemoteLaunchedOutput(FrameModel, rename="camel"):
 
 
 AgentOutput: TypeAlias = AgentCompletedOutput | AgentAsyncLaunchedOutput | AgentRemoteLaunchedOutput
+"""The result of the tool `Agent`."""
 
 
 class WorkflowInput(FrameModel, rename="camel"):

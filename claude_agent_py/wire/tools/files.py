@@ -114,6 +114,7 @@ class FileReadPartsOutput(FrameModel, rename="camel"):
 FileReadOutput: TypeAlias = (
     FileReadTextOutput | FileReadImageOutput | FileReadNotebookOutput | FileReadPDFOutput | FileReadPartsOutput
 )
+"""The result of the tool `Read`."""
 
 
 class PatchHunk(CamelModel):

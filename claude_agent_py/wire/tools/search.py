@@ -150,6 +150,7 @@ class MCPResource(CamelModel):
 
 
 ListMCPResourcesOutput: TypeAlias = list[MCPResource]
+"""The result of the tool `ListMcpResourcesTool`."""
 
 
 class ReadMCPResourceInput(FrameModel):

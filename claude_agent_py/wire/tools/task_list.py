@@ -10,6 +10,7 @@ from msgspec import field
 from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Open, WireModel
 
 ItemStatus: TypeAlias = Open[Literal["pending", "in_progress", "completed"]]
+"""The status of an item of the to-do list."""
 
 
 class TaskCreateInput(FrameModel, rename="camel"):

@@ -1,0 +1,59 @@
+"""The site: every page has a place, every public name a docstring, and broken links are found."""
+
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from forks import run_program
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "scripts" / "build_site.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> dict[str, Any]:
+    return runpy.run_path(str(SCRIPT))
+
+
+def test_every_page_has_a_place_and_every_public_name_a_docstring() -> None:
+    done = run_program([sys.executable, str(SCRIPT), "--check"])
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_page_without_a_place_is_an_error(script: dict[str, Any]) -> None:
+    with pytest.raises(script["Problem"], match=r"new\.md"):
+        script["read_navigation"](["index.md", "new.md"])
+
+
+@pytest.mark.parametrize(
+    ("text", "page"),
+    [
+        ("[a](tools.md#guards)", "[a](tools.md#guards)"),
+        ("[a](../examples/pool.py) and [b](../CONTRIBUTING.md)", "[a](examples/pool.md) and [b](contributing.md)"),
+        ("[`client.py`](../claude_agent_py/client.py)", "`client.py`"),
+        ("[a](https://example.com) ![b](images/sessions.svg)", "[a](https://example.com) ![b](images/sessions.svg)"),
+        (
+            "- a\n  b\n\n  ```text\n  c\n  ```\n- d\n\ne\n  f\n",
+            "- a\n    b\n\n    ```text\n    c\n    ```\n\n- d\n\ne\n  f\n",
+        ),
+        ("<!-- fake: [] -->\n```python\nx = f[0](../y)\n```\n", "```python\nx = f[0](../y)\n```\n"),
+    ],
+)
+def test_links_of_a_guide_become_links_to_pages(script: dict[str, Any], text: str, page: str) -> None:
+    assert script["convert"](text, "docs/options.md", script["find_sources"]()) == page
+
+
+def test_a_link_of_a_guide_to_nothing_is_an_error(script: dict[str, Any]) -> None:
+    with pytest.raises(script["Problem"], match=r"docs/options\.md: \.\./gone\.py leads nowhere"):
+        script["convert"]("[a](../gone.py)", "docs/options.md", script["find_sources"]())
+
+
+def test_broken_links_of_built_pages_are_found(script: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "index.html").write_text('<h2 id="two">')
+    (tmp_path / "index.html").write_text(
+        '<a href="b/#two"><a href="b/#three"><a href="c/"><img src="d.png"><a href="https://example.com/"><a href="#">'
+    )
+    assert script["find_broken_links"](tmp_path) == ["index.html: b/#three", "index.html: c/", "index.html: d.png"]
