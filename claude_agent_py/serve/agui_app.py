@@ -13,7 +13,16 @@ from starlette.types import ASGIApp
 
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.serve.sessions import AnySessions
-from claude_agent_py.serve.web import LOOPBACK, Authenticate, Guard, Refused, choose, find_user, make_routed
+from claude_agent_py.serve.web import (
+    LOOPBACK,
+    Authenticate,
+    Guard,
+    PromptLimit,
+    Refused,
+    choose,
+    find_user,
+    make_routed,
+)
 
 
 def make_agui_app(
@@ -23,6 +32,7 @@ def make_agui_app(
     authenticate: Authenticate | None = None,
     hosts: Sequence[str] = LOOPBACK,
     origins: Sequence[str] = (),
+    prompts_per_minute: int | None = None,
 ) -> ASGIApp:
     """Return an application that runs agents for clients of AG-UI 1.0: POST a `RunAgentInput`, read its events.
 
@@ -35,20 +45,18 @@ def make_agui_app(
         authenticate: Finds the user of a request, instead of a token.
         hosts: The names by which the server may be called, without port.
         origins: The sites whose pages may send requests, such as `https://chat.example.com`.
+        prompts_per_minute: How many runs a user may begin in a minute; None means no limit.
 
     Raises:
-        OptionsError: There is neither a token nor `authenticate`.
+        OptionsError: There is neither a token nor `authenticate`, or the limit is not positive.
     """
-    chosen = choose(token, authenticate)
+    chosen, limit = choose(token, authenticate), PromptLimit(prompts_per_minute)
     agent = Agent(sessions)
 
     async def run(request: Request) -> Response:
         user = await find_user(chosen, request)
-        try:
-            given = RunAgentInput.model_validate_json(await request.body())
-        except ValidationError as error:
-            where = ".".join(map(str, error.errors()[0]["loc"]))
-            raise Refused(400, f"the body is no RunAgentInput: {where}: {error.errors()[0]['msg']}") from None
+        given = await _read_input(request)
+        limit.take(user)
 
         async def events() -> AsyncIterator[ServerSentEvent]:
             async for event in agent.run(given, user=user):
@@ -74,3 +82,11 @@ def make_agui_app(
         headers = ["authorization", "content-type", "last-event-id"]
         app = CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
     return Guard(app, hosts, origins)
+
+
+async def _read_input(request: Request) -> RunAgentInput:
+    try:
+        return RunAgentInput.model_validate_json(await request.body())
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise Refused(400, f"the body is no RunAgentInput: {where}: {error.errors()[0]['msg']}") from None

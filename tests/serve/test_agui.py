@@ -273,7 +273,8 @@ async def test_two_first_runs_of_a_thread_at_once_are_both_answered() -> None:
 
 def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
     with ScriptedModel([Reply("One."), Reply("Two."), Reply("Three.")]) as model:
-        with served(Sessions(model.options()), make_agui_app, authenticate=find_user) as url:
+        limits = {"authenticate": find_user, "prompts_per_minute": 4}
+        with served(Sessions(model.options()), make_agui_app, **limits) as url:
             ann, bob = Page(url, user="ann"), Page(url, user="bob")
             assert say(ann.run("Hi")) == "One."
             assert say(bob.run("Hi")) == "Two."
@@ -289,3 +290,5 @@ def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
             assert bob.get(f"/?threadId={uuid}")[0] == 404
             assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
             assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
+            assert ann.run(messages=[])[-1].type == "RUN_ERROR"
+            assert ann.post({"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []})[0] == 429
