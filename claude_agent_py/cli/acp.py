@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import anyio
 
+from claude_agent_py import acp
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.targets import load_object
 from claude_agent_py.options import ClientOptions
@@ -40,8 +41,6 @@ def execute(arguments: argparse.Namespace) -> int:
     os.dup2(2, 1)
     options = load_target(arguments.target) if arguments.target else None
     try:
-        from claude_agent_py import acp
-
         serve = acp.serve
     except ImportError:
         raise OptionsError(MISSING) from None

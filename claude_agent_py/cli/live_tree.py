@@ -1,22 +1,15 @@
-"""Show tasks in a terminal as a live tree.
-
-`rich` (extra `cli`) draws the tree. Without it, or without a terminal, each change is printed as a line.
-"""
+"""Show tasks in a terminal: a live tree if `rich` (extra `cli`) is there, otherwise a line for each change."""
 
 import importlib.util
 import time
-from collections.abc import Callable, Iterable
-from typing import Any, Final, TextIO
-
-import anyio
+from collections.abc import Callable
+from typing import Final, TextIO
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.tasks import Task, TaskManager
 
 SHOWN_CHARS: Final = 300
-REFRESH: Final = 0.1
-"""Seconds between redraws of the live tree."""
 
 
 def create_screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Screen":
@@ -26,7 +19,9 @@ def create_screen(out: TextIO, clock: Callable[[], float] = time.time) -> "Scree
     """
     if not out.isatty() or importlib.util.find_spec("rich") is None:
         return Screen(out, clock)
-    return _LiveTree(out, clock)
+    from claude_agent_py.cli.rich_tree import RichTree  # takes a tenth of a second
+
+    return RichTree(out, clock)
 
 
 def describe_task(task: Task, now: float) -> str:
@@ -67,44 +62,3 @@ class Screen:
             if self._shown.get(task.id) != state:
                 self._shown[task.id] = state
                 self.say(f"{'  ' * (task.depth - 1)}{MARKS[task.status][0]} {describe_task(task, self._clock())}")
-
-
-class _LiveTree(Screen):
-    """Redraws a tree of the tasks."""
-
-    def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
-        from rich.console import Console
-
-        super().__init__(None, clock)
-        self._console = Console(file=out, highlight=False)
-
-    def say(self, text: str) -> None:
-        self._console.print(displayable(text, None), markup=False)
-
-    async def watch(self, tasks: TaskManager) -> None:
-        from rich.live import Live
-
-        with Live(console=self._console, auto_refresh=False, transient=True) as live:
-            while True:
-                live.update(self._tree(tasks), refresh=True)
-                await anyio.sleep(REFRESH)
-
-    def finish(self, tasks: TaskManager) -> None:
-        if len(tasks):
-            self._console.print(self._tree(tasks))
-
-    def _tree(self, tasks: TaskManager) -> Any:
-        if not len(tasks):
-            return ""
-        from rich.tree import Tree
-
-        tree = Tree("tasks", guide_style="dim")
-        self._add(tree, tasks.roots)
-        return tree
-
-    def _add(self, parent: Any, tasks: Iterable[Task]) -> None:
-        from rich.text import Text
-
-        for task in tasks:
-            line = Text.assemble(MARKS[task.status], " ", describe_task(task, self._clock()))
-            self._add(parent.add(line), task.children)

@@ -1,14 +1,13 @@
 """The `serve` command: a web page with the sessions of this machine, on loopback."""
 
 import argparse
-from typing import TYPE_CHECKING, Final
+import webbrowser
+from typing import Final
 
+from claude_agent_py import fleet, serve
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.targets import load_object
 from claude_agent_py.options import ClientOptions
-
-if TYPE_CHECKING:
-    from claude_agent_py.serve import FleetSessions, Sessions
 
 MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
 PORT: Final = 8765
@@ -40,14 +39,14 @@ def execute(arguments: argparse.Namespace) -> int:
     try:
         import uvicorn
 
-        from claude_agent_py.serve import LOOPBACK, Server, make_app, make_token
+        make_app = serve.make_app
     except ImportError:
         raise OptionsError(MISSING) from None
     sessions = _make_sessions(arguments.target, arguments.agent)
-    names = (*LOOPBACK, *arguments.name)
+    names = (*serve.LOOPBACK, *arguments.name)
     if arguments.host not in names and not arguments.name:
         raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
-    token = make_token()
+    token = serve.make_token()
     app = make_app(sessions, token=token, hosts=names)
     config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning")
     sock = config.bind_socket()
@@ -56,25 +55,20 @@ def execute(arguments: argparse.Namespace) -> int:
     address = f"http://{arguments.name[0] if arguments.name else '127.0.0.1'}:{port}/#{token}"
     print(f"Open {address}", flush=True)
     if arguments.open:
-        import webbrowser
-
         webbrowser.open(address)
-    Server(config, sessions).run(sockets=[sock])
+    serve.Server(config, sessions).run(sockets=[sock])
     return 0
 
 
-def _make_sessions(target: str | None, agent: str | None) -> "Sessions | FleetSessions":
-    from claude_agent_py.fleet import Fleet
-    from claude_agent_py.serve import FleetSessions, Sessions
-
+def _make_sessions(target: str | None, agent: str | None) -> "serve.Sessions | serve.FleetSessions":
     found = ClientOptions() if target is None else load_object(target)
-    if isinstance(found, Fleet):
+    if isinstance(found, fleet.Fleet):
         names = sorted({name for name, _ in found.agents})
         if agent is None and len(names) != 1:
             raise OptionsError(f"is needed, because {target} has the agents: {', '.join(names)}", option="--agent")
-        return FleetSessions(found, agent or names[0])
+        return serve.FleetSessions(found, agent or names[0])
     if not isinstance(found, ClientOptions):
         raise OptionsError(f"must be ClientOptions or a Fleet, not {type(found).__name__}: {target}")
     if agent is not None:
         raise OptionsError("is only for a fleet", option="--agent")
-    return Sessions(found)
+    return serve.Sessions(found)

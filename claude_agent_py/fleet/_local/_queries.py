@@ -171,6 +171,39 @@ def load_audit(tx: Transaction, after: int, session: str | None, actor: str | No
 def load_metrics(tx: Transaction, agent_limits: Mapping[str, int]) -> FleetMetrics:
     """Return the figures of the fleet."""
     limits = _Limits(tx)
+    queued, oldest = _count_queued(tx, limits, agent_limits)
+    query = "SELECT state, count(*) AS number FROM fleet_sessions WHERE state IN ('waiting', 'failed') GROUP BY state"
+    states = {row["state"]: row["number"] for row in tx.all(query)}
+    query = (
+        "SELECT is_draining, count(*) AS number, sum(slots) AS slots FROM fleet_workers WHERE expires_at > ? GROUP BY 1"
+    )
+    workers = {row["is_draining"]: row for row in tx.all(query, tx.now)}
+    totals = tx.all("SELECT * FROM fleet_totals")
+
+    def add_up(name: str) -> int:
+        return int(sum(row["value"] for row in totals if row["name"] == name))
+
+    return FleetMetrics(
+        at=tx.now,
+        queued=queued,
+        oldest_queued_seconds=oldest,
+        running=limits.agents.total(),
+        waiting=states.get("waiting", 0),
+        failed=states.get("failed", 0),
+        workers=workers[0]["number"] if 0 in workers else 0,
+        slots=workers[0]["slots"] if 0 in workers else 0,
+        draining_workers=workers[1]["number"] if 1 in workers else 0,
+        crashes=add_up("crashes"),
+        rate_limits=add_up("rate_limits"),
+        runs={outcome: add_up(f"runs_{outcome}") for outcome in ("done", "failed", "interrupted")},
+        cost_usd={row["tenant"]: row["value"] for row in totals if row["name"] == "cost_usd"},
+    )
+
+
+def _count_queued(
+    tx: Transaction, limits: "_Limits", agent_limits: Mapping[str, int]
+) -> tuple[dict[QueueReason, int], dict[QueueReason, float]]:
+    """Return how many sessions are queued for each reason, and for how many seconds the oldest of them has been."""
     queued: Counter[QueueReason] = Counter(dict.fromkeys(QUEUE_REASONS, 0))
     oldest: dict[QueueReason, float] = dict.fromkeys(QUEUE_REASONS, 0.0)
     # A session that was put off is as old as its next attempt.
@@ -190,29 +223,4 @@ def load_metrics(tx: Transaction, agent_limits: Mapping[str, int]) -> FleetMetri
             reason = "limit"
         queued[reason] += row["number"]
         oldest[reason] = max(oldest[reason], tx.now - row["since"])
-    query = "SELECT state, count(*) AS number FROM fleet_sessions WHERE state IN ('waiting', 'failed') GROUP BY state"
-    states = {row["state"]: row["number"] for row in tx.all(query)}
-    query = (
-        "SELECT is_draining, count(*) AS number, sum(slots) AS slots FROM fleet_workers WHERE expires_at > ? GROUP BY 1"
-    )
-    workers = {row["is_draining"]: row for row in tx.all(query, tx.now)}
-    totals = tx.all("SELECT * FROM fleet_totals")
-
-    def add_up(name: str) -> int:
-        return int(sum(row["value"] for row in totals if row["name"] == name))
-
-    return FleetMetrics(
-        at=tx.now,
-        queued=dict(queued),
-        oldest_queued_seconds=oldest,
-        running=limits.agents.total(),
-        waiting=states.get("waiting", 0),
-        failed=states.get("failed", 0),
-        workers=workers[0]["number"] if 0 in workers else 0,
-        slots=workers[0]["slots"] if 0 in workers else 0,
-        draining_workers=workers[1]["number"] if 1 in workers else 0,
-        crashes=add_up("crashes"),
-        rate_limits=add_up("rate_limits"),
-        runs={outcome: add_up(f"runs_{outcome}") for outcome in ("done", "failed", "interrupted")},
-        cost_usd={row["tenant"]: row["value"] for row in totals if row["name"] == "cost_usd"},
-    )
+    return dict(queued), oldest

@@ -290,6 +290,23 @@ class TemporalWorker(Worker):
 
     def _make_poller(self, agent: FleetAgent, queue: str, *, has_workflows: bool) -> Poller:
         version = WorkerDeploymentVersion(agent.name, agent.version)
+        return Poller(
+            self._client,
+            task_queue=queue,
+            workflows=[SessionWorkflow] if has_workflows else [],
+            activities=self._make_activities(agent, has_workflows=has_workflows),
+            workflow_runner=make_runner(),
+            identity=f"{self.id}|{self._slots}",
+            max_concurrent_activities=self._slots,
+            max_heartbeat_throttle_interval=THROTTLE,
+            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
+            graceful_shutdown_timeout=FOREVER,
+            disable_eager_activity_execution=True,
+            deployment_config=WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED),
+        )
+
+    def _make_activities(self, agent: FleetAgent, *, has_workflows: bool) -> list[Callable[..., Any]]:
+        """Return the activities of a queue: of an agent's sessions, or of a machine with workspaces."""
 
         @activity.defn(name="fleet-agent")
         async def describe(name: str) -> AgentSettings:
@@ -319,20 +336,7 @@ class TemporalWorker(Worker):
             folder = self._get_folder(session, conversation)
             await self._remove_workspace(folder, agent.name, agent.version, session)
 
-        return Poller(
-            self._client,
-            task_queue=queue,
-            workflows=[SessionWorkflow] if has_workflows else [],
-            activities=[run, describe, ask, give_back] if has_workflows else [run, free],
-            workflow_runner=make_runner(),
-            identity=f"{self.id}|{self._slots}",
-            max_concurrent_activities=self._slots,
-            max_heartbeat_throttle_interval=THROTTLE,
-            sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
-            graceful_shutdown_timeout=FOREVER,
-            disable_eager_activity_execution=True,
-            deployment_config=WorkerDeploymentConfig(version, True, VersioningBehavior.PINNED),
-        )
+        return [run, describe, ask, give_back] if has_workflows else [run, free]
 
     @property
     def _sticky_seconds(self) -> timedelta:

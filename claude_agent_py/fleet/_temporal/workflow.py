@@ -234,18 +234,22 @@ class SessionWorkflow:
         showing.cancel()
         self._show()
         if s.machine is not None:
-            with contextlib.suppress(ActivityError):  # no worker of that machine lives
-                await workflow.execute_activity(
-                    FREE,
-                    args=[s.id, s.conversation],
-                    task_queue=f"{s.agent}@{s.machine}",
-                    schedule_to_start_timeout=FREE_SECONDS,
-                    start_to_close_timeout=FREE_SECONDS,
-                    retry_policy=RetryPolicy(maximum_attempts=1),
-                )
+            await self._remove_workspace(s.machine)
         if settings.is_pruned:  # a worker deletes it; the server might do so before, and its conversation stay
             await workflow.wait_condition(lambda: False)
         await workflow.wait_condition(workflow.all_handlers_finished)
+
+    async def _remove_workspace(self, machine: str) -> None:
+        s = self._s
+        with contextlib.suppress(ActivityError):  # no worker of that machine lives
+            await workflow.execute_activity(
+                FREE,
+                args=[s.id, s.conversation],
+                task_queue=f"{s.agent}@{machine}",
+                schedule_to_start_timeout=FREE_SECONDS,
+                start_to_close_timeout=FREE_SECONDS,
+                retry_policy=RetryPolicy(maximum_attempts=1),
+            )
 
     # Commands --------------------------------------------------------------------------------------------------------
 
