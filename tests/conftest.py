@@ -1,8 +1,9 @@
 """Fixtures that every test may use. Async tests run on both backends that the package supports.
 
-Where the order of awaits matters (`BOTH_BACKENDS`), an async test runs on asyncio and on trio. Elsewhere it runs on one
-of them, half of the tests on either. A test with the real CLI also runs on one, because its process is expensive. The
-marks `each_backend` and `one_backend` say otherwise.
+Where the order of awaits matters most (`BOTH_BACKENDS`), an async test runs on asyncio and on trio. Elsewhere it runs
+on one of them, half of the tests on either, and in the folders of `LATER_ON_THE_OTHER` on the other one as a long test.
+A test with the real CLI runs on one, because its process is expensive. The marks `each_backend` and `one_backend` say
+otherwise.
 """
 
 import gc
@@ -12,6 +13,7 @@ import sys
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 # Keep compiled code even where Python is told not to: otherwise each worker compiles all tests, and each interpreter
 # that a test starts all of the package.
@@ -94,8 +96,10 @@ def short_lived_clis() -> Iterator[None]:
 
 
 BACKENDS = ["asyncio", "trio"]
-BOTH_BACKENDS = frozenset({"bad_peers", "children", "contracts", "pool", "runtime", "tasks", "tests", "transport"})
+BOTH_BACKENDS = frozenset({"contracts", "runtime", "tests", "transport"})
 """The folders whose async tests run on both backends; `tests` stands for the modules at its top."""
+LATER_ON_THE_OTHER = frozenset({"bad_peers", "children", "pool", "tasks"})
+"""The folders whose async tests run on one backend in `make test`, and on the other one in `make long`."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -106,9 +110,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if any("anyio_backend" in str(mark.args[0]) for mark in definition.iter_markers("parametrize")):
         return
     marked = definition.get_closest_marker
-    runs_on_both = definition.path.parent.name in BOTH_BACKENDS and not marked("real_cli") and not marked("one_backend")
-    one = BACKENDS[zlib.crc32(definition.name.encode()) % 2]
-    metafunc.parametrize("anyio_backend", BACKENDS if runs_on_both or marked("each_backend") else [one], indirect=True)
+    folder = "" if marked("real_cli") or marked("one_backend") else definition.path.parent.name
+    number = zlib.crc32(definition.name.encode()) % 2
+    one, other = BACKENDS[number], BACKENDS[1 - number]
+    chosen: list[Any] = [one]
+    if folder in BOTH_BACKENDS or marked("each_backend"):
+        chosen = BACKENDS
+    elif folder in LATER_ON_THE_OTHER:
+        chosen = [one, pytest.param(other, marks=pytest.mark.long)]
+    metafunc.parametrize("anyio_backend", chosen, indirect=True)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Users' programs pass mypy and pyright in strict mode, without plugins, and the code of the docs passes mypy.
 
-`make types` runs all of this, `make test` only pyright on the programs.
+`make types` runs all of this, `make test` only the programs themselves.
 
 Invalid code is marked `# type: ignore`; an unused ignore is an error.
 """
@@ -447,6 +447,7 @@ def test_mypy_takes_them_and_the_code_of_the_docs(pytestconfig: pytest.Config) -
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.long
 def test_pyright_takes_them(tmp_path: Path) -> None:
     pytest.importorskip("pyright")
     write_programs(tmp_path)

@@ -203,8 +203,7 @@ def test_help_shows_every_public_module(module: ModuleType) -> None:
 
 
 def test_every_public_class_and_function_can_be_inspected() -> None:
-    for name, value in exported().items():
-        assert pydoc.render_doc(value), name
+    for value in exported().values():
         if inspect.isclass(value) or inspect.isfunction(value):
             typing.get_type_hints(value)
         with contextlib.suppress(ValueError):  # Python has none for aliases, dicts and exceptions without parameters

@@ -21,9 +21,9 @@ WRITTEN = {"callback_id": "hook_1", "request_id": "r9", "subtype": "can_use_tool
 DAMAGE: dict[str, str] = {
     "nested arrays": "[" * 1200 + "]" * 1200,
     "nested objects": '{"callback_id":' * 300 + "1" + "}" * 300,
-    "a long text": '"' + "y" * 200_000 + '"',
-    "many values": "[" + "1," * 100_000 + "1]",
-    "many fields": "{" + ",".join(f'"callback_id{n}":"hook_1"' for n in range(20_000)) + "}",
+    "a long text": '"' + "y" * 120_000 + '"',
+    "many values": "[" + "1," * 60_000 + "1]",
+    "many fields": "{" + ",".join(f'"callback_id{n}":"hook_1"' for n in range(5_000)) + "}",
     "invalid UTF-8": '"\xff\xfe"',
     "a number beyond all bounds": "1e999",
     "a number with many digits": "9" * 5000,

@@ -38,6 +38,7 @@ print(json.dumps(agents.answer.delay(*sys.argv[1:]).get(timeout=240)))
 """
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 @pytest.mark.skipif(not HAS_KILL, reason="needs SIGKILL")
 async def test_a_command_runs_once_although_the_store_was_away_and_a_worker_was_killed(

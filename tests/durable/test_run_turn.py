@@ -31,7 +31,6 @@ class InterruptingDesk(MemoryDesk):
         await anyio.sleep_forever()
 
 
-@pytest.mark.each_backend
 async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
     facts: list[Any] = []

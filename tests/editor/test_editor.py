@@ -76,7 +76,7 @@ async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path
         assert (await editor.wait_for(lambda u: isinstance(u, acp.schema.UsageUpdate))).size > 0
 
 
-@pytest.mark.parametrize("kind", ["allow_once", "reject_once", None])
+@pytest.mark.parametrize("kind", ["allow_once", "reject_once", pytest.param(None, marks=pytest.mark.long)])
 async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tmp_path: Path) -> None:
     editor = Editor(kind)
     path = tmp_path / "notes.txt"
@@ -229,12 +229,24 @@ options = ClientOptions({})
     [
         'tools=["Glob"]',
         'disallowed_tools=["Read", "Write", "Bash"]',
-        'disallowed_tools=["Read(//x/**)", "Edit(//x/**)", "Bash(rm *)"]',
+        pytest.param(
+            'disallowed_tools=["Read(//x/**)", "Edit(//x/**)", "Bash(rm *)"]',
+            marks=pytest.mark.long,
+        ),
         'settings={"permissions": {"deny": ["Read(./.env)", "Write(./.env)"], "ask": ["Bash(make *)"]}}',
         'hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
-        'hooks={"PostToolUse": [HookMatcher("Read|Write|Bash", lambda input, context: PostToolUseOutput())]}',
-        'hooks={"PermissionRequest": [HookMatcher("Read|Write|Bash", lambda input, context: None)]}',
-        'permission_mode="bypassPermissions", hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
+        pytest.param(
+            'hooks={"PostToolUse": [HookMatcher("Read|Write|Bash", lambda input, context: PostToolUseOutput())]}',
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            'hooks={"PermissionRequest": [HookMatcher("Read|Write|Bash", lambda input, context: None)]}',
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            'permission_mode="bypassPermissions", hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
+            marks=pytest.mark.long,
+        ),
     ],
 )
 async def test_the_tools_of_the_editor_undo_no_restriction(given: str, tmp_path: Path) -> None:
@@ -473,7 +485,7 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         assert len(list_clis(model)) == 1
 
 
-@pytest.mark.parametrize("end", ["end of input", "SIGTERM", "SIGINT"])
+@pytest.mark.parametrize("end", ["end of input", pytest.param("SIGTERM", marks=pytest.mark.long), "SIGINT"])
 async def test_the_program_ends_with_its_editor_and_leaves_no_cli(end: str, tmp_path: Path) -> None:
     editor = Editor()
     editor.answers.clear()

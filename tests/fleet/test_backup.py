@@ -24,6 +24,7 @@ def copy_sqlite(made: FleetSetUp) -> tuple[str, str]:
     return f"sqlite:///{paths[0]}", str(paths[1])
 
 
+@pytest.mark.long
 async def test_a_fleet_continues_from_a_backup(tmp_path: Path) -> None:
     def answer(asked: Any) -> Any:
         return built(asked) if "build" in asked.prompt else f"to {asked.last_user_text.splitlines()[0]}"

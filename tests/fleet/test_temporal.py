@@ -88,6 +88,7 @@ async def test_a_session_is_a_workflow_that_all_can_read(tmp_path: Path, tempora
             await fleet.session("nobody").info()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["trio"])
 async def test_other_processes_run_on_trio(tmp_path: Path, temporal: str) -> None:
     with ScriptedModel(lambda request: "hello") as model, fleet_in(tmp_path, model, url=temporal) as made:
@@ -155,6 +156,7 @@ async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
         assert not await question.answer({"Which target?": "debug"})
 
 
+@pytest.mark.long
 async def test_interrupts_and_deadlines_end_a_prompt_and_the_next_follows(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
 
@@ -183,6 +185,7 @@ async def test_interrupts_and_deadlines_end_a_prompt_and_the_next_follows(tmp_pa
         gate.open()
 
 
+@pytest.mark.long
 async def test_a_prompt_that_failed_is_sent_again(tmp_path: Path, temporal: str) -> None:
     fails = True
     with (
@@ -416,6 +419,7 @@ async def test_a_session_lives_on_in_a_new_workflow_run(tmp_path: Path, temporal
             await events_of(session)
 
 
+@pytest.mark.long
 async def test_old_sessions_and_events_are_deleted(
     tmp_path: Path, temporal: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

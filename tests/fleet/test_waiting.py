@@ -24,6 +24,7 @@ def options(made: FleetSetUp, **more: Any) -> Any:
     return ClientOptions(inherit_env=False, **given_options(made.model, **more))
 
 
+@pytest.mark.long
 async def test_an_answer_that_comes_late_from_another_process_goes_to_any_worker(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:

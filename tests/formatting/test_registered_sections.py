@@ -393,7 +393,7 @@ def test_a_repair_prompt_contains_the_problems_and_the_format(kind: str) -> None
 
 # Hostile texts ----------------------------------------------------------------------------------------------------
 
-SIZE = 40_000
+SIZE = 24_000
 HOSTILE = [
     *["<", "<a ", "<answer>", "</thought>", "<x>\n", '<section name="', "&", "<plan><step>", "<thought><answer>"],
     *["# x\n", "# answer\n", "## step\n", "```\n", "~~~\n```\n", "\\", "#", "\n", " ", "\t", "`"],
@@ -418,5 +418,5 @@ def test_time_is_linear_in_the_length_of_the_text(kind: str, pattern: str) -> No
         assert stream.parsed.problems
         return time.process_time() - before
 
-    # 0.02 s for all of it. If it were quadratic, it would take 2.4 s and more, 16 times what a quarter takes.
+    # 0.01 s for all of it. If it were quadratic, it would take 0.9 s and more, 16 times what a quarter takes.
     assert parse(SIZE) < 9 * parse(SIZE // 4) + 0.1

@@ -168,6 +168,7 @@ async def test_each_field_affects_only_its_agent(tmp_path: Path) -> None:
     assert (tmp_path / "ran.txt").read_text().split() == ["PreToolUse", "Stop"]  # once, though others run commands
 
 
+@pytest.mark.long
 @about("observer", "observer_message", "observe_tool_results", "observe_subagents")
 async def test_observers_are_told_what_they_ask_for() -> None:
     watched: dict[str, Any] = {"description": "Works", "prompt": "You work.", "observer_message": "Look closely."}

@@ -37,7 +37,7 @@ WAYS: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("store", [None, MemoryStore])
+@pytest.mark.parametrize("store", [None, pytest.param(MemoryStore, marks=pytest.mark.long)])
 async def test_a_resumed_session_has_the_rest_of_its_budget(store: type[MemoryStore] | None) -> None:
     with a_model() as model:
         kept = {} if store is None else {"session_store": store()}
@@ -62,6 +62,7 @@ async def test_a_resumed_session_has_the_rest_of_its_budget(store: type[MemorySt
         assert more.budget_left_usd == pytest.approx(2 - 4 * CALL)
 
 
+@pytest.mark.long
 async def test_a_reopened_session_has_the_rest_of_its_budget() -> None:
     with a_model() as model:
         async with Client(model.options(max_budget_usd=1.0)) as client:
@@ -93,7 +94,7 @@ async def run_and_kill(prompt: str, options: ClientOptions) -> str:
     return session_id
 
 
-@pytest.mark.parametrize("store", [None, MemoryStore])
+@pytest.mark.parametrize("store", [pytest.param(None, marks=pytest.mark.long), MemoryStore])
 async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
     """A store has the cost of each turn, also without a limit. Without a store, the answers are estimated by the prices
     in the note of an earlier process."""
@@ -105,7 +106,7 @@ async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
         assert third.budget_left_usd == pytest.approx(1.5 - 3 * CALL)
 
 
-@pytest.mark.parametrize("store", [None, MemoryStore])
+@pytest.mark.parametrize("store", [None, pytest.param(MemoryStore, marks=pytest.mark.long)])
 async def test_a_copy_has_the_rest_of_the_budget(store: type[MemoryStore] | None) -> None:
     with a_model() as model:
         kept = None if store is None else store()

@@ -340,6 +340,7 @@ def statuses_of(facts: Iterable[TaskEvent]) -> list[str]:
     return starts + [fact.new.value for fact in facts if isinstance(fact, TaskStatusChanged)]
 
 
+@pytest.mark.long
 async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
     asker = ChildAgent(AgentDefinition(description="Asks", prompt="You write files."), id="asker")
     failer = ChildAgent(AgentDefinition(description="Fails", prompt="You fail."), id="failer")
@@ -425,6 +426,7 @@ async def test_two_children_at_once_one_asks_a_person_and_one_fails() -> None:
     assert {record.author for record in steps["write"][1:]} == {"asker"}
 
 
+@pytest.mark.long
 @on_linux
 async def test_cancelling_the_parent_leaves_no_process() -> None:
     gate = Gate()

@@ -158,12 +158,23 @@ LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
             False,
         ),
         ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "mcp__tools"]}, {"reader", "Plan"}, True),
-        ({"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]}, {"reader", "writer", "Plan", "Explore"}, True),
-        ({"agent": "lead", "tools_of_lead": ["*"]}, {"reader", "writer", "Plan", "Explore"}, True),
-        (
+        pytest.param(
+            {"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]},
+            {"reader", "writer", "Plan", "Explore"},
+            True,
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            {"agent": "lead", "tools_of_lead": ["*"]},
+            {"reader", "writer", "Plan", "Explore"},
+            True,
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
             {"agent": "lead", "disallowed_by_lead": ["mcp__tools__create_subtask_porter"]},
             {"reader", "writer", "Plan", "Explore"},
             False,
+            marks=pytest.mark.long,
         ),
     ],
 )

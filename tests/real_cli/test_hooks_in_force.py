@@ -128,7 +128,7 @@ async def test_switches_that_do_not_count_and_those_that_a_running_session_refus
                 **SWITCH,
             },
         },
-        {"extra_args": {"safe-mode": None}, "env": {"CLAUDE_CODE_SIMPLE": "0"}},
+        pytest.param({"extra_args": {"safe-mode": None}, "env": {"CLAUDE_CODE_SIMPLE": "0"}}, marks=pytest.mark.long),
     ],
     ids=str,
 )

@@ -190,6 +190,7 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
                 assert outcome.ended_by is EndedBy.PROCESS
 
 
+@pytest.mark.long
 async def test_tasks_of_before_have_parents_and_usage() -> None:
     """In a session that is resumed by its title, and from a store."""
     below = tool_use("Agent", {"description": "below", "prompt": "Deeper", "subagent_type": "general-purpose"})
@@ -358,6 +359,7 @@ async def test_a_run_that_is_being_read_continues_after_a_reopening() -> None:
         assert sum("Do it" in str(message) for message in model.requests[-1].messages) == 1
 
 
+@pytest.mark.long
 async def test_a_session_in_a_store_is_reopened() -> None:
     """Once where it began, and once where it was resumed."""
     store = MemoryStore()

@@ -83,9 +83,9 @@ def cases(gate: Gate) -> dict[str, Case]:
     ("name", "backend"),
     [
         ("idle", "asyncio"),
-        ("the model does not answer", "trio"),
+        pytest.param("the model does not answer", "trio", marks=pytest.mark.long),
         ("a streamed answer", "trio"),
-        ("a shell", "asyncio"),
+        pytest.param("a shell", "asyncio", marks=pytest.mark.long),
         ("a background shell", "trio"),
         ("a child agent", "asyncio"),
     ],

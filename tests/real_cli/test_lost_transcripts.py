@@ -65,7 +65,14 @@ def _without_transcripts(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("make", [in_a_missing_device, _as_a_file, _without_transcripts])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(in_a_missing_device, marks=pytest.mark.long),
+        _as_a_file,
+        pytest.param(_without_transcripts, marks=pytest.mark.long),
+    ],
+)
 async def test_a_config_folder_that_cannot_be_written_is_replaced_by_a_private_one(
     make: Callable[[Path], Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

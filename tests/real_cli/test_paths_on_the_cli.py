@@ -324,7 +324,7 @@ async def test_a_policy_sees_the_path_that_a_tool_opens(place: Place) -> None:
     assert (place.out / "secret.txt").read_text() == f"still {SECRET}"
 
 
-@pytest.mark.parametrize("how", ["a guard", "can_use_tool"])
+@pytest.mark.parametrize("how", ["a guard", pytest.param("can_use_tool", marks=pytest.mark.long)])
 async def test_no_way_to_write_a_path_leads_out_of_within(place: Place, how: str) -> None:
     policy, options = within(place.repo), dict[str, Any]()
     if how == "a guard":
@@ -373,7 +373,9 @@ def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | N
     return PreToolUseOutput(permission_decision="ask") if input.tool_name != "Bash" else None
 
 
-@pytest.mark.parametrize(("is_closed", "verbatim"), [(False, False), (False, None), (True, None)])
+@pytest.mark.parametrize(
+    ("is_closed", "verbatim"), [(False, False), pytest.param(False, None, marks=pytest.mark.long), (True, None)]
+)
 async def test_mentioned_files_are_read_without_a_fenced_tool(
     place: Place, is_closed: bool, verbatim: bool | None
 ) -> None:

@@ -82,6 +82,7 @@ async def run_once(options: ClientOptions) -> tuple[list[str], list[str]]:
         return servers, [agent.name for agent in client.info.agents or ()]
 
 
+@pytest.mark.long
 async def test_the_hostile_home_shows_in_a_session_that_is_not_isolated(hostile: HostileHome) -> None:
     async with ScriptedModel([tool_use("Bash", {"command": "true"}), "done"]) as model:
         servers, agents = await run_once(options_for(model, hostile.work))

@@ -110,6 +110,7 @@ def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         inside.stdout.close()
 
 
+@pytest.mark.long
 async def test_the_example_runs_in_a_container(container: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     transport = importlib.import_module("elsewhere").DockerExec
@@ -138,6 +139,7 @@ async def test_the_example_runs_in_a_container(container: str, monkeypatch: pyte
     assert str(model.sandbox.root.name) not in said
 
 
+@pytest.mark.long
 async def test_a_session_from_a_store_continues_in_a_container(
     container: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -258,6 +258,7 @@ async def test_the_private_folder_has_the_login_and_is_removed(begun: Begun, tmp
         assert private_folders() == before
 
 
+@pytest.mark.long
 async def test_continuing_forking_and_missing_sessions(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         store = MemoryStore()
@@ -317,7 +318,7 @@ class Broken(MemoryStore):
         await super().append(key, entries, epoch=epoch)
 
 
-@pytest.mark.parametrize("failure", ["fails", "hangs"])
+@pytest.mark.parametrize("failure", ["fails", pytest.param("hangs", marks=pytest.mark.long)])
 async def test_undelivered_entries_are_reported_and_can_be_pushed(failure: str) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
@@ -364,7 +365,7 @@ async def test_undelivered_entries_are_reported_and_can_be_pushed(failure: str) 
         assert await push(store, first.session_id, config_dir=errors[-1].kept_in) == 0
 
 
-@pytest.mark.parametrize("how", ["closed", "died"])
+@pytest.mark.parametrize("how", ["closed", pytest.param("died", marks=pytest.mark.long)])
 async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
@@ -393,6 +394,7 @@ async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
         assert not list(Path(tempfile.gettempdir()).rglob("*.jsonl"))
 
 
+@pytest.mark.long
 async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun: Begun) -> None:
     """Each process leaves the store in the state that the next one finds."""
     errors: list[StoreError] = []
@@ -530,6 +532,7 @@ async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Be
         assert private_folders() == before
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_store_of_the_official_sdk_works_here(begun: Begun, anyio_backend: str) -> None:
     from claude_agent_sdk import InMemorySessionStore
@@ -630,7 +633,7 @@ async def test_options_that_exclude_a_store() -> None:
         await Client(options, transport=FakeCLI().transport()).connect()
 
 
-@pytest.mark.parametrize("is_new", [True, False], ids=["a new home", "a home"])
+@pytest.mark.parametrize("is_new", [True, pytest.param(False, marks=pytest.mark.long)], ids=["a new home", "a home"])
 async def test_a_session_with_a_private_home_is_resumed(begun: Begun, is_new: bool, tmp_path: Path) -> None:
     store = MemoryStore()
     async with ScriptedModel(lambda request: "answered") as model:

@@ -103,6 +103,7 @@ def reader(session_id: str, config: Path) -> Iterator[list[str]]:
     assert failures == []
 
 
+@pytest.mark.long
 async def test_a_long_session_is_read_and_renamed_while_the_cli_writes_it() -> None:
     looked = {f"Look {number}": f"looked at {number}" for number in LAUNCHES}
     async with ScriptedModel(long_job(), agents=looked) as model:

@@ -136,7 +136,7 @@ async def the_agents_of_a_run(one: Hooked, said: dict[str, list[str]]) -> None:
             {"forward_subagent_text": True},
             {"outer": ["I delegate.", "outer report"], "inner": ["I look.", "inner report"]},
         ),
-        ({"forward_nested_subagent_tool_calls": True}, {"outer": [], "inner": []}),
+        pytest.param({"forward_nested_subagent_tool_calls": True}, {"outer": [], "inner": []}, marks=pytest.mark.long),
     ],
 )
 async def test_the_agents_of_a_run_that_forwards_more(options: dict[str, Any], said: dict[str, list[str]]) -> None:

@@ -109,6 +109,7 @@ def runs_of(facts: Iterable[Fact]) -> dict[str, object]:
     return told
 
 
+@pytest.mark.long
 async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> None:
     porter = ChildAgent(AgentDefinition(description="Ports code", prompt="You port."), id="porter")
     job = tool_use("mcp__tools__create_subtask_porter", {"title": "Port it", "intent": "Port it."})

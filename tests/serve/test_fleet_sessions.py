@@ -46,7 +46,7 @@ async def fleet_at(url: str, folder: Path, model: ScriptedModel) -> AsyncIterato
         yield fleet
 
 
-@pytest.fixture(params=["sqlite", "temporal"])
+@pytest.fixture(params=["sqlite", pytest.param("temporal", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'fleet.db'}"

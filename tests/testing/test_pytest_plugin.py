@@ -190,6 +190,7 @@ def test_it(fake_cli, run_snapshot):
 """
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_cassettes_and_snapshots_are_recorded_and_compared(
     user: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
