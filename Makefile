@@ -11,8 +11,8 @@ NEWER := -W "ignore:Field 'lifespan' has an incomplete definition"
 CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
 PYTHON ?= $(firstword $(foreach p,$(CANDIDATES),$(shell $(p) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(p))))
 ARGS ?=
-# Most tests wait for processes, so more workers than processors pay.
-WORKERS ?= 6
+# Many tests wait for processes, so more workers than processors pay. Each takes some seconds to collect the tests.
+WORKERS ?= 4
 # The CLI of `test-cli`: minimum, pinned, newest, or a version.
 CLI ?= newest
 # What `lowest` runs: the directories whose tests take seconds.

@@ -241,6 +241,7 @@ async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
     assert {outcome.status for outcome in outcomes} == {TaskStatus.FAILED}
 
 
+@pytest.mark.long
 async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     with ScriptedModel(script) as model, anyio.fail_after(60):
@@ -252,6 +253,7 @@ async def test_a_close_during_a_turn_ends_its_shell(shells: Shells) -> None:
             await one
 
 
+@pytest.mark.long
 async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     with ScriptedModel(script) as model, anyio.fail_after(60):
@@ -266,6 +268,7 @@ async def test_a_cancelled_run_ends_its_shell(shells: Shells) -> None:
         await until_gone(*pids)
 
 
+@pytest.mark.long
 async def test_a_dropped_run_ends_its_shell(shells: Shells) -> None:
     script = [Reply(tool_use("Bash", {"command": shells.command(), "description": "b"}))]
     before = workers()

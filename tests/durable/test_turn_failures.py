@@ -67,7 +67,7 @@ async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_t
 
 
 @pytest.mark.parametrize("is_resumed", [True, pytest.param(False, marks=pytest.mark.long)], ids=["resumed", "new"])
-@pytest.mark.parametrize("unsaved", ["turn", "answer"])
+@pytest.mark.parametrize("unsaved", [pytest.param("turn", marks=pytest.mark.long), "answer"])
 async def test_a_turn_that_only_this_machine_has_is_not_run_again(
     tmp_path: Path, is_resumed: bool, unsaved: str
 ) -> None:
@@ -217,6 +217,7 @@ async def test_a_turn_ends_early_as_the_engine_wishes(tmp_path: Path) -> None:
             assert await session.count_prompts(text) == 1
 
 
+@pytest.mark.long
 async def test_failures_unrelated_to_the_prompt_use_no_attempt(tmp_path: Path) -> None:
     """A lease of a person, a store that is away, a desk that is away and a rate limit; an error of the API is one."""
     prompt, second = str(uuid4()), str(uuid4())

@@ -116,6 +116,7 @@ def follow(url: str) -> Any:
             process.kill()
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 from fleets import PATIENCE, execute, fleet_url as fleet_url, until
+from forks import FLEET, Program
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetRunError, OptionsError
@@ -216,7 +217,7 @@ async def test_limits_hold_when_many_workers_take_sessions_at_once(hold: Hold, t
                 most[name] = max(most[name], count)
         return not await held.fleet.list(state="queued") and not running
 
-    processes = [subprocess.Popen(command) for _ in range(4)]
+    processes = [Program(command, preloaded=FLEET) for _ in range(4)]
     try:
         await held.running(7)
         held.gate.open()

@@ -78,6 +78,7 @@ async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp
         assert await fleet.interactions() == []
 
 
+@pytest.mark.long
 async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_make(tmp_path: Path) -> None:
     """The call is not in the model's history, so that a model can only repeat it if it is told."""
     asked: list[str] = []

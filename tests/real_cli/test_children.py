@@ -462,6 +462,7 @@ async def test_cancelling_the_parent_leaves_no_process() -> None:
 # What a child is and brings --------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_a_child_and_a_grandchild_ask_the_root_and_nothing_starts_itself_or_too_deep() -> None:
     asked: list[tuple[str, Any]] = []
 

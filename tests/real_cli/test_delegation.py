@@ -79,6 +79,7 @@ async def test_the_guide_names_the_callers_agents_the_clis_and_those_of_subtask_
     assert said(second).count(LISTING) == 1
 
 
+@pytest.mark.long
 async def test_a_guide_needs_no_own_agents_and_its_listing_survives_a_compaction() -> None:
     with ScriptedModel([text("ok")] * 3) as model:
         async with Client(model.options(delegation_guide=True)) as client:
@@ -119,6 +120,7 @@ async def test_a_guide_is_left_out_with_a_warning_where_the_model_cannot_delegat
     assert not request.contains(LISTING)
 
 
+@pytest.mark.long
 async def test_without_the_tool_agent_the_guide_speaks_of_subtask_tools_alone() -> None:
     with ScriptedModel([text("ok")]) as model:
         options = model.options(

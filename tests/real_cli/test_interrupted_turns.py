@@ -276,6 +276,7 @@ async def test_a_reopened_client_continues_its_runs_and_keeps_live_changes() -> 
             await client.reopen()
 
 
+@pytest.mark.long
 async def test_tasks_listeners_and_followers_live_as_long_as_the_client() -> None:
     def shell(description: str, command: str = "echo hi") -> Any:
         return tool_use("Bash", {"command": command, "description": description, "run_in_background": True})
@@ -337,6 +338,7 @@ class OwnClient(Client):
         return []
 
 
+@pytest.mark.long
 async def test_a_run_that_is_being_read_continues_after_a_reopening() -> None:
     gate = Gate()
     async with ScriptedModel([Reply("late", after=gate), "It went on."]) as model:
@@ -422,6 +424,7 @@ async def test_clients_that_cannot_be_reopened() -> None:
                 await client.reopen()
 
 
+@pytest.mark.long
 async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> None:
     """A child agent works on until then, and a resumed session does not know it."""
     refused: list[Exception] = []

@@ -416,6 +416,7 @@ async def test_the_runs_of_one_session(partial: bool) -> None:
                 await check(one)
 
 
+@pytest.mark.long
 async def test_a_prompt_that_a_resumed_conversation_has_already_is_dropped_and_says_so() -> None:
     prompt = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": str(uuid4())}
     with ScriptedModel(lambda request: text("answer")) as model, anyio.fail_after(240):
@@ -484,6 +485,7 @@ async def test_usage_and_limits_of_turns_and_of_the_budget() -> None:
             await one.ask(Reply(endless.blocks, usage=Usage(input_tokens=1_000_000)))
 
 
+@pytest.mark.long
 async def test_the_model_s_silence_is_noticed_although_the_cli_talks() -> None:
     gate = Gate()
     with ScriptedModel([Reply("late", after=gate)]) as model:
@@ -535,6 +537,7 @@ async def test_a_refused_output_goes_back_to_the_model_a_limited_number_of_times
         assert result.output == Adult(age=30)
 
 
+@pytest.mark.long
 async def test_a_plain_schema_of_a_later_draft_is_used_and_its_output_is_not_silently_absent() -> None:
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -623,6 +626,7 @@ async def exceed(limit: str, seconds: float, *longer: float, script: list[Any], 
     return await exceed(limit, *longer, script=script, **options)
 
 
+@pytest.mark.long
 async def test_a_time_limit_names_what_the_cli_waited_for(tmp_path: Path) -> None:
     """A server that does not connect holds the first message, and a tool that hangs the rest."""
     arguments = [str(Path(__file__).with_name("stdio_mcp_server.py")), "--wait-for", str(tmp_path / "never")]

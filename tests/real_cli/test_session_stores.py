@@ -287,6 +287,7 @@ async def test_continuing_forking_and_missing_sessions(begun: Begun) -> None:
             await run("x", options.replace(resume="a title"))
 
 
+@pytest.mark.long
 async def test_a_session_that_only_this_machine_has_is_stored_whole(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         begun.put_on_disk(model)
@@ -597,6 +598,7 @@ class Dead(MemoryStore):
         await super().release_lease(lease)
 
 
+@pytest.mark.long
 async def test_a_store_that_answers_no_more_does_not_hold_up_close(begun: Begun) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:

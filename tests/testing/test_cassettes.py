@@ -130,7 +130,7 @@ async def test_secrets_of_the_options_are_not_recorded(tmp_path: Path) -> None:
 TOKEN = "sk-ant-oat01-of-a-subscription-0123456789"
 
 
-@pytest.mark.parametrize("where", ["login", "ANTHROPIC_AUTH_TOKEN"])
+@pytest.mark.parametrize("where", ["login", pytest.param("ANTHROPIC_AUTH_TOKEN", marks=pytest.mark.long)])
 async def test_a_subscription_is_recorded_without_its_token(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +192,7 @@ def test_a_login_that_has_expired_says_what_to_do(tmp_path: Path, monkeypatch: p
     assert TOKEN not in str(caught.value)
 
 
+@pytest.mark.long
 async def test_parallel_subagents_are_replayed_in_the_recorded_order(tmp_path: Path) -> None:
     path = tmp_path / "agents.json"
 
