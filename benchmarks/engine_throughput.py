@@ -18,6 +18,7 @@ from typing import Any
 
 from claude_agent_py._journal.engine import Engine
 from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
@@ -60,7 +61,7 @@ def through_engine(lines: list[bytes]) -> None:
     heard = 0
     for at in range(0, len(data), CHUNK_BYTES):
         for message in engine.receive_data(data[at : at + CHUNK_BYTES]):
-            if router.route(message, 1.0)[1]:
+            if route(router, message, 1.0)[1]:
                 router.settle(1.0)
             heard += 1
     assert heard == len(lines)

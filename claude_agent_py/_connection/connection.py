@@ -51,6 +51,7 @@ from claude_agent_py._journal.events import (
     StreamEnded,
 )
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
+from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
@@ -305,7 +306,7 @@ class Connection:
             return
         kind = type(message)
         lost = self._find_lost(message) if session.store_sync is not None and kind is ResultMessage else None
-        runs, may_end = session.router.route(message, now)
+        runs, may_end = route(session.router, message, now)
         for run in runs if kind is ResultMessage else ():
             run.results.append(message)
             if lost is not None:

@@ -16,7 +16,8 @@ import anyio
 from claude_agent_py import RunResult
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents import AgentDefinition
-from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.cli.live_tree import create_screen
+from claude_agent_py.cli.screen import Screen
 from claude_agent_py.client import Client
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.testing import Reply, ScriptedModel, text, tool_use

@@ -9,7 +9,8 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py.cli import run_command
-from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.cli.live_tree import create_screen
+from claude_agent_py.cli.screen import Screen
 from claude_agent_py.journal import recorded_frames
 from claude_agent_py.messages import ResultMessage
 from claude_agent_py.tasks import TaskManager

@@ -10,7 +10,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from claude_agent_py._base.display import displayable
-from claude_agent_py.cli.live_tree import Screen, describe_task
+from claude_agent_py.cli.screen import Screen, describe_task
 from claude_agent_py.cli.terminal import MARKS
 from claude_agent_py.tasks import Task, TaskManager
 

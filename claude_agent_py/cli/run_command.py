@@ -19,8 +19,9 @@ from claude_agent_py import RunResult
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
 from claude_agent_py._base.log import logger
-from claude_agent_py.cli.live_tree import Screen, create_screen
+from claude_agent_py.cli.live_tree import create_screen
 from claude_agent_py.cli.record import record_frames
+from claude_agent_py.cli.screen import Screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (

@@ -17,12 +17,12 @@ from anyio.lowlevel import checkpoint
 
 from claude_agent_py._base.errors import OptionsError, TaskError, TaskNotFoundError, TaskTimeoutError
 from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._journal.routes import find_task_id
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py._journal.tasks.ledger import Grace
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import ModelPrice
-from claude_agent_py._journal.turns import find_task_id
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time

@@ -19,6 +19,7 @@ from claude_agent_py._journal.open_runs import (
     Until as Until,
     Verdict,
 )
+from claude_agent_py._journal.routes import route as route
 from claude_agent_py._journal.turns import FOLLOW_UP_GRACE as FOLLOW_UP_GRACE, TurnRouter as TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
@@ -65,7 +66,7 @@ class Scene:
 
     def hear(self, message: Any) -> None:
         assert not isinstance(message, MalformedFrame), message
-        self.last_runs, may_end = self.router.route(message, self.now)
+        self.last_runs, may_end = route(self.router, message, self.now)
         for run in self.last_runs:
             assert run not in self.ends, "a run that is over received a message"
             self.received[run].append(message)

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from scene import OpenRun, RunEnded, TurnResumed, TurnRouter
+from scene import OpenRun, RunEnded, TurnResumed, TurnRouter, route as route_message
 
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
@@ -21,7 +21,7 @@ def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
 
 
 def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    runs, may_end = turns.route(decode(encode_json(frame)), 1.0)
+    runs, may_end = route_message(turns, decode(encode_json(frame)), 1.0)
     return runs, turns.settle(1.0) if may_end else ()
 
 

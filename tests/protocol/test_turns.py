@@ -27,6 +27,7 @@ from scene import (
     peer_turn,
     queued,
     result,
+    route,
     running,
     says,
     shell,
@@ -924,7 +925,7 @@ def test_an_ended_run_is_forgotten_with_its_tasks() -> None:
     router.open_run(run, 0.0, ["a"])
     router.seal_run(run, 0.0)
     for frame in [started("a"), shell("b1"), result("under way", "a")]:
-        router.route(decode(json.dumps(frame).encode()), 0.0)
+        route(router, decode(json.dumps(frame).encode()), 0.0)
     router.settle(0.0)
     assert router.open_runs == ()
     forgotten = weakref.ref(run)

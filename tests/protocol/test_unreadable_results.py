@@ -4,7 +4,7 @@ import json
 from typing import Any, Final
 
 import pytest
-from scene import OpenRun, Scene
+from scene import OpenRun, Scene, route
 
 from claude_agent_py import MalformedFrame
 from claude_agent_py.testing import frames
@@ -23,7 +23,7 @@ class SceneWithBadResults(Scene):
 
     def spoil(self, frame: MalformedFrame) -> dict[OpenRun, MalformedFrame]:
         before = set(self.ends)
-        self.router.route(frame, self.now)
+        route(self.router, frame, self.now)
         self._note(self.router.settle(self.now))
         ended = {run: end.reason for run, end in self.ends.items() if run not in before}
         assert set(ended.values()) <= {"unreadable"}

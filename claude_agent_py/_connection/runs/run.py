@@ -276,7 +276,7 @@ class Run(Generic[Output]):
         dequeued = tuple([prompt for prompt in queued if await _dequeue(state.session, prompt)])
         if queued and len(dequeued) == len(state.prompts):
             return InterruptReceipt(outcome="dequeued", cancelled=dequeued)
-        is_answered = state.session.router.waits_for_idle(state)
+        is_answered = state in state.session.router.waiting_for_idle()
         state.was_interrupted = not is_answered  # from now on it ends with its answer
         receipt: InterruptReceipt = await self._client.interrupt(cancel_queued=cancel_queued)
         if is_answered:

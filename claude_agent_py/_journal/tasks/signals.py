@@ -3,7 +3,7 @@
 Signals are the five task messages, messages of subagents, results of tools and of turns, hooks, and permission prompts.
 They may arrive early, late, twice or never, in any order, and concern unannounced tasks. `ledger` does the
 bookkeeping, `state` moves the status, and `reconcile` adds evidence from files. `now` is in seconds since the
-epoch. See also `_journal/turns.py`, which does the same for turns.
+epoch. `_journal/routes.py` does the same for turns.
 """
 
 from collections.abc import Callable, Mapping
