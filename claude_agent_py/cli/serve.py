@@ -31,6 +31,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="HOST",
         help="a name by which browsers call the server, other than localhost; repeatable",
     )
+    parser.add_argument(
+        "--ready",
+        type=int,
+        default=0,
+        metavar="N",
+        help="how many new sessions have their process already (default: 0)",
+    )
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
 
 
@@ -42,7 +49,7 @@ def execute(arguments: argparse.Namespace) -> int:
         make_app = serve.make_app
     except ImportError:
         raise OptionsError(MISSING) from None
-    sessions = _make_sessions(arguments.target, arguments.agent)
+    sessions = _make_sessions(arguments.target, arguments.agent, arguments.ready)
     names = (*serve.LOOPBACK, *arguments.name)
     if arguments.host not in names and not arguments.name:
         raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
@@ -60,15 +67,17 @@ def execute(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _make_sessions(target: str | None, agent: str | None) -> "serve.Sessions | serve.FleetSessions":
+def _make_sessions(target: str | None, agent: str | None, ready: int) -> "serve.Sessions | serve.FleetSessions":
     found = ClientOptions() if target is None else load_object(target)
     if isinstance(found, fleet.Fleet):
         names = sorted({name for name, _ in found.agents})
         if agent is None and len(names) != 1:
             raise OptionsError(f"is needed, because {target} has the agents: {', '.join(names)}", option="--agent")
+        if ready:
+            raise OptionsError("is not for a fleet, whose workers start its processes", option="--ready")
         return serve.FleetSessions(found, agent or names[0])
     if not isinstance(found, ClientOptions):
         raise OptionsError(f"must be ClientOptions or a Fleet, not {type(found).__name__}: {target}")
     if agent is not None:
         raise OptionsError("is only for a fleet", option="--agent")
-    return serve.Sessions(found)
+    return serve.Sessions(found, ready=ready)

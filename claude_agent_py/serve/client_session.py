@@ -134,6 +134,16 @@ class ClientSession(ServedSession):
         spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
+    async def start(self) -> None:
+        """Start the process, if none runs. A prompt does so, too.
+
+        Raises:
+            TooManySessionsError, ClaudeAgentError: As `send`.
+        """
+        async with self._opening:
+            if self.client is None:
+                await self._open()
+
     async def stop(self) -> None:
         """Interrupt the turn, and take back the prompts behind it. Background tasks go on."""
         if self.client is not None:

@@ -12,8 +12,9 @@ import anyio
 import anyio.to_thread
 
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
-from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.serve.client_session import ClientSession
 from claude_agent_py.serve.frontend_tools import check_servers
@@ -76,6 +77,8 @@ class Sessions:
             it again.
         on_leave: What becomes of the work when no reader follows any more: it is finished, or stopped.
         leave_after: For how many seconds a page may be away before it has left: it reconnects after a moment.
+        ready: How many further sessions are kept ready for `create` while the sessions are used. Their processes run,
+            so that a first prompt waits for no start; they count for `max_open`.
         owns: Whether a user may use a stored session that nobody has opened in this process. By default, only the user
             `""` may, the one of a page without users.
         frontend_tools: The names of the tools that an AG-UI client may bring; True allows any. By default none: the
@@ -95,12 +98,15 @@ class Sessions:
         idle_after: float = IDLE_SECONDS,
         on_leave: OnLeave = "finish",
         leave_after: float = LEAVE_SECONDS,
+        ready: int = 0,
         owns: Owns = lambda user, session_id: user == "",
         frontend_tools: bool | Collection[str] = False,
         frontend_timeout: float = FRONTEND_SECONDS,
     ) -> None:
         if max_open < 1:
             raise OptionsError(f"must be at least 1, not {max_open}", option="max_open")
+        if not 0 <= ready < max_open:
+            raise OptionsError(f"must be less than max_open ({max_open}), not {ready}", option="ready")
         if frontend_timeout <= 0:
             raise OptionsError(f"must be positive, not {frontend_timeout}", option="frontend_timeout")
         self._options = options or ClientOptions()
@@ -113,6 +119,11 @@ class Sessions:
         self._leave_after = leave_after
         self._owns = owns
         self._sessions: dict[str, ClientSession] = {}
+        self._ready = ready
+        self._spares: list[ClientSession] = []
+        """The sessions that are ready, oldest first. Nobody knows their ids."""
+        self._is_preparing = False
+        self._is_over = False
         self._looking: anyio.CancelScope | None = None
 
     async def __aenter__(self) -> Self:
@@ -123,24 +134,35 @@ class Sessions:
 
     async def close(self) -> None:
         """End the streams of all readers, and all processes. The conversations stay, for another `Sessions`."""
+        self._is_over = True
         if self._looking is not None:
             self._looking.cancel()
             self._looking = None
         with anyio.CancelScope(shield=True):
             async with anyio.create_task_group() as group:
-                for session in self._sessions.values():
+                for session in (*self._sessions.values(), *self._spares):
                     group.start_soon(session.end)
+
+    @property
+    def spares(self) -> int:
+        """How many sessions are ready for `create`: their processes run."""
+        return sum(spare.client is not None for spare in self._spares)
 
     # Sessions -----------------------------------------------------------------------------------------------------
 
     async def create(self, *, user: str = "", session_id: str | None = None) -> ClientSession:
-        """Return a new session. Its process starts with the first prompt.
+        """Return a new session. Its process starts with the first prompt, unless one is `ready`.
 
         Raises:
             OptionsError: The id is not a uuid, or is taken, maybe by a stored session.
         """
         if session_id is None:
-            return self._add(str(uuid4()), user)
+            spare = next((spare for spare in self._spares if spare.client is not None), None)
+            if spare is None:
+                return self._add(str(uuid4()), user)
+            self._spares.remove(spare)
+            spare.owner = user
+            return self._keep(spare)
         name = session_id.lower()  # as the CLI names its file, so that no id has two owners
         is_new = is_uuid(name) and await anyio.to_thread.run_sync(self._find_stored, name, None) is None
         if not is_new or name in self._sessions:
@@ -168,6 +190,7 @@ class Sessions:
 
         The stored ones are those of the directory of the options, if these have one.
         """
+        self._prepare()
         stored = {info.id: info for info in await anyio.to_thread.run_sync(self._list_stored)}
         known = [*self._sessions, *(name for name in stored if name not in self._sessions)]
         return [_describe(name, self._sessions.get(name), stored.get(name)) for name in known if self.owns(user, name)]
@@ -186,6 +209,11 @@ class Sessions:
         known = self._sessions.get(session_id)
         return known.owner == user if known is not None else self._owns(user, session_id)
 
+    def _list_open(self) -> Sequence[ClientSession]:
+        """Return the sessions with a process."""
+        sessions = (*self._spares, *self._sessions.values())
+        return [session for session in sessions if session.client is not None or session.is_opening]
+
     async def make_room(self) -> None:
         """Close the process of the session that is idle the longest, if the limit is reached.
 
@@ -193,41 +221,74 @@ class Sessions:
             TooManySessionsError: All are busy.
         """
         while True:
-            sessions = self._sessions.values()
-            running = [session for session in sessions if session.client is not None or session.is_opening]
-            if len(running) < self._max_open:
+            if len(self._list_open()) < self._max_open:
                 return
-            idle = [session for session in running if not session.is_busy and not session.is_opening]
+            idle = [session for session in self._list_open() if not session.is_busy and not session.is_opening]
             if not idle:
                 raise TooManySessionsError(self._max_open)
-            await min(idle, key=lambda session: session.used_at).close(only_idle=True)
+            unneeded = min(idle, key=lambda session: (session not in self._spares, session.used_at))
+            await unneeded.close(only_idle=True)
 
     def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ClientSession:
         options = self._options
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
-        session = self._sessions[session_id] = ClientSession(
-            session_id,
-            options,
-            make_room=self.make_room,
-            owner=user,
-            is_stored=stored is not None,
-            **self._frontend,
-        )
+        return self._keep(self._make(session_id, options, owner=user, is_stored=stored is not None))
+
+    def _make(self, session_id: str, options: ClientOptions, **more: Any) -> ClientSession:
+        return ClientSession(session_id, options, make_room=self.make_room, **self._frontend, **more)
+
+    def _keep(self, session: ClientSession) -> ClientSession:
+        self._sessions[session.id] = session
+        self._look()
+        self._prepare()
+        return session
+
+    # Spares -------------------------------------------------------------------------------------------------------
+
+    def _prepare(self) -> None:
+        """Start the sessions that are to be ready, without waiting for them."""
+        if self._ready and not self._is_preparing:
+            self._is_preparing = True
+            spawn_detached(self._start_spares, name="claude_agent_py spare sessions")
+
+    async def _start_spares(self) -> None:
+        try:
+            while len(self._spares) < self._ready and len(self._list_open()) < self._max_open and not self._is_over:
+                spare = self._make(str(uuid4()), self._options)
+                self._spares.append(spare)
+                self._look()
+                await spare.start()
+        except ClaudeAgentError as error:
+            logger.warning("no session can be made ready: %s", error)
+        finally:
+            self._is_preparing = False
+            self._spares = [spare for spare in self._spares if spare.client is not None]
+
+    # Looking after ------------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
         if self._looking is None:
             self._looking = anyio.CancelScope()
             spawn_detached(partial(self._look_after, self._looking), name="claude_agent_py sessions")
-        return session
 
     async def _look_after(self, scope: anyio.CancelScope) -> None:
         """Close what nobody uses, and stop what everybody has left."""
         with scope:
-            while self._sessions:
+            while self._sessions or self._spares:
                 await anyio.sleep(LOOK_EVERY)
+                await self._look_at_spares(time.monotonic())
                 for session in tuple(self._sessions.values()):
                     await self._look_at(session, time.monotonic())
         if self._looking is scope:
             self._looking = None
+
+    async def _look_at_spares(self, now: float) -> None:
+        """Close the spares that have waited for too long. The next use of the sessions replaces them."""
+        for spare in tuple(self._spares):
+            if now - spare.used_at > self._idle_after and not spare.is_opening:
+                await spare.close(only_idle=True)
+        self._spares = [spare for spare in self._spares if spare.client is not None or spare.is_opening]
 
     async def _look_at(self, session: ClientSession, now: float) -> None:
         has_left = not session.readers and now - session.seen_at > self._leave_after

@@ -246,3 +246,33 @@ def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -
         log.add(b"y" * 100)
     assert log.start == (log.last - 51, 99.0)
     assert len(log.read(log.start[0])) == 51
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_a_session_that_is_ready_answers_without_a_start_and_belongs_to_who_asked() -> None:
+    with pytest.raises(OptionsError, match="ready"):
+        Sessions(max_open=2, ready=2)
+    async with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
+        async with Sessions(model.options(), max_open=2, ready=1, idle_after=LIMIT) as sessions:
+            assert await sessions.list(user="ann") == []
+            await spares(sessions, 1)
+            assert await sessions.list(user="ann") == []
+            session = await sessions.create(user="ann")
+            assert session.state == "idle"
+            with pytest.raises(SessionNotFoundError):
+                await sessions.get(session.id, user="bob")
+            await session.send("Go")
+            assert says(await read_until(session, is_end)) == ["One."]
+            await spares(sessions, 1)
+            # One process more than may run: that of the spare ends, not that of the session.
+            other = await sessions.create(user="bob", session_id="7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c12")
+            await other.send("Go")
+            assert says(await read_until(other, is_end)) == ["Two."]
+            assert (session.state, sessions.spares) == ("idle", 0)
+
+
+async def spares(sessions: Sessions, count: int) -> None:
+    with anyio.fail_after(LIMIT):
+        while sessions.spares != count:
+            await anyio.sleep(0.02)
