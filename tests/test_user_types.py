@@ -395,11 +395,15 @@ EXTRAS = (
     "celery",
     "claude_agent_sdk",
     "dbos",
+    "fastapi",
+    "httpx2",
+    "langchain_core",
     "mcp",
     "opentelemetry",
     "psycopg",
     "redis",
     "rich",
+    "pydantic_ai",
     "pydantic_evals",
     "temporalio",
     "yaml",
@@ -419,7 +423,7 @@ warn_unreachable = True
 [mypy-{",".join(f"{name}.*" for name in EXTRAS)}]
 follow_imports = skip
 ignore_missing_imports = True
-[mypy-page_mcp_servers,page_durable_turns,page_fleet_on_temporal]
+[mypy-page_mcp_servers,page_durable_turns,page_fleet_on_temporal,page_recipes]
 disallow_subclassing_any = False
 disallow_untyped_decorators = False
 warn_return_any = False
