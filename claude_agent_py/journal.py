@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MAIN as MAIN,
         VERSION as VERSION,
         CallEnded as CallEnded,
+        CallProgressed as CallProgressed,
         CallRunning as CallRunning,
         CallStarted as CallStarted,
         Fact as Fact,
@@ -56,10 +57,10 @@ else:
     _NAMES = {
         "claude_agent_py._journal.encoding": "decode_fact encode_fact make_schema",
         "claude_agent_py._journal.facts": """
-            MAIN VERSION CallEnded CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent RequestKind
-            RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskAnswered TaskAsked
-            TaskBackgrounded TaskChanged TaskFinished TaskOutputAvailable TaskProgressed TaskReopened TaskRevised
-            TaskStarted TaskStatusChanged Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
+            MAIN VERSION CallEnded CallProgressed CallRunning CallStarted Fact Fault InputAdded MessageAdded PromptSent
+            RequestKind RequestOpened RequestRetried RequestSettled RequestStatus Spent StateChanged TaskAnswered
+            TaskAsked TaskBackgrounded TaskChanged TaskFinished TaskOutputAvailable TaskProgressed TaskReopened
+            TaskRevised TaskStarted TaskStatusChanged Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
         """,
         "claude_agent_py._journal.fold": "Journal",
         "claude_agent_py.observe.watching": "FactStream",

@@ -161,6 +161,16 @@ class CallRunning(AnyFact):
     fact: ClassVar[Literal["call_running"]] = "call_running"
 
 
+class CallProgressed(AnyFact):
+    """A tool in this process reported its progress. `id` is the id of the call."""
+
+    fact: ClassVar[Literal["call_progressed"]] = "call_progressed"
+    progress: Number
+    total: Number | None = None
+    """What `progress` is when it is done, if known."""
+    text: str = ""
+
+
 class CallEnded(_Call):
     """A tool returned its result."""
 
@@ -251,6 +261,7 @@ Fact: TypeAlias = (
     | InputAdded
     | CallStarted
     | CallRunning
+    | CallProgressed
     | CallEnded
     | TaskStarted
     | TaskReopened

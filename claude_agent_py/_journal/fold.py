@@ -34,6 +34,7 @@ from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
     CallEnded,
+    CallProgressed,
     CallRunning,
     CallStarted,
     Fact,
@@ -57,7 +58,7 @@ from claude_agent_py._journal.facts import (
     TurnStarted,
     TurnStatus,
 )
-from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun, describe, read_reply
+from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, PROGRESS, HookRun, describe, read_reply
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
@@ -65,7 +66,7 @@ from claude_agent_py._journal.tasks.record import EventT, Record
 from claude_agent_py._journal.tasks.spending import read_count
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
-from claude_agent_py.wire.control.asks import HookCallbackRequest
+from claude_agent_py.wire.control.asks import HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
@@ -176,6 +177,8 @@ class Journal:
         self._follows = ledger is not None
         """Whether a session feeds the ledger."""
         self._task_of_run: dict[str, str] = {}
+        self._tokens: dict[tuple[str, str | int], str] = {}
+        """The open calls that may report progress, by server and token."""
         self._requests: dict[str, RequestOpened] = {}
         self._drops = Drops("the journal of a session")
         self._ledger = ledger or Ledger()
@@ -556,6 +559,22 @@ class Journal:
             data = frame.request.input
             self._feed_ledger(signals.apply_hook, str(data.get("hook_event_name")), data)
 
+        if isinstance(frame.request, MCPMessageRequest):
+            token, call = frame.request.progress_token, frame.request.tool_use_id
+            if token is not None and call is not None:
+                self._tokens = {key: known for key, known in self._tokens.items() if known in self._calls}
+                self._tokens[frame.request.server_name, token] = call
+
+    def _on_sent_request(self, frame: ControlRequest) -> None:
+        """Add the progress that a server in this process reports for a call."""
+        request = frame.request
+        if isinstance(request, MCPMessageRequest) and request.message.get("method") == PROGRESS:
+            given = request.message["params"]
+            call = self._calls.get(self._tokens.get((request.server_name, given["progressToken"]), ""))
+            if call is not None:
+                about = {"progress": given["progress"], "total": given.get("total"), "text": given.get("message") or ""}
+                self._add(CallProgressed, self._at, id=call.id, agent=call.agent, **about)
+
     def _on_reply(self, frame: ControlResponse) -> None:
         response = frame.response
         if isinstance(response, ControlSuccess):
@@ -630,6 +649,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
 SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     UserMessage: Journal._on_prompt,
     ControlResponse: Journal._on_reply,
+    ControlRequest: Journal._on_sent_request,
 }
 """What it does with what was sent to the CLI."""
 _ABOUT_TASKS: Final = frozenset(kind for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task)

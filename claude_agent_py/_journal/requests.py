@@ -17,6 +17,8 @@ RequestKind: TypeAlias = Literal["hook", "permission", "question", "elicitation"
 """What the CLI asks for: a hook, a permission, or an answer of a person."""
 RequestStatus: TypeAlias = Literal["ok", "denied", "cancelled", "error"]
 """How a request of the CLI was answered."""
+PROGRESS: Final = "notifications/progress"
+"""The method by which an MCP server reports the progress of a call."""
 HOOKS_ABOUT_CALLS: Final = frozenset(
     {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
 )

@@ -482,7 +482,7 @@ class _EditorSession:
         try:
             return await self._prompt(message, prompt)
         finally:
-            del self._prompts[key]
+            self._prompts.pop(key, None)
 
     async def _prompt(self, message: UserMessage, prompt: _Prompt) -> schema.PromptResponse:
         try:

@@ -31,6 +31,7 @@ from claude_agent_py.control import SlashCommand
 from claude_agent_py.journal import (
     MAIN,
     CallEnded,
+    CallProgressed,
     CallStarted,
     TaskBackgrounded,
     TaskFinished,
@@ -117,8 +118,8 @@ class Updates:
         self._plan: list[schema.PlanEntry] = []
         """The plan that the editor shows."""
         self._mode: str | None = None
-        self._calls: set[str] = set()
-        """The calls without a result that the editor shows."""
+        self._calls: dict[str, str] = {}
+        """The titles of the calls without a result that the editor shows, by id."""
         self._tasks: dict[str, str] = {}
         """The titles of the background tasks that the editor shows, by id."""
         self._foreground: dict[str, TaskStarted | TaskReopened] = {}
@@ -186,7 +187,8 @@ class Updates:
     # Tool calls
 
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
-        self._calls.add(fact.id)
+        shown = describe(fact.call.name, fact.call.input, self._folder)
+        self._calls[fact.id] = shown["title"]
         meta: dict[str, Any] = {"claudeCode": {"toolName": fact.call.name}}  # as the vendor's agent names it
         if fact.agent != MAIN:
             meta |= {"agent": fact.agent, "parentToolCallId": fact.parent_call}
@@ -196,17 +198,28 @@ class Updates:
             status="in_progress",
             raw_input=fact.call.input,
             field_meta=meta,
-            **describe(fact.call.name, fact.call.input, self._folder),
+            **shown,
         )
 
+    def _on_call_progress(self, fact: CallProgressed) -> Iterator[Update]:
+        title = self._calls.get(fact.id)
+        if title is not None:
+            done = f"{fact.progress}/{fact.total}" if fact.total else str(fact.progress)
+            yield schema.ToolCallProgress(
+                session_update="tool_call_update",
+                tool_call_id=fact.id,
+                title=one_line(f"{title}: {done} {fact.text}", TITLE_CHARS),
+            )
+
     def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
-        self._calls.discard(fact.id)
+        self._calls.pop(fact.id, None)
         given = describe(fact.call.name, fact.call.input, self._folder)
         # The editor keeps showing a diff that was applied.
         is_shown = bool(given["content"]) and not fact.result.is_error
         yield schema.ToolCallProgress(
             session_update="tool_call_update",
             tool_call_id=fact.call.id,
+            title=given["title"],
             status="failed" if fact.result.is_error else "completed",
             content=None if is_shown else [tool_content(block) for block in _list_content(fact.result)],
             raw_output=fact.structured if len(str(fact.structured)) <= RESULT_CHARS else None,
@@ -282,6 +295,7 @@ class Updates:
 
 _HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {
     CallStarted: Updates._on_call,
+    CallProgressed: Updates._on_call_progress,
     CallEnded: Updates._on_call_end,
     TaskStarted: Updates._on_task,
     TaskBackgrounded: Updates._on_backgrounded,

@@ -9,9 +9,6 @@ PROTOCOL_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 
 RequestID: TypeAlias = str | int
 
-TOOL_USE_ID = "claudecode/toolUseId"
-"""The field of `_meta` in which the CLI sends the id of a tool call."""
-
 INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
@@ -53,11 +50,3 @@ def check_request_id(message: JSONObject) -> RequestID | None:
     if found is None and "id" in message:
         raise RPCError(INVALID_REQUEST, "an id must be a string or an integer")
     return found
-
-
-def tool_use_id_of(message: JSONObject) -> str | None:
-    """Return the id of the tool call in a message of the CLI, or None."""
-    params = message.get("params")
-    meta = params.get("_meta") if isinstance(params, dict) else None
-    found = meta.get(TOOL_USE_ID) if isinstance(meta, dict) else None
-    return found if isinstance(found, str) else None

@@ -17,11 +17,12 @@ from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import build_failure, run_tool
-from claude_agent_py.tools.jsonrpc import TOOL_USE_ID, RequestID, RPCError
+from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result, failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
+from claude_agent_py.wire.tools.names import TOOL_USE_ID
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.asking import Ask

@@ -34,16 +34,17 @@ PDF = base64.b64encode(
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
 ).decode()
 OWN_TOOL = """
-from claude_agent_py import ClientOptions, Hooks, tool
+from claude_agent_py import ClientOptions, Hooks, ToolContext, tool
 from claude_agent_py.hooks import PreToolUseOutput
 
 print("this must not reach the editor")
 hooks = Hooks()
 
 @tool
-def weather(city: str) -> str:
+def weather(city: str, context: ToolContext) -> str:
     "Return the weather."
     print("nor this")
+    context.report_progress(1, 2, "looking out")
     return f"rain in {city}"
 
 @hooks.pre_tool_use("Bash")
@@ -183,6 +184,8 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
     texts = [update.content[0].content.text for update in shown.values()]
     assert any("rain in Bonn" in shown for shown in texts)
     assert any("no shell here" in shown for shown in texts)
+    titles = [update.title for update in editor.list_updates(acp.schema.ToolCallProgress)]
+    assert titles.index("weather Bonn: 1/2 looking out") < titles.index("weather Bonn")
 
 
 async def test_the_cli_expands_what_the_user_typed_and_nothing_attached(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
+from claude_agent_py.journal import CallEnded, CallProgressed
 from claude_agent_py.testing import RecordedRequest, Reply, tool_use
 from claude_agent_py.tools import Resource, mcp_tool_name
 
@@ -274,8 +275,17 @@ async def a_tool_is_told_where_the_session_works_and_reports_progress(one: Tools
         return "worked"
 
     await one.offer(work)
+    facts = one.client.journal()
     result = await one.ask(calling("work"), "done")
     assert seen == [str(one.client.options.cwd)]
+    reported = []
+    async for fact in facts:
+        if isinstance(fact, CallProgressed):
+            reported.append((fact.id, fact.progress, fact.total, fact.text))
+        if isinstance(fact, CallEnded):
+            break
+    facts.close()
+    assert reported == [(result.tool_calls[0].id, step + 1, 3, f"step {step}") for step in range(3)]
     assert result.tool_calls[0].text == "worked"
     assert result.text == "done"
 

@@ -7,10 +7,10 @@ import pytest
 from anyio import Event
 
 from claude_agent_py import ToolContext, ToolServer, tool
+from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.host import MCPHost, is_hosted
-from claude_agent_py.tools.jsonrpc import tool_use_id_of
 
 pytestmark = pytest.mark.anyio
 
@@ -62,10 +62,16 @@ async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> Non
     assert reply["error"] == {"code": -32601, "message": "unknown server 'nobody'"}
 
 
-def test_the_tool_use_id_of_a_message() -> None:
-    assert tool_use_id_of(calling("who")) == "toolu_1"
-    for message in ({}, {"params": 1}, {"params": {"_meta": 1}}, calling("who", None)):
-        assert tool_use_id_of(message) is None
+def test_a_message_names_its_call_and_the_token_for_its_progress() -> None:
+    def read(message: Any) -> tuple[object, object]:
+        request = MCPMessageRequest(server_name="s", message=message)
+        return request.tool_use_id, request.progress_token
+
+    assert read(calling("who")) == ("toolu_1", None)
+    assert read({"params": {"_meta": {"progressToken": 7}}}) == (None, 7)
+    others: list[Any] = [{}, {"params": 1}, {"params": {"_meta": 1}}, {"params": {"_meta": {"progressToken": []}}}]
+    for message in others:
+        assert read(message) == (None, None)
 
 
 async def test_messages_of_servers_carry_their_name() -> None:

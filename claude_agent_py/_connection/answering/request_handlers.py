@@ -21,11 +21,11 @@ from claude_agent_py._connection.answering.preloading import needs_hooks, needs_
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestCancelled, RequestReceived, RequestUnreadable
+from claude_agent_py._journal.requests import PROGRESS
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
-from claude_agent_py.tools.jsonrpc import tool_use_id_of
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -33,6 +33,7 @@ from claude_agent_py.wire.control.asks import (
     MCPMessageRequest,
     UserDialogRequest,
 )
+from claude_agent_py.wire.control.frames import ControlRequest
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.live import LiveJournal
@@ -206,7 +207,7 @@ class RequestHandlers:
         return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
 
     async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
-        caller = self._session.intake.ledger.calls.find_caller(tool_use_id_of(request.message))
+        caller = self._session.intake.ledger.calls.find_caller(request.tool_use_id)
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
@@ -305,6 +306,10 @@ class RequestHandlers:
 
         def send(server_name: str, message: Payload) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
+            if message.get("method") == PROGRESS:
+                request = MCPMessageRequest(server_name=server_name, message=message)
+                for journal, _ in self._journals:
+                    journal.feed(ControlRequest(request_id="", request=request), sent=True)
 
         self._mcp = answering.MCPHost(
             collect_hosted_servers(self._session.options),

@@ -432,6 +432,10 @@ const ON_FACT = {
   message_added: addMessage,
   call_started: addCall,
   call_running: (fact) => (callOf(fact.id).status.textContent = "running"),
+  call_progressed(fact) {
+    const done = fact.total ? `${Math.round((100 * fact.progress) / fact.total)} %` : String(fact.progress);
+    callOf(fact.id).status.textContent = `${done} ${fact.text || ""}`.slice(0, 200);
+  },
   call_ended: endCall,
   turn_started: () => setRunning(true),
   turn_ended(fact) {

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.tools.names import TOOL_USE_ID
 
 if TYPE_CHECKING:
     from claude_agent_py.wire.control.forms import Form
@@ -101,6 +102,24 @@ class MCPMessageRequest(WireModel):
     subtype: ClassVar[Literal["mcp_message"]] = "mcp_message"
     server_name: str
     message: JSONObject
+
+    @property
+    def tool_use_id(self) -> str | None:
+        """The tool call that a message of the CLI is about, if any."""
+        call = self._meta.get(TOOL_USE_ID)
+        return call if isinstance(call, str) else None
+
+    @property
+    def progress_token(self) -> str | int | None:
+        """What the CLI wants named in reports about the progress of the call; None if it wants none."""
+        token = self._meta.get("progressToken")
+        return token if isinstance(token, str | int) else None
+
+    @property
+    def _meta(self) -> JSONObject:
+        params = self.message.get("params")
+        meta = params.get("_meta") if isinstance(params, dict) else None
+        return meta if isinstance(meta, dict) else {}
 
 
 # Questions to a person ------------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ unit other than letters, digits, `_` and `-` with `_`.
 import re
 
 PREFIX = "mcp__"
+TOOL_USE_ID = "claudecode/toolUseId"
+"""The field of `_meta` in which the CLI sends the id of a tool call to an MCP server."""
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9_-]")
 
 
