@@ -208,8 +208,10 @@ def names() -> list[str]:
 
 
 LONG = {
+    "batch",
     "controlling",
     "delegation",
+    "durable_turn",
     "elsewhere",
     "errors",
     "from_plain_code",

@@ -5,7 +5,6 @@ pytest imports this module in every run, so it imports nothing of the package. T
 
 import re
 from collections.abc import Generator, Iterator
-from difflib import unified_diff
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -137,7 +136,9 @@ def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
         elif not path.exists():
             pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
         elif (expected := path.read_text(encoding="utf-8")) != text:
-            lines = unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
+            import difflib  # few runs differ
+
+            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
             pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
 
     return compare

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import anyio
 import pytest
 import recordings_loader as recordings
-from forks import Program
+from forks import Program, run_program
 from installed_cli import CLI_VARIABLE, find_cli
 
 import claude_agent_py
@@ -123,15 +123,8 @@ def test_each_message_is_a_line_of_stdout(fake: Callable[..., FakeCLI], capsys: 
 def test_the_answer_is_printed_once_if_both_streams_are_one(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
     fake(steps.turn("The answer."))
     command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
-    shown = subprocess.run(
-        command,
-        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+    shown = run_program(command, stderr=subprocess.STDOUT)
+    assert shown.returncode == 0
     assert shown.stdout.count("The answer.") == 1
 
 
@@ -145,10 +138,9 @@ def test_an_error_of_the_api_is_reported_once(fake: Callable[..., FakeCLI], caps
 
 def test_a_missing_login_is_reported_once(tmp_path: Path) -> None:
     with ScriptedModel(["never asked"]) as model:
-        known = {CLI_VARIABLE: str(find_cli()), "ANTHROPIC_API_KEY": "", "PYTHONPATH": str(PACKAGE)}
+        known = {CLI_VARIABLE: str(find_cli()), "ANTHROPIC_API_KEY": ""}
         command = [sys.executable, "-m", "claude_agent_py", "run", "go"]
-        environment = model.environment(**known)
-        shown = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        shown = run_program(command, env=model.environment(**known), cwd=tmp_path)
     assert shown.returncode == 4
     [line] = shown.stderr.splitlines()
     assert line.count("ANTHROPIC_API_KEY") == 1

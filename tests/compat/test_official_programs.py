@@ -67,7 +67,6 @@ async def keep_all(messages: AsyncIterator[Any], kept: list[Any]) -> None:
         kept.append(message)  # noqa: PERF401 - what came before an error stays
 
 
-@pytest.mark.each_backend
 async def test_query_yields_the_official_messages_until_the_process_exits() -> None:
     with anyio.fail_after(240):
         async with ScriptedModel([text("hello")]) as model:
@@ -98,7 +97,6 @@ async def test_an_error_result_is_raised_when_the_process_has_exited() -> None:
     assert isinstance(raised.value, claude_agent_sdk.ProcessError)
 
 
-@pytest.mark.each_backend
 async def test_prompts_of_an_iterable_are_all_answered_and_its_error_only_ends_them() -> None:
     async def prompts() -> Any:
         for content in ("one", "two"):

@@ -297,6 +297,7 @@ async def test_failures_unrelated_to_the_prompt_use_no_attempt(tmp_path: Path) -
         assert len(model.requests) == sent, "the budget is the session's"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "left",
     [

@@ -314,6 +314,7 @@ def count_most(spans: list[tuple[float, float]]) -> int:
     return max(sum(begin <= at < end for begin, end in spans) for at, _ in spans)
 
 
+@pytest.mark.long
 async def test_a_worker_that_ends_gives_its_sessions_back(tmp_path: Path, temporal: str) -> None:
     gate = Gate()
     with (

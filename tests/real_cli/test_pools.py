@@ -66,6 +66,7 @@ async def test_spares_carry_handlers_change_what_can_change_and_do_not_mix_their
     assert sorted(set(seen)) == ["asked: mcp__tools__double", "hook: mcp__tools__double", "tool: 21"]
 
 
+@pytest.mark.long
 async def test_a_parked_spare_becomes_a_session_of_another_directory() -> None:
     seen: list[str] = []
 

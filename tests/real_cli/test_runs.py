@@ -382,7 +382,7 @@ async def the_cli_ends_in_order_also_where_nobody_waited_for_its_word(one: OneSe
         pass
 
 
-@pytest.mark.parametrize("partial", [False, True])
+@pytest.mark.parametrize("partial", [False, pytest.param(True, marks=pytest.mark.long)])
 async def test_the_runs_of_one_session(partial: bool) -> None:
     checks = [
         a_prompt_that_could_not_be_sent_can_be_sent_again,

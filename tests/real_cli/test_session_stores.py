@@ -454,6 +454,7 @@ async def test_entries_of_a_resumed_session_are_kept_until_they_are_pushed(begun
         assert found == [True, True, False, True, True]
 
 
+@pytest.mark.long
 async def test_one_of_two_processes_has_the_lease_and_writes_no_more_once_it_lost_it(
     begun: Begun, tmp_path: Path
 ) -> None:
@@ -498,6 +499,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGKILL is POSIX only")
 async def test_a_killed_process_loses_nothing_that_the_cli_had_written(begun: Begun, tmp_path: Path) -> None:
     script = ["two", Reply([tool_use("Bash", {"command": "sleep 600"})]), "back"]

@@ -79,6 +79,7 @@ async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
     assert {by_id[str(span.parent)].kind for span in waits} == {"tool"}
 
 
+@pytest.mark.long
 async def test_a_resumed_subagent_has_the_same_runs_live_and_on_disk() -> None:
     launch = agent("Look", run_in_background=True, name="looker")
     resume = tool_use("SendMessage", {"to": "looker", "message": "Look again", "summary": "again"})
@@ -133,6 +134,7 @@ async def test_a_child_agent_has_a_lane_with_its_calls_and_its_questions() -> No
     assert child.cost_usd
 
 
+@pytest.mark.long
 async def test_the_usage_of_a_subagent_is_the_same_in_every_view() -> None:
     used = Usage(input_tokens=1000, output_tokens=100)
     launch = {"description": "d", "prompt": "go", "subagent_type": "general-purpose", "run_in_background": True}

@@ -59,6 +59,7 @@ async def test_in_a_session_only_the_tasks_are_stopped(caplog: pytest.LogCapture
             assert (await client.query("and now?")).text
 
 
+@pytest.mark.long
 async def test_tasks_may_be_left_alone(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "claude_agent_py")
     with ScriptedModel(SCRIPT) as model, anyio.fail_after(240):
