@@ -72,7 +72,7 @@ def start(arguments: str) -> "subprocess.Popen[str]":
     [
         pytest.param(QUICK_RUNS, id="a few"),
         pytest.param(RUNS, id="in memory", marks=pytest.mark.long),
-        pytest.param(RUNS_OF_A_CLI, id="a CLI"),
+        pytest.param(RUNS_OF_A_CLI, id="a CLI", marks=pytest.mark.long),
     ],
 )
 def test_the_benchmarks_run(runs: dict[str, dict[str, list[str]]], tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ async def test_a_process_without_its_lease_runs_no_further_call_of_the_same_mess
         assert not ran.exists()
 
 
+@pytest.mark.long
 async def test_a_turn_ends_early_as_the_engine_wishes(tmp_path: Path) -> None:
     """Released while a command runs, taken over by a later call, and interrupted."""
     ran, first, second = tmp_path / "ran", str(uuid4()), str(uuid4())

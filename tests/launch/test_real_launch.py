@@ -206,7 +206,15 @@ VALUES: list[tuple[dict[str, object], object]] = [
 ]
 
 
-@pytest.mark.parametrize("told", TOLD, ids=["guide", "blocks", "empty", "preset"])
+@pytest.mark.parametrize(
+    "told",
+    [
+        pytest.param(TOLD[0], id="guide"),
+        pytest.param(TOLD[1], id="blocks", marks=pytest.mark.long),
+        pytest.param(TOLD[2], id="empty", marks=pytest.mark.long),
+        pytest.param(TOLD[3], id="preset"),
+    ],
+)
 def test_the_prompt_and_the_tools_of_the_model(told: Told) -> None:
     """The tools that somebody answers are offered, and subagents start subagents as deep as they may."""
     [answer, value] = VALUES[told.is_the_clis]
