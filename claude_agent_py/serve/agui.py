@@ -6,12 +6,13 @@ the run that answers it continues the same turn. Turns that finished tasks cause
 """
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterator, Sequence, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence, Set
 from contextlib import contextmanager
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary
 
+import anyio.to_thread
 from ag_ui import core
 from ag_ui.core import BaseEvent, RunAgentInput
 
@@ -63,7 +64,7 @@ class Agent:
             for event in run.fail(str(error), type(error).__name__):
                 yield event
 
-    async def follow(self, session: ServedSession, thread_id: str, after: str = "") -> AsyncIterator[tuple[str, Any]]:
+    def follow(self, session: ServedSession, thread_id: str, after: str = "") -> AsyncGenerator[tuple[str, Any], None]:
         """Yield the events of a session that no run tells, as runs, and go on with new ones until the server ends.
 
         The first run has all messages so far, and the rest of the turn that is running. Further ones are the turns that
@@ -75,8 +76,7 @@ class Agent:
             is_told=lambda prompts: self._tells(session, prompts),
             note=lambda run: self._note_interrupts(session, run),
         )
-        async for each in follower.follow(after):
-            yield each
+        return follower.follow(after)
 
     async def find(self, thread_id: str, user: str) -> ServedSession:
         """Return the session of a thread, a new one if need be.
@@ -120,7 +120,7 @@ class Agent:
     ) -> AsyncIterator[BaseEvent]:
         position, events = await session.read()
         earlier = Run(given.thread_id, prompt=None, is_new=True)
-        messages = _list_missing(events, given, earlier)
+        messages = await anyio.to_thread.run_sync(_list_missing, events, given, earlier)  # a long one takes long
         if messages:
             yield core.MessagesSnapshotEvent(messages=list(messages))
         for each in await self._send(session, given, user, run, earlier):
@@ -192,7 +192,9 @@ def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run)
     ]
     if given.messages and not given.resume and isinstance(given.messages[-1], core.UserMessage):
         sent.append(given.messages[-1])
-    return [*rename(messages, given.messages), *sent]
+    found = [*rename(messages, given.messages), *sent]
+    # A client that declares no version may know no other roles.
+    return found if given.protocol_version else [each for each in found if each.role in ("user", "assistant", "tool")]
 
 
 def _give_results(session: ServedSession, given: RunAgentInput, run: Run, earlier: Run) -> bool:

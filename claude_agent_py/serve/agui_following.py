@@ -5,14 +5,16 @@ that run; afterwards its messages come together, so that other pages have them.
 """
 
 import json
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
-from typing import Any, Final
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
+import anyio.to_thread
 from ag_ui import core
 from ag_ui.core import BaseEvent
 
 from claude_agent_py.serve.agui_messages import Conversation
 from claude_agent_py.serve.agui_run import Run
+from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.session import ServedSession, describe
 
 _BESIDE: Final = (core.ActivitySnapshotEvent, core.StateSnapshotEvent)
@@ -53,7 +55,7 @@ class Follower:
         self._held: dict[tuple[str, str], BaseEvent] = {}
         """What the next run begins with."""
 
-    async def follow(self, after: str = "") -> AsyncIterator[tuple[str, BaseEvent]]:
+    async def follow(self, after: str = "") -> AsyncGenerator[tuple[str, Any], None]:
         """Yield events, the last one of each run with its id; see `Agent.follow`."""
         self._after = after
         is_over = False
@@ -81,30 +83,27 @@ class Follower:
         self._position, events = await self._session.read()
         epoch, _, number = self._after.partition(".")
         seen = int(number) if epoch == self._session.epoch and number.isdecimal() and len(number) < 20 else -1
+        questions: dict[str, Mapping[str, Any]] = {
+            key: describe(asked) for key, asked in self._session.questions.items()
+        }
+        is_busy = self._session.is_busy
         run = self._run = Run(self._thread_id, prompt=None, is_new=True)
-        conversation, todo, has_news = Conversation(), None, seen < 0
-        for event in events:
-            for each in run.take(json.loads(event.data)):
-                conversation.take(each)
-                has_news = has_news or event.number > seen
-                todo = each if isinstance(each, core.StateSnapshotEvent) else todo
-        run.questions = {key: describe(asked) for key, asked in self._session.questions.items()}
-        if not self._session.is_busy:  # the process of an unfinished turn has ended
+        made = await anyio.to_thread.run_sync(_fold, run, events, seen)  # a long conversation takes long
+        run.questions = questions
+        if not is_busy:  # the process of an unfinished turn has ended
             run.turn = None
         self._is_muted = False
-        if not has_news and run.turn is None and not run.questions:
+        if not made.has_news and run.turn is None and not run.questions:
             return []
         self._is_open = True
         self._held.clear()
-        snapshot = core.MessagesSnapshotEvent(messages=list(conversation.list()))
-        begun = [run.begin(), snapshot, *([todo] if todo else [])]
-        made = [("", each) for each in begun]
+        begun = [("", each) for each in (run.begin(), *made.state)]
         if run.questions:
-            return [*made, *self._ask(self._position)]
+            return [*begun, *self._ask(self._position)]
         if run.turn is None or run.pending:
             list(run.close())  # the reader has no part of what a process has left unfinished
-            return [*made, *self._end(self._position, run.end("ok", ""))]
-        return [*made, *(("", each) for each in run.reopen())]
+            return [*begun, *self._end(self._position, run.end("ok", ""))]
+        return [*begun, *(("", each) for each in run.reopen())]
 
     def _take(self, name: str, event: Any) -> list[tuple[str, BaseEvent]]:
         """Return what an event of the session tells that no other run does."""
@@ -161,6 +160,24 @@ class Follower:
         *before, last = events
         self._after = name or self._after
         return [*(("", each) for each in before), (name, last)]
+
+
+class _Folded(NamedTuple):
+    state: Sequence[BaseEvent]
+    """The messages, and the to-do list if there is one."""
+    has_news: bool
+
+
+def _fold(run: Run, events: Sequence[ServedEvent], seen: int) -> _Folded:
+    """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative."""
+    conversation, has_news = Conversation(), seen < 0
+    todo: list[BaseEvent] = []
+    for event in events:
+        for each in run.take(json.loads(event.data)):
+            conversation.take(each)
+            has_news = has_news or event.number > seen
+            todo = [each] if isinstance(each, core.StateSnapshotEvent) else todo
+    return _Folded([core.MessagesSnapshotEvent(messages=list(conversation.list())), *todo], has_news)
 
 
 def _has_content(events: Sequence[BaseEvent]) -> bool:

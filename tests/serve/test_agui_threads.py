@@ -38,6 +38,7 @@ class Client:
         self.agent = agent
         self.thread = thread
         self.messages: list[Any] = []
+        self.version: str | None = "1.0"
         self.tools: list[core.Tool] = []
 
     async def run(self, text: str = "", *more: Any, resume: Any = None) -> list[Any]:
@@ -49,7 +50,7 @@ class Client:
             run_id="r",
             messages=self.messages,
             tools=self.tools,
-            protocol_version="1.0",
+            protocol_version=self.version,
             resume=resume,
         )
         with anyio.fail_after(LIMIT):
@@ -128,6 +129,7 @@ async def test_a_snapshot_has_what_was_streamed_here_from_the_file_and_for_those
         Reply("Done.", chunk_chars=2),
         Reply("More."),
         Reply("Even more."),
+        Reply("Old."),
     ]
     looks = {"look": [Reply([shell("echo three")]), Reply("I looked.")]}
     async with ScriptedModel(script, agents=looks) as model:
@@ -161,6 +163,10 @@ async def test_a_snapshot_has_what_was_streamed_here_from_the_file_and_for_those
             assert [event.type for event in events[:2]] == ["RUN_STARTED", "MESSAGES_SNAPSHOT"]
             assert shape(snapshot(events)) == [*shape(stored), ("user", "u0")]
             assert say(events) == "Even more."
+            old = Client(client.agent)
+            old.version = None
+            known = {each.role for each in snapshot(await old.run("Old"))}
+            assert known == {"user", "assistant", "tool"}
 
 
 async def test_a_follow_up_turn_is_a_run_of_the_followers_and_a_prompt_that_comes_meanwhile_has_its_own() -> None:

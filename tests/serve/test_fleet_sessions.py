@@ -95,6 +95,14 @@ async def test_a_question_is_answered_after_its_process_and_its_server_have_ende
                     asked["question"]
                 ]
                 assert (tmp_path / "made").read_text() == "x\n"
+                async with FleetSessions(fleet, "chat") as sessions:
+                    agent = Agent(sessions)
+                    with anyio.fail_after(60):
+                        stream = agent.follow(await agent.find("t", "ann"), "t")
+                        told = [(await anext(stream))[1] for _ in range(3)]
+                    assert [each.type for each in told] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
+                    assert [each.role for each in told[1].messages] == ["user", "assistant", "tool", "assistant"]
+                    await stream.aclose()
                 # A prompt that is sent twice, with the same id, is one.
                 ids = [await session.send("Say hello", prompt_id="0b0c7b44-0000-4000-8000-000000000001") for _ in "ab"]
                 assert ids[0] == ids[1]
