@@ -19,7 +19,7 @@ CLI ?= newest
 QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol runtime testing todo tools transport wire)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cli lowest long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
+.PHONY: help demo test test-cli lowest fuzz long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
   changelog drift official docs package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
@@ -39,6 +39,9 @@ test-cli: $(VENV)/.dev  ## The tests with the real CLI on another version (CLI=m
 
 lowest: $(LOWEST)/.dev  ## The tests without the real CLI, with the lowest versions of all dependencies
 	$(LOWEST)/$(SCRIPTS)/python -m pytest -n $(WORKERS) -m "not real_cli" $(NEWER) $(or $(ARGS),$(QUICK))
+
+fuzz: $(VENV)/.dev  ## Broken sessions through all that reads them, for ten minutes (ARGS="--seconds 3600 --processes 8")
+	$(BIN)/python tests/fuzzing.py $(ARGS)
 
 long: $(VENV)/.dev  ## The long tests, which `make test` leaves out (ARGS="-k name" for some)
 	@$(BIN)/claude-agent-py install-cli

@@ -3,6 +3,7 @@
 The latter follow OpenTelemetry's semantic conventions for generative AI (version 1.38).
 """
 
+import heapq
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
@@ -141,7 +142,7 @@ def _encode_message(role: str, text: str) -> str:
     return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)
 
 
-_THREADS: Final = ((1, "turns"), (2, "model"), (1000, "tools"), (2000, "hooks and waiting"))
+_THREADS: Final = ((1, "turns"), (2, "model"), (1_000_000, "tools"), (2_000_000, "hooks and waiting"))
 """The first thread of each kind in a Chrome trace. Overlapping spans use the threads after it."""
 
 
@@ -188,15 +189,36 @@ def _metadata_event(event: str, pid: int, tid: int, **args: object) -> JSONObjec
 def _assign_threads(spans: Sequence[Span]) -> dict[str, int]:
     """Return a thread for each span. Spans of a thread never overlap, except runs and turns, which enclose others."""
     found: dict[str, int] = {}
-    ends: dict[tuple[str, int], float] = {}
-    base = {"model": 2, "tool": 1000, "hook": 2000, "waiting": 2000}
+    first_threads = {"model": 2, "tool": 1_000_000, "hook": 2_000_000, "waiting": 2_000_000}
+    lanes: dict[tuple[str, int], _Lane] = {}
     for span in spans:
-        thread = base.get(span.kind, 1)
-        while thread > 1 and ends.get((span.agent, thread), float("-inf")) > span.start + 1e-9:
-            thread += 1
-        ends[span.agent, thread] = float("inf") if span.end is None else span.end
-        found[span.id] = thread
+        first = first_threads.get(span.kind)
+        if first is None:
+            found[span.id] = 1
+        else:
+            found[span.id] = lanes.setdefault((span.agent, first), _Lane(first)).place(span)
     return found
+
+
+class _Lane:
+    """The threads of the spans of an agent and a kind, which are placed in the order of their starts."""
+
+    def __init__(self, first: int) -> None:
+        self._next = first
+        self._free: list[int] = []
+        self._busy: list[tuple[float, int]] = []
+        """The ends of the latest spans of the other threads."""
+
+    def place(self, span: Span) -> int:
+        """Return the first thread that is free when a span starts."""
+        while self._busy and self._busy[0][0] <= span.start + 1e-9:
+            heapq.heappush(self._free, heapq.heappop(self._busy)[1])
+        if not self._free:
+            self._free.append(self._next)
+            self._next += 1
+        thread = heapq.heappop(self._free)
+        heapq.heappush(self._busy, (float("inf") if span.end is None else span.end, thread))
+        return thread
 
 
 def _thread_name(thread: int) -> str:

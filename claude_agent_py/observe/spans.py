@@ -119,14 +119,15 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     counts: dict[SpanKind, int] = {}
     by_model: dict[str, Used] = {}
     """By model name. Tokens are the CLI's counts if it reported them, subagents included."""
-    by_agent: dict[str, Used] = {}
-    """By the id of the agent's task; `""` is the main agent. What `RunResult.usage_by_agent` shows by name."""
     names: dict[str, str] = msgspec.field(default_factory=lambda: {MAIN: "main"})
     """The names of the agents."""
     failures: int = 0
     failed: list[Span] = []
     """The first spans that failed or were denied, at most 10."""
     _slow: list[tuple[float, int, Span]] = []
+    _agents: dict[str, Used] = {}
+    _is_shared_out: bool = True
+    """Whether the agents have their shares of all costs so far."""
     _spent: dict[tuple[str, str], Tokens] = {}
     """Tokens by agent and model, according to the messages."""
     _counted: dict[str, tuple[str, float | None, Tokens, bool]] = {}
@@ -135,6 +136,14 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     def __repr__(self) -> str:
         cost = "" if self.cost_usd is None else f", {self.cost_usd:.4f} USD"
         return f"<Summary of {self.count} spans, {self.failures} failed or denied{cost}>"
+
+    @property
+    def by_agent(self) -> dict[str, Used]:
+        """By the id of the agent's task; `""` is the main agent. What `RunResult.usage_by_agent` shows by name."""
+        if not self._is_shared_out:
+            self._share_out()
+            self._is_shared_out = True
+        return self._agents
 
     @property
     def slow(self) -> list[Span]:
@@ -194,7 +203,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
         tokens = sum((Spent(**spent).tokens for spent in models.values()), Tokens())
         if span.cost_usd is not None or tokens.total:
             self._counted[span.id] = (span.agent, span.cost_usd, tokens, span.kind != "child")
-            self._share_out()
+            self._is_shared_out = False
 
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
@@ -216,7 +225,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent.cost_usd
             used.from_results += spent.tokens
-        self._share_out()
+        self._is_shared_out = False
 
     def _share_out(self) -> None:
         """Set the tokens and costs of the agents: what was counted for them, otherwise their share by tokens."""
@@ -247,7 +256,7 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
         return self.by_model.setdefault(name, Used())
 
     def _agent(self, agent: str) -> Used:
-        return self.by_agent.setdefault(agent, Used())
+        return self._agents.setdefault(agent, Used())
 
 
 def _weigh(tokens: Tokens) -> float:
