@@ -34,6 +34,7 @@ from claude_agent_py._journal.events import (
     StreamEnded,
 )
 from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded
+from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
 from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.acp.updates import Updates
@@ -315,7 +316,7 @@ class Reader:
             if isinstance(event, RequestReceived | RequestUnreadable | ReplyReceived | StreamEnded):
                 continue
             encode(event) if not hasattr(event, "error") else repr(event)
-            runs, may_end = self.router.route(event, self.now)
+            runs, may_end = route(self.router, event, self.now)
             assert not self.ended.intersection(runs), "a run that has ended got a message"
             self.intake.track(event)
             if may_end:
