@@ -54,6 +54,13 @@ class Editor:
         self.answers.set()
         self._changed = asyncio.Event()
 
+    def begin(self, choose: str | None, form: Mapping[str, Any] | None) -> None:
+        """Forget what has been shown and asked so far, and answer like this from now on."""
+        self.choose, self.form = choose, form
+        for seen in (self.updates, self.asked, self.forms):
+            seen.clear()
+        self.is_asked.clear()
+
     async def session_update(self, session_id: str, update: Any, **_: Any) -> None:
         self.updates.append(update)
         self._changed.set()

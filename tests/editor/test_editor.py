@@ -6,6 +6,7 @@ import asyncio
 import base64
 import signal
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,94 +78,136 @@ async def test_an_answer_streams_into_the_editor_before_the_prompt_ends(tmp_path
         assert (await editor.wait_for(lambda u: isinstance(u, acp.schema.UsageUpdate))).size > 0
 
 
-@pytest.mark.parametrize("kind", ["allow_once", "reject_once", pytest.param(None, marks=pytest.mark.long)])
-async def test_an_edit_is_asked_in_the_editor_with_its_diff(kind: str | None, tmp_path: Path) -> None:
-    editor = Editor(kind)
-    path = tmp_path / "notes.txt"
-    script = [Reply([tool_use("Write", {"file_path": str(path), "content": "one\n"})]), Reply("Done.")]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=text("Write it"))
-        ended = await editor.wait_for(
-            lambda u: isinstance(u, acp.schema.ToolCallProgress) and u.status != "in_progress"
+class Talk:
+    """A session of one program for many checks: each sets the answers of the model, and sees only its own requests."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.editor = Editor()
+        self.model = ScriptedModel(lambda request: self._answers.pop(0) if self._answers else "Done.")
+        self.connection: Any = None
+        self.session_id = ""
+        self._answers: list[Any] = []
+        self._before = 0
+
+    @property
+    def requests(self) -> list[Any]:
+        """The requests of this check."""
+        return self.model.requests[self._before :]
+
+    def begin(self, *answers: Any, choose: str | None = "allow_once", form: Mapping[str, Any] | None = None) -> None:
+        """Begin a check."""
+        self._answers[:] = answers
+        self._before = len(self.model.requests)
+        self.editor.begin(choose, form)
+
+    async def prompt(self, *blocks: Any) -> Any:
+        """Send a prompt, and return its end."""
+        return await self.connection.prompt(session_id=self.session_id, prompt=list(blocks))
+
+    async def until_ended(self, call: str) -> Any:
+        """Wait until the editor knows that a call or a task has ended, and return its status."""
+        ended = await self.editor.wait_for(
+            lambda u: (
+                isinstance(u, acp.schema.ToolCallProgress) and u.tool_call_id == call and u.status != "in_progress"
+            )
         )
-    assert path.exists() == (kind == "allow_once")
-    ((call, options),) = editor.asked
-    assert (call.kind, call.content[0].path, call.content[0].new_text) == ("edit", str(path), "one\n")
-    assert {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
-    (started,) = editor.list_updates(acp.schema.ToolCallStart)
-    assert started.tool_call_id == call.tool_call_id
-    assert ended.status == ("completed" if kind == "allow_once" else "failed")
+        return ended.status
 
 
-@pytest.mark.parametrize(
-    ("has_forms", "form", "answer"),
-    [
-        (True, {"answer_0": "blue"}, "blue"),
-        (True, {"answer_0": "blue", "other_0": " green "}, "green"),
-        (False, None, "red"),
-    ],
-)
-async def test_a_question_of_the_model_is_answered_in_the_editor(
-    has_forms: bool, form: Any, answer: str, tmp_path: Path
-) -> None:
-    editor = Editor("allow_once", form=form)
+async def an_edit_is_asked_in_the_editor_with_its_diff(talk: Talk) -> None:
+    for kind in ("allow_once", "reject_once", None):
+        path = talk.folder / f"notes-{kind}.txt"
+        talk.begin(Reply([tool_use("Write", {"file_path": str(path), "content": "one\n"})]), choose=kind)
+        await talk.prompt(*text("Write it"))
+        ((call, options),) = talk.editor.asked
+        assert (call.kind, call.content[0].path, call.content[0].new_text) == ("edit", str(path), "one\n")
+        assert {option.kind for option in options} == {"allow_once", "allow_always", "reject_once"}
+        assert await talk.until_ended(call.tool_call_id) == ("completed" if kind == "allow_once" else "failed")
+        assert path.exists() == (kind == "allow_once")
+        started = [start.tool_call_id for start in talk.editor.list_updates(acp.schema.ToolCallStart)]
+        assert started.count(call.tool_call_id) == 1
+
+
+async def a_question_of_the_model_is_answered_in_a_form(talk: Talk) -> None:
+    for form, answer in (({"answer_0": "blue"}, "blue"), ({"answer_0": "blue", "other_0": " green "}, "green")):
+        talk.begin(Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), form=form)
+        await talk.prompt(*text("Ask me"))
+        assert f'="{answer}"' in str(talk.requests[-1].body["messages"][-1])
+        assert (len(talk.editor.forms), len(talk.editor.asked)) == (1, 0)
+
+
+async def a_permission_shows_the_whole_call(talk: Talk) -> None:
+    command = "echo " + "a" * 300 + "; touch made"
+    talk.begin(Reply([tool_use("Bash", {"command": command, "description": "List files"})]), choose="reject_once")
+    mentioned = acp.resource_link_block("notes", f"file://{talk.folder}/my%20notes.md")
+    await talk.prompt(mentioned, *text("Go"))
+    assert f"[notes]({talk.folder}/my notes.md)" in str(talk.requests[0].body["messages"])
+    ((call, _),) = talk.editor.asked
+    assert call.title.startswith("Bash echo")
+    assert "touch made" in call.content[0].content.text
+
+
+async def a_cancelled_turn_ends_its_prompt(talk: Talk) -> None:
+    gate = Gate()
+    talk.begin(Reply("First", after=gate), Reply("Second."))
+    running = asyncio.create_task(talk.prompt(*text("Go")))
+    await gate.wait_reached()
+    await talk.connection.cancel(session_id=talk.session_id)
+    assert (await running).stop_reason == "cancelled"
+    gate.open()
+    assert (await talk.prompt(*text("Again"))).stop_reason == "end_turn"
+
+
+async def a_background_task_is_shown_until_it_ends(talk: Talk) -> None:
+    shell = {"command": "sleep 0.5; echo built", "run_in_background": True, "description": "Build it"}
+    talk.begin(Reply([tool_use("Bash", shell)]), Reply("Started."), Reply("It is built."))
+    await talk.prompt(*text("Build"))
+    started = await talk.editor.wait_for(
+        lambda u: isinstance(u, acp.schema.ToolCallStart) and u.tool_call_id.startswith("task:")
+    )
+    assert started.title == "Build it"
+    assert await talk.until_ended(started.tool_call_id) == "completed"
+    await talk.editor.wait_for(lambda u: "It is built." in talk.editor.text)
+
+
+async def a_plan_is_approved_in_the_editor_and_the_mode_changes(talk: Talk) -> None:
+    talk.begin(Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built."), choose="allow_always")
+    await talk.connection.set_session_mode(session_id=talk.session_id, mode_id="plan")
+    await talk.prompt(*text("Plan it"))
+    assert await talk.editor.wait_for(
+        lambda u: isinstance(u, acp.schema.CurrentModeUpdate) and u.current_mode_id == "acceptEdits"
+    )
+    assert talk.editor.asked[0][0].kind == "switch_mode"
+
+
+async def test_one_session_in_an_editor(tmp_path: Path) -> None:
+    talk = Talk(tmp_path)
+    async with (
+        talk.model,
+        open_editor(talk.editor, talk.model, capabilities=full_capabilities()) as talk.connection,
+    ):
+        talk.session_id = (await talk.connection.new_session(cwd=str(tmp_path))).session_id
+        for check in (
+            an_edit_is_asked_in_the_editor_with_its_diff,
+            a_question_of_the_model_is_answered_in_a_form,
+            a_permission_shows_the_whole_call,
+            a_cancelled_turn_ends_its_prompt,
+            a_background_task_is_shown_until_it_ends,
+            a_plan_is_approved_in_the_editor_and_the_mode_changes,  # so that edits are not asked any more
+        ):
+            await check(talk)
+
+
+async def test_a_question_of_the_model_is_answered_in_an_editor_without_forms(tmp_path: Path) -> None:
+    editor = Editor("allow_once")
     script = [Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), Reply("Good.")]
-    capabilities = full_capabilities() if has_forms else acp.schema.ClientCapabilities()
+    capabilities = acp.schema.ClientCapabilities()
     async with ScriptedModel(script) as model, open_editor(editor, model, capabilities=capabilities) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Ask me"))
-        assert f'="{answer}"' in str(model.requests[-1].body["messages"][-1])
-    assert (len(editor.forms), len(editor.asked)) == ((1, 0) if has_forms else (0, 1))
-
-
-async def test_a_plan_is_approved_in_the_editor_and_the_mode_changes(tmp_path: Path) -> None:
-    editor = Editor("allow_always")
-    script = [Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built.")]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.set_session_mode(session_id=session.session_id, mode_id="plan")
-        await connection.prompt(session_id=session.session_id, prompt=text("Plan it"))
-        changed = await editor.wait_for(
-            lambda u: isinstance(u, acp.schema.CurrentModeUpdate) and u.current_mode_id == "acceptEdits"
-        )
-        assert changed
-    assert editor.asked[0][0].kind == "switch_mode"
-
-
-async def test_a_cancelled_turn_ends_its_prompt(tmp_path: Path) -> None:
-    gate, editor = Gate(), Editor()
-    script = [Reply("First", after=gate), Reply("Second.")]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        running = asyncio.create_task(connection.prompt(session_id=session.session_id, prompt=text("Go")))
-        await model.wait_for_requests(1)
-        await connection.cancel(session_id=session.session_id)
-        assert (await running).stop_reason == "cancelled"
-        gate.open()
-        reply = await connection.prompt(session_id=session.session_id, prompt=text("Again"))
-        assert reply.stop_reason == "end_turn"
-
-
-async def test_a_background_task_is_shown_until_it_ends(tmp_path: Path) -> None:
-    editor = Editor()
-    shell = {"command": "sleep 0.5; echo built", "run_in_background": True, "description": "Build it"}
-    script = [Reply([tool_use("Bash", shell)]), Reply("Started."), Reply("It is built.")]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=text("Build"))
-        started = await editor.wait_for(
-            lambda u: isinstance(u, acp.schema.ToolCallStart) and u.tool_call_id.startswith("task:")
-        )
-        assert started.title == "Build it"
-        await editor.wait_for(
-            lambda u: (
-                isinstance(u, acp.schema.ToolCallProgress)
-                and u.tool_call_id == started.tool_call_id
-                and u.status == "completed"
-            )
-        )
-        await editor.wait_for(lambda u: "It is built." in editor.text)
+        assert '="red"' in str(model.requests[-1].body["messages"][-1])
+    assert (len(editor.forms), len(editor.asked)) == (0, 1)
 
 
 async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
@@ -448,20 +491,6 @@ async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path)
             assert reason in str(refused.value)
         reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
         assert reply.stop_reason == "end_turn"
-
-
-async def test_a_permission_shows_the_whole_call(tmp_path: Path) -> None:
-    editor = Editor("reject_once")
-    command = "echo " + "a" * 300 + "; touch made"
-    script = [Reply([tool_use("Bash", {"command": command, "description": "List files"})]), Reply("Done.")]
-    mentioned = acp.resource_link_block("notes", f"file://{tmp_path}/my%20notes.md")
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=[mentioned, *text("Go")])
-        assert f"[notes]({tmp_path}/my notes.md)" in str(model.requests[0].body["messages"])
-    ((call, _),) = editor.asked
-    assert call.title.startswith("Bash echo")
-    assert "touch made" in call.content[0].content.text
 
 
 async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path: Path) -> None:

@@ -38,6 +38,13 @@ def frames_of(name: str) -> Iterator[tuple[float, Any, bool]]:
             yield record.at, decode(recordings.as_line(record.value)), record.direction == "in"
 
 
+@cache
+def spans_of(name: str) -> list[Span]:
+    """The spans of a recording."""
+    return Timeline.from_recording(path_of(name)).spans
+
+
+@cache
 def messages_alone(name: str) -> list[Span]:
     """The spans of the frames in their order, but without the times at which they came."""
     spans: list[Span] = []
@@ -50,16 +57,14 @@ def messages_alone(name: str) -> list[Span]:
 
 def test_a_recording_and_its_messages_alone_give_the_same_spans() -> None:
     def check(name: str) -> None:
-        recorded, alone = Timeline.from_recording(path_of(name)), messages_alone(name)
-        assert common(recorded.spans) == common(alone)
-        ids = [span.id for span in recorded.spans]
+        recorded, alone = spans_of(name), messages_alone(name)
+        assert common(recorded) == common(alone)
+        ids = [span.id for span in recorded]
         assert len(ids) == len(set(ids))
-        assert all(span.end is None or span.end >= span.start for span in recorded.spans)
+        assert all(span.end is None or span.end >= span.start for span in recorded)
         known = {*ids, None}
-        calls = {span.id for span in recorded.spans if span.kind in ("hook", "waiting")}
-        assert [
-            span for span in recorded.spans if span.parent not in known and span.id not in calls and not span.agent
-        ] == []
+        calls = {span.id for span in recorded if span.kind in ("hook", "waiting")}
+        assert [span for span in recorded if span.parent not in known and span.id not in calls and not span.agent] == []
 
     for_each(recordings.names(), check)
 
@@ -101,7 +106,7 @@ def test_every_recording_has_the_same_spans_live() -> None:
     for name in recordings.names():
         log = SpanLog()
         live_journal(name, SpanFold(log.add))
-        assert log.spans == Timeline.from_recording(path_of(name)).spans, name
+        assert log.spans == spans_of(name), name
 
 
 def test_calls_before_the_first_known_time_begin_then() -> None:
@@ -263,7 +268,7 @@ def test_every_recording_has_the_same_spans_on_disk_and_in_a_store(tmp_path: Pat
             continue
         config = write(tmp_path / str(number), name)
         stored = Timeline.from_session(get_session(SESSION, config_dir=config)).spans
-        assert shape(stored) == shape(Timeline.from_recording(path_of(name)).spans), name
+        assert shape(stored) == shape(spans_of(name)), name
         if compared % 10 == 0:  # copying takes long
             assert anyio.run(in_a_store, config) == stored, name
         compared += 1

@@ -14,7 +14,7 @@ import recordings_loader as recordings
 from each import for_each
 from later import Later
 from peers import read_into, start_in_memory
-from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, write
+from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, spans_of, write
 
 from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, TaskManager
 from claude_agent_py._journal.tasks.ledger import Ledger
@@ -235,7 +235,7 @@ async def test_every_recording_is_one_story_in_every_view(tmp_path: Path) -> Non
             check_tasks(story, managers[name])
             check_editor(story, items)
             check_chat(story, items)
-            check_timeline(story, Timeline.from_recording(path_of(name)).spans)
+            check_timeline(story, spans_of(name))
 
         for_each(recordings.names(), check)
         for name, story in stories.items():
