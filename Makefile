@@ -20,7 +20,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cli lowest fuzz long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
-  changelog drift official docs package audit workflows tag-check clean editor-agents
+  changelog comparison drift official docs package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -94,6 +94,10 @@ changelog: $(VENV)/.dev  ## Show the next entry of the changelog, from changelog
 
 drift: $(VENV)/.dev  ## What the official SDKs know and this package does not (ARGS="--typescript PATH" offline)
 	$(BIN)/python scripts/drift.py $(ARGS)
+
+comparison: $(VENV)/.dev  ## Run what the README's comparison with the official SDK says
+	@$(BIN)/claude-agent-py install-cli --if-missing
+	$(BIN)/python scripts/comparison.py
 
 editor-agents: $(VENV)/.dev  ## Compare the agent for editors with the vendor's (needs npm; ARGS=--write writes the table)
 	@$(BIN)/claude-agent-py install-cli --if-missing
