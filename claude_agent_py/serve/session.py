@@ -15,6 +15,7 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from claude_agent_py._base.display import one_line
 from claude_agent_py.journal import (
     CallStarted,
     Fact,
@@ -34,6 +35,7 @@ MAX_BYTES: Final = 8 * 1024 * 1024
 """How much of its events a session keeps in memory."""
 MAX_STORED: Final = 20_000
 """How many facts of the stored conversation a reader gets: the last ones."""
+TITLE_CHARS: Final = 80
 _FACT: Final = b'{"type":"fact","fact":'
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -143,9 +145,15 @@ class ServedSession(ABC):
         return f"{self.epoch}.{self.log.last}", [*(ServedEvent(0, data) for data in stored), *events]
 
     async def read_timeline(self) -> Timeline:
-        """Return the timeline of the facts that `read` returns."""
+        """Return the timeline of the facts that `read` returns. Its title is the first prompt."""
         _, events = await self.read()
-        return await anyio.to_thread.run_sync(lambda: Timeline.from_facts(unwrap(events), title=self.id))
+        return await anyio.to_thread.run_sync(self._make_timeline, events)
+
+    def _make_timeline(self, events: Iterable[ServedEvent]) -> Timeline:
+        facts = list(unwrap(events))
+        prompts = (fact.content for fact in facts if isinstance(fact, PromptSent) and isinstance(fact.content, str))
+        title = next((one_line(prompt, TITLE_CHARS) for prompt in prompts if prompt.strip()), self.id)
+        return Timeline.from_facts(facts, title=title)
 
     async def _read_stored(self) -> tuple[int, Sequence[bytes]]:
         """Return the number before the first event of the log, and what was before it."""

@@ -132,6 +132,7 @@ def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) 
             page = "window.opened && window.opened.document.body"
             browser.wait(f"{page} && window.opened.document.body.dataset.ready === 'yes'")
             assert browser.evaluate("window.opened.document.body.innerText.includes('Wait long')")
+            assert browser.evaluate("window.opened.document.title").startswith("Go")
     assert browser.problems == []
 
 
