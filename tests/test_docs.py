@@ -146,6 +146,19 @@ def test_every_error_has_its_place_in_the_docs() -> None:
     ] == []
 
 
+def test_every_item_of_the_security_page_names_tests_that_exist() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    items = re.findall(r"^- .+?(?=^- |^$)", text, flags=re.MULTILINE | re.DOTALL)
+    existing = {
+        name
+        for path in ROOT.glob("tests/**/*.py")
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)\(", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    }
+    assert len(items) > 30
+    assert [item for item in items if not re.search(r"Tests?:\s+`test_\w+`", item)] == []
+    assert set(re.findall(r"\btest_\w+", text)) - existing == set()
+
+
 def leads_somewhere(page: Path, link: str) -> bool:
     """Return whether a link within the repository resolves to an existing file and heading."""
     if link.startswith(("http://", "https://")):
