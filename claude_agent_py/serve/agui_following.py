@@ -88,22 +88,19 @@ class Follower:
         }
         is_busy = self._session.is_busy
         run = self._run = Run(self._thread_id, prompt=None, is_new=True)
-        made = await anyio.to_thread.run_sync(_fold, run, events, seen)  # a long conversation takes long
+        made = await anyio.to_thread.run_sync(_fold, run, events, seen, is_busy)  # a long conversation takes long
         run.questions = questions
-        if not is_busy:  # the process of an unfinished turn has ended
-            run.turn = None
         self._is_muted = False
         if not made.has_news and run.turn is None and not run.questions:
             return []
         self._is_open = True
         self._held.clear()
-        begun = [("", each) for each in (run.begin(), *made.state)]
+        begun = [("", each) for each in (run.begin(), *made.state, *run.reopen())]
         if run.questions:
             return [*begun, *self._ask(self._position)]
         if run.turn is None or run.pending:
-            list(run.close())  # the reader has no part of what a process has left unfinished
             return [*begun, *self._end(self._position, run.end("ok", ""))]
-        return [*begun, *(("", each) for each in run.reopen())]
+        return begun
 
     def _take(self, name: str, event: Any) -> list[tuple[str, BaseEvent]]:
         """Return what an event of the session tells that no other run does."""
@@ -168,15 +165,24 @@ class _Folded(NamedTuple):
     has_news: bool
 
 
-def _fold(run: Run, events: Sequence[ServedEvent], seen: int) -> _Folded:
-    """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative."""
+def _fold(run: Run, events: Sequence[ServedEvent], seen: int, is_busy: bool) -> _Folded:
+    """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative.
+
+    Unless the session is busy, a turn that is unfinished in the stored conversation has ended with its process.
+    """
     conversation, has_news = Conversation(), seen < 0
     todo: list[BaseEvent] = []
+    is_stored = True
     for event in events:
+        if is_stored and event.number and not is_busy:
+            run.leave_turn()
+        is_stored = not event.number
         for each in run.take(json.loads(event.data)):
             conversation.take(each)
             has_news = has_news or event.number > seen
             todo = [each] if isinstance(each, core.StateSnapshotEvent) else todo
+    if is_stored and not is_busy:
+        run.leave_turn()
     return _Folded([core.MessagesSnapshotEvent(messages=list(conversation.list())), *todo], has_news)
 
 

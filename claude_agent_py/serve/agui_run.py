@@ -199,6 +199,13 @@ class Run:
             self._forget_calls()
             yield from self.close()
 
+    def leave_turn(self) -> None:
+        """Forget the turn that is running, and what is open in it."""
+        self.turn = None
+        self._forget_calls()
+        for _ in self.close():
+            pass  # nobody has seen it
+
     def _forget_calls(self) -> None:
         self.calls.clear()
         self.waiting.clear()

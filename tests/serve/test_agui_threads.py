@@ -247,3 +247,22 @@ async def test_a_reader_who_comes_in_the_middle_gets_the_beginning_and_then_the_
             assert "".join([*(each.content for each in known), say(events)]) == "First, " + text
             async with client.follow() as following:
                 assert texts(snapshot(await following.run()))[1:] == [("assistant", "First, "), ("assistant", text)]
+
+
+async def test_a_reader_gets_a_question_of_a_subagent_within_its_span() -> None:
+    script = [Reply(delegate("look", background=False)), Reply("Done.")]
+    looks = {"look": [Reply(shell("touch made")), Reply("I looked.")]}
+    async with ScriptedModel(script, agents=looks) as model:
+        async with Sessions(model.options(agents=WORKER, permission_mode="default")) as sessions:
+            client = Client(Agent(sessions))
+            (asked,) = (await client.run("Go"))[-1].outcome.interrupts
+            async with client.follow() as following:
+                events = await following.run()
+                assert [each.id for each in events[-1].outcome.interrupts] == [asked.id]
+                (ended,) = [each for each in events if each.type == "SUBAGENT_FINISHED"]
+                assert ended.outcome.interrupt_ids == [asked.id]
+                session = await client.agent.find(client.thread, "")
+                await session.answer(asked.id, {"decision": "allow"})  # by the page, not by a run: it is told here
+                events = await following.run()
+                assert say(events) == "Done."
+                assert "SUBAGENT_STARTED" in {each.type for each in events}

@@ -1,0 +1,164 @@
+"""A page that comes at any moment has the same messages in the end: every moment of a recorded session is tried."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import anyio
+import pytest
+from ag_ui import core
+from test_agui import check_order
+from test_agui_threads import LIMIT, WORKER, delegate, shell
+
+from claude_agent_py.journal import decode_fact
+from claude_agent_py.serve import ServedSession, Sessions
+from claude_agent_py.serve.agui import Agent
+from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking
+
+pytestmark = pytest.mark.anyio
+
+
+class Played(ServedSession):
+    """A session in which happens what is played."""
+
+    def __init__(self) -> None:
+        super().__init__("7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c11", "", 0.0)
+
+    @property
+    def state(self) -> str:
+        return "running" if self.is_busy else "idle"
+
+    @property
+    def is_busy(self) -> bool:
+        return self._in_turn
+
+    @property
+    def is_blocked(self) -> bool:
+        return False
+
+    def play(self, event: Mapping[str, Any]) -> None:
+        if event["type"] == "fact":
+            self._take_fact(decode_fact(json.dumps(event["fact"])))
+        else:
+            self._add(event, part_of=event.get("call", event.get("message")))
+
+    async def _load_stored(self, until: float) -> Sequence[bytes]:
+        return ()
+
+    async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        raise NotImplementedError
+
+    async def read_output(self, task_id: str) -> str | None:
+        raise NotImplementedError
+
+    async def stop_task(self, task_id: str) -> bool:
+        raise NotImplementedError
+
+    def list_waited_agents(self) -> Sequence[tuple[str, str, str, str | None]]:
+        return ()
+
+    async def end(self) -> None:
+        self._is_over = True
+        self._wake()
+
+
+class Shown:
+    """What a page shows: the contents of the messages by id, as `@ag-ui/client` keeps them."""
+
+    def __init__(self) -> None:
+        self.contents: dict[str, str] = {}
+        self.events: list[Any] = []
+
+    def take(self, event: Any) -> None:
+        self.events.append(event)
+        if isinstance(event, core.MessagesSnapshotEvent):
+            self.contents = {each.id: read(each) for each in event.messages if each.role != "activity"}
+        elif isinstance(event, core.TextMessageStartEvent | core.ReasoningMessageStartEvent):
+            self.contents.setdefault(event.message_id, "")
+        elif isinstance(event, core.TextMessageContentEvent | core.ReasoningMessageContentEvent):
+            self.contents[event.message_id] += event.delta
+        elif isinstance(event, core.ToolCallStartEvent):
+            self.contents.setdefault(event.tool_call_id, "")
+        elif isinstance(event, core.ToolCallArgsEvent):
+            self.contents[event.tool_call_id] += event.delta
+        elif isinstance(event, core.ToolCallResultEvent):
+            self.contents[event.message_id] = str(event.content)
+
+    @property
+    def runs(self) -> list[list[Any]]:
+        runs: list[list[Any]] = []
+        for event in self.events:
+            if event.type == "RUN_STARTED":
+                runs.append([])
+            runs[-1].append(event)
+        return runs
+
+
+def read(message: Any) -> str:
+    if message.role == "assistant" and message.tool_calls:
+        return str(message.tool_calls[0].function.arguments)
+    return str(message.content)
+
+
+async def record() -> list[dict[str, Any]]:
+    """Return all events of a session with a prompt, a background task and a follow-up turn, as a reader got them."""
+    ends = Gate()
+    script = [
+        Reply([thinking("Hm, well."), "Let me see.", shell("echo one"), shell("echo two")], chunk_chars=4),
+        Reply([delegate("look", background=False), delegate("watch", background=True)]),
+        Reply("Begun, and on it goes.", chunk_chars=4),
+        Reply("It has ended.", chunk_chars=4),
+    ]
+    looks = {"look": [Reply([shell("echo three")]), Reply("I looked.")], "watch": [Reply("I watched.", after=ends)]}
+    async with ScriptedModel(script, agents=looks) as model, Sessions(model.options(agents=WORKER)) as sessions:
+        session = await sessions.create()
+        found: list[dict[str, Any]] = []
+        await session.send("Go")
+        with anyio.fail_after(LIMIT):
+            async for _, event in session.follow():
+                found.append(json.loads(event.data))
+                if found[-1]["type"] == "run_ended":
+                    ends.open()
+                if [each["fact"]["fact"] for each in found if each["type"] == "fact"].count("turn_ended") == 2:
+                    return found[1:]
+    raise AssertionError("the stream has ended")
+
+
+async def follow_from(events: list[dict[str, Any]], moment: int) -> Shown:
+    """Return what a page shows that came when so many events had happened."""
+    session, shown = Played(), Shown()
+    for event in events[:moment]:
+        session.play(event)
+
+    async def show() -> None:
+        async for _, event in Agent({}).follow(session, "t"):  # type: ignore[arg-type]
+            shown.take(event)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(show)
+        with anyio.fail_after(LIMIT):
+            while not shown.events:
+                await anyio.sleep(0)
+        for event in events[moment:]:
+            session.play(event)
+            await anyio.sleep(0)
+        with anyio.fail_after(LIMIT):
+            while shown.events[-1].type != "RUN_FINISHED":
+                await anyio.sleep(0)
+        await session.end()
+    return shown
+
+
+@pytest.mark.real_cli
+async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:
+    events = await record()
+    whole = (await follow_from(events, len(events))).contents
+    assert {"Let me see.", "Begun, and on it goes.", "It has ended.", "Hm, well.", "Go"} <= set(whole.values())
+    for moment in range(len(events)):
+        shown = await follow_from(events, moment)
+        for run in shown.runs:
+            check_order(run)
+        assert shown.contents == whole, (moment, events[moment])
