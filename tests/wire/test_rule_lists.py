@@ -1,7 +1,7 @@
 """Lists of rules in one text, split as the CLI splits them. The expectations were measured on CLI 2.1.328."""
 
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from claude_agent_py.wire.settings.rule_lists import split_rules, survives_splitting, tool_of
 
@@ -23,6 +23,7 @@ def test_a_list_is_split_as_the_cli_does(text: str, rules: list[str]) -> None:
     assert split_rules(text) == rules
 
 
+@settings(suppress_health_check=[HealthCheck.filter_too_much])  # brackets rarely match
 @given(st.lists(st.text(alphabet="ab()', *", min_size=1).filter(survives_splitting)))
 def test_rules_that_survive_alone_survive_together(rules: list[str]) -> None:
     assert split_rules(",".join(rules)) == rules

@@ -69,5 +69,6 @@ def test_decoding_loads_no_models_of_tools_and_hooks() -> None:
     of_tools = {
         name for name in loaded if name.startswith(("claude_agent_py.wire.tools", "claude_agent_py.wire.hooks"))
     }
-    assert of_tools == {"claude_agent_py.wire.tools", "claude_agent_py.wire.tools.registry"}  # which has only names
+    tools = "claude_agent_py.wire.tools"
+    assert of_tools == {tools, f"{tools}.names", f"{tools}.registry"}  # which have only names
     assert "anyio" not in loaded
