@@ -218,7 +218,7 @@ async def test_a_follow_up_turn_is_a_run_of_the_followers_and_a_prompt_that_come
 async def test_a_reader_who_comes_in_the_middle_gets_the_beginning_and_then_the_rest() -> None:
     gate = Gate()
     text = "Second. " * 40
-    script = [Reply(["First, ", shell("touch made")]), Reply(text, chunk_chars=8, chunk_delay=0.02, after=gate)]
+    script = [Reply(["First, ", shell("touch made")]), Reply(text, chunk_chars=8, after=gate)]
     async with ScriptedModel(script) as model:
         async with Sessions(model.options(permission_mode="default")) as sessions:
             client = Client(Agent(sessions))
@@ -237,9 +237,10 @@ async def test_a_reader_who_comes_in_the_middle_gets_the_beginning_and_then_the_
             async with anyio.create_task_group() as group:
                 group.start_soon(answer)
                 await gate.wait_reached()
-                gate.open()
                 async with client.follow() as following:
-                    events = await following.read(lambda event: event.type == "TEXT_MESSAGE_CONTENT")
+                    events = await following.read(lambda event: event.type == "MESSAGES_SNAPSHOT")
+                    gate.open()
+                    events += await following.read(lambda event: event.type == "TEXT_MESSAGE_CONTENT")
                     connection.cancel()
                     events += await following.run_on()
             check_order(events)
