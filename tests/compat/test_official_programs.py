@@ -230,6 +230,7 @@ class FullDisk(InMemorySessionStore):
         raise OSError("disk full")
 
 
+@pytest.mark.long
 async def test_who_reads_a_result_finds_its_turn_in_the_session_store() -> None:
     store = InMemorySessionStore()
     found: list[list[Any]] = []

@@ -156,6 +156,7 @@ async def test_wait_lets_them_finish(shells: Shells) -> None:
     assert {task.status for task in client.tasks} == {TaskStatus.COMPLETED}
 
 
+@pytest.mark.long
 async def test_wait_gives_up_at_its_bound(shells: Shells, apart: Shells) -> None:
     """And ends processes that detached themselves."""
     with job(shells, Gate(), apart) as model, anyio.fail_after(60):

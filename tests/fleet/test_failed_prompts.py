@@ -41,6 +41,7 @@ async def test_prompts_behind_a_failed_one_run(tmp_path: Path, fleet_url: str) -
                 assert (await session.info()).state == "idle"
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_prompts_behind_a_failed_one_fail_with_it_and_are_tried_again_with_it(
     tmp_path: Path, fleet_url: str

@@ -317,6 +317,7 @@ async def test_placement_reminder_and_permissions_of_an_agent() -> None:
 # The main agent --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 @about("initial_prompt")
 async def test_the_main_agent_has_a_first_prompt_an_observer_and_a_reminder_next_to_a_delegation_guide() -> None:
     """And a child agent has a reminder."""

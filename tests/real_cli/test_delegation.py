@@ -105,6 +105,7 @@ CANNOT: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+@pytest.mark.long
 async def test_a_guide_is_left_out_with_a_warning_where_the_model_cannot_delegate() -> None:
     """The tests below show that the CLI offers no `Agent` either where an option or a setting takes it away."""
     with ScriptedModel([text("ok")]) as model:
@@ -205,6 +206,7 @@ async def test_a_guide_names_only_the_agents_that_the_model_can_start(
     assert ("| mcp__tools__create_subtask_porter |" in told) is has_subtasks
 
 
+@pytest.mark.long
 async def test_a_settings_file_that_takes_the_tool_away_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with ScriptedModel([text("ok")]) as model:
         (model.sandbox.config_dir / "settings.json").write_text('{"permissions": {"deny": ["Agent"]}}')

@@ -35,6 +35,7 @@ async def test_without_a_login_a_run_ends_at_once_and_says_how_to_get_one(caplog
     assert not model.requests
 
 
+@pytest.mark.long
 async def test_a_key_in_a_header_is_not_taken_for_a_missing_login(caplog: pytest.LogCaptureFixture) -> None:
     env = {"ANTHROPIC_API_KEY": "", "ANTHROPIC_CUSTOM_HEADERS": "x-api-key: secret"}
     with ScriptedModel(["hello"]) as model, caplog.at_level(logging.WARNING, "claude_agent_py"), anyio.fail_after(240):

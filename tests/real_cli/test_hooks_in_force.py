@@ -143,6 +143,7 @@ async def test_other_switches_leave_hooks_of_the_options_alone(options: dict[str
         assert not ran(made)
 
 
+@pytest.mark.long
 async def test_permissions_are_asked_without_hooks() -> None:
     asked: list[str] = []
 

@@ -413,6 +413,7 @@ async def died(client: Client) -> None:
         [message async for message in client.messages()]
 
 
+@pytest.mark.long
 async def test_clients_that_cannot_be_reopened() -> None:
     with pytest.raises(LocalProtocolError):
         await Client().reopen()
@@ -472,6 +473,7 @@ async def test_a_client_is_reopened_once_at_a_time_and_closed_meanwhile() -> Non
         assert not model.requests_of("main")[-1].contains("task-notification")
 
 
+@pytest.mark.long
 async def test_a_killed_cli_writes_nothing_more_about_open_calls() -> None:
     with ScriptedModel([slow()]) as model:
         client = Client(model.options())

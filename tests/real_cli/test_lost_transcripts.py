@@ -124,6 +124,7 @@ def fill(disk: Path) -> Path:
     return filler
 
 
+@pytest.mark.long
 async def test_a_disk_that_is_full_for_one_turn_fails_the_run_of_that_turn(disk: Path) -> None:
     seen = Seen()
     long = "x" * 5000  # more than the rest of the last page

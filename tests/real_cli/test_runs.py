@@ -521,6 +521,7 @@ class Adult(BaseModel):
         return age
 
 
+@pytest.mark.long
 async def test_a_refused_output_goes_back_to_the_model_a_limited_number_of_times() -> None:
     one = OneSession()
     async with one.open(output_type=Adult):

@@ -555,6 +555,7 @@ async def test_a_store_of_the_official_sdk_works_here(begun: Begun, anyio_backen
         assert "looked" in json.dumps(store.get_entries({**key, "subpath": subagent}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_store_from_here_works_with_the_official_sdk(begun: Begun, tmp_path: Path, anyio_backend: str) -> None:
     import claude_agent_sdk

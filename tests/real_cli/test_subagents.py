@@ -200,6 +200,7 @@ async def test_a_subagent_beyond_the_depth_and_one_too_many_at_a_time_are_refuse
     assert result.message.subagent_stats.refused.concurrency_limit == 1
 
 
+@pytest.mark.long
 async def test_the_agents_of_a_run_with_its_own_process() -> None:
     with ScriptedModel([launch("coder", "WRITE"), text("ok")], agents={"WRITE": text("written")}) as model:
         run = query("go", model.options(agents={"coder": CODER}))

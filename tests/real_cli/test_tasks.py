@@ -340,6 +340,7 @@ def free(answer: Any) -> Reply:
     return answer if isinstance(answer, Reply) else spends(answer, 0, 0)
 
 
+@pytest.mark.long
 async def test_the_usage_of_subagents_is_added_up_and_priced() -> None:
     """Each message once, though it has several blocks; parent and child apart; all of it as the CLI counts it."""
     deeper = agent("inner", "INNER", run_in_background=False)
@@ -454,6 +455,7 @@ async def test_a_session_in_the_history_and_who_ended_its_tasks() -> None:
         assert [fact.outcome.ended_by for fact in facts if isinstance(fact, TaskFinished)] == ["parent"]
 
 
+@pytest.mark.long
 async def test_shells_that_the_cli_stops_because_it_is_aborted_are_stopped_by_the_program() -> None:
     async with ScriptedModel([shell("server", FOREVER), "It runs."]) as model:
         client = Client(model.options())
