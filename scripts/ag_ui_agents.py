@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import doc_tables
 
 from claude_agent_py.options import find_cli
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 OTHER = "ag-ui-claude-sdk==0.2.3"
-PAGE = Path(__file__).parent.parent / "docs" / "ag-ui.md"
-BEGIN, END = "<!-- ag_ui_agents.py -->\n", "<!-- end -->\n"
 SECONDS = 45
 NONE = "-"
 WORKER = {"description": "Works", "prompt": "You work."}
@@ -370,18 +369,9 @@ def main() -> int:
         python = install_other(arguments.folder or Path(temporary))
         theirs = asyncio.run(ask_all([python, "-c", THEIRS], "mcp__ag_ui__"))
     ours = asyncio.run(ask_all([sys.executable, "-c", OURS], "mcp__frontend__"))
-    lines = [f"| | `make_agui_app` | `{OTHER.replace('==', ' ')}` |", "|---|---|---|"]
-    lines += [f"| {title} | {ours[title]} | {theirs[title]} |" for title in PROBES]
-    table = "\n".join([*lines, ""])
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    written, _, tail = rest.partition(END)
-    print(table)
-    if arguments.write:
-        PAGE.write_text(f"{head}{BEGIN}{table}{END}{tail}", encoding="utf-8")
-    elif written != table:
-        print(f"{PAGE.name} has another table", file=sys.stderr)
-        return 1
-    return 0
+    columns = ("", "`make_agui_app`", f"`{OTHER.replace('==', ' ')}`")
+    rows = {title: (ours[title], theirs[title]) for title in PROBES}
+    return doc_tables.keep("ag-ui.md", "ag_ui_agents.py", columns, rows, write=arguments.write)
 
 
 if __name__ == "__main__":

@@ -20,12 +20,12 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+import doc_tables
+
 from claude_agent_py.options import find_cli
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 VENDOR = "@agentclientprotocol/claude-agent-acp@0.101.0"
-PAGE = Path(__file__).parent.parent / "docs" / "in-an-editor.md"
-BEGIN, END = "<!-- editor_agents.py -->\n", "<!-- end -->\n"
 SECONDS = 60
 PATIENCE = 10.0
 """How long to wait for something that an agent may never send."""
@@ -302,18 +302,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as temporary:
         theirs = asyncio.run(ask_all(install_vendor(arguments.folder or Path(temporary))))
     ours = asyncio.run(ask_all([sys.executable, "-m", "claude_agent_py", "acp"]))
-    lines = [f"| | `claude-agent-py acp` | `{VENDOR.rpartition('/')[2]}` |", "|---|---|---|"]
-    lines += [f"| {title} | {ours[title]} | {theirs[title]} |" for title in PROBES]
-    table = "\n".join([*lines, ""])
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    written, _, tail = rest.partition(END)
-    print(table)
-    if arguments.write:
-        PAGE.write_text(f"{head}{BEGIN}{table}{END}{tail}", encoding="utf-8")
-    elif written != table:
-        print(f"{PAGE.name} has another table", file=sys.stderr)
-        return 1
-    return 0
+    columns = ("", "`claude-agent-py acp`", f"`{VENDOR.rpartition('/')[2]}`")
+    rows = {title: (ours[title], theirs[title]) for title in PROBES}
+    return doc_tables.keep("in-an-editor.md", "editor_agents.py", columns, rows, write=arguments.write)
 
 
 if __name__ == "__main__":
