@@ -1,7 +1,7 @@
 """Do to programs with either SDK what happens to programs, with the real CLI, and count what is left of them.
 
-    python scripts/reliability.py            # prints the table of docs/reliability.md; fails if ours leaves anything
-    python scripts/reliability.py --write    # writes it
+    python scripts/reliability.py            # fails if something is left of a program with this package
+    python scripts/reliability.py --write    # writes the table of docs/reliability.md
 
 Linux only: what is left is found in /proc.
 """
@@ -21,13 +21,12 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import doc_tables
 
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
-PAGE = Path(__file__).parent.parent / "docs" / "reliability.md"
-BEGIN, END = "<!-- reliability.py -->\n", "<!-- end -->\n"
 SDKS = ("official", "here")
-CYCLES, WARM_UP, TRIES, KILLS = 60, 30, 20, 8
+CYCLES, WARM_UP, TRIES, KILLS = 60, 30, 20, 5
 SETTLE = 10.0
 """Seconds after which what still runs is left."""
 COMMAND = "tail -f /dev/null"
@@ -237,16 +236,14 @@ def main() -> int:
     if arguments.program:
         print(json.dumps(anyio.run(PROGRAMS[arguments.program], arguments.sdk)))
         return 0
-    rows, problems = [], 0
+    rows, problems = {}, 0
     for title, see in SEEN.items():
         (official, _), (ours, left) = see("official"), see("here")
-        rows.append(f"| {title} | {official} | {ours} |")
-        print(rows[-1], flush=True)
+        rows[title] = official, ours
+        print(title, official, ours, sep=" | ", flush=True)
         problems += left
-    table = "\n".join(["| what is left when | official | here |", "|---|---|---|", *rows, ""])
     if arguments.write:
-        head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-        PAGE.write_text(f"{head}{BEGIN}{table}{END}{rest.partition(END)[2]}", encoding="utf-8")
+        doc_tables.keep("reliability.md", "reliability.py", ("what is left when", "official", "here"), rows, write=True)
     return 1 if problems else 0
 
 
