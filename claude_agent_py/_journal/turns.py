@@ -59,7 +59,7 @@ class FollowUps:
     def __init__(self) -> None:
         self.runs: set[str] = set()
         """The runs of these tasks."""
-        self.until = 0.0
+        self.until: float = 0.0
         """When no turn is expected any more, except during a turn, which may delay or replace them."""
 
     def give_up(self, now: float) -> None:
@@ -87,16 +87,16 @@ class TurnRouter:
         """The runs of the unanswered prompts."""
         self._prompts: set[str] = set()
         """All prompts so far."""
-        self.owners_of_task = TaskOwners()
+        self.owners_of_task: TaskOwners = TaskOwners()
         self.turn: Turn | None = None
         """The current turn; None between turns."""
         self.state: str | None = None
         """The state that the CLI last reported; None if it reports none."""
-        self.lifecycle_seen = False
+        self.lifecycle_seen: bool = False
         """Whether the CLI reports when it starts on a prompt."""
-        self.last_progress = 0.0
+        self.last_progress: float = 0.0
         """When the CLI last made progress."""
-        self.follow_ups = FollowUps()
+        self.follow_ups: FollowUps = FollowUps()
         self.completed: set[str] = set()
         """Prompts that the CLI has completed without an answer so far."""
         self._heir: OpenRun | None = None

@@ -51,7 +51,7 @@ class Row:
         """Its name in the CLI, or what the option is used for."""
         self.reads = reads
         """The options that it depends on; the first is the one that errors name."""
-        self.value = value or (lambda options: getattr(options, reads[0]) or None)
+        self.value: Callable[[ClientOptions], Any] = value or (lambda options: getattr(options, reads[0]) or None)
         """Returns the value for the CLI, or None to leave it out. True is a bare flag; a list repeats the flag for each
         item. The default is the option itself, left out if it is False or empty."""
         self.when_long = when_long

@@ -59,7 +59,7 @@ class Run:
         self.calls: dict[str, bool] = {}
         self.waiting: set[str] = set()
         self.answered: Collection[str] = ()
-        self.is_over = False
+        self.is_over: bool = False
         self._is_complete = False
         """Whether the last message of the main agent is complete, so that no call of it follows."""
         self._thread_id = thread_id

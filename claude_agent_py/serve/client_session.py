@@ -68,7 +68,7 @@ class ClientSession(ServedSession):
         """
         super().__init__(session_id, owner, time.time())
         if frontend_tools:
-            self.frontend = FrontendTools(frontend_tools, frontend_timeout, self._show_call)
+            self.frontend: FrontendTools | None = FrontendTools(frontend_tools, frontend_timeout, self._show_call)
         self.client: Client | None = None
         self._options = options
         self._make_room = make_room
