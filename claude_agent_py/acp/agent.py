@@ -42,7 +42,7 @@ from claude_agent_py.errors import (
 from claude_agent_py.messages import ResultMessage, UserMessage
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
-from claude_agent_py.sessions import StoredSessions, list_sessions
+from claude_agent_py.sessions import StoredSessions
 from claude_agent_py.tools import ToolServer, mcp_tool_name
 from claude_agent_py.wire import JSONObject
 
@@ -204,8 +204,7 @@ class EditorAgent:
         """Return the sessions on disk, newest first, a page at a time."""
         options = self._make_options(cwd or str(Path.cwd()))
         offset = _read_cursor(cursor)
-        folder = Client(options).config_dir
-        found = await run_file_work(lambda: list_sessions(cwd, PAGE + 1, offset, config_dir=folder))
+        found = await StoredSessions(directory=cwd, config_dir=Client(options).config_dir).list(PAGE + 1, offset)
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(

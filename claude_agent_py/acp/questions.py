@@ -135,14 +135,15 @@ class Asker:
 
     async def _ask_elicitation(self, interaction: Interaction, request: ElicitationRequest) -> None:
         message = f"{request.display_name or request.server_name}: {request.message}"
-        if request.mode == "url" and not str(request.url).startswith(("https://", "http://")):
+        url = request.url or ""
+        if request.mode == "url" and not url.startswith(("https://", "http://")):
             interaction.refuse(f"The editor opens pages of the web only, not {request.url}")
             return
-        if request.mode == "url" and self._forms.url is not None and request.url:
+        if request.mode == "url" and self._forms.url is not None:
             page = schema.ElicitationUrlSessionMode(
                 session_id=self._session_id,
                 elicitation_id=request.elicitation_id or secrets.token_hex(8),
-                url=AnyUrl(request.url),
+                url=AnyUrl(url),
             )
             reply = await self._editor.create_elicitation(message, page)
         elif request.mode == "form" and self._forms.form is not None:
