@@ -47,6 +47,7 @@ ESSENTIAL_RESULT_FIELDS: Final = frozenset(
 )
 """Fields of a result that say how the turn ended and which prompts it answers. All others are informational."""
 
+_SYSTEM_HEAD: Final = b'{"type":"system","subtype":"'
 _SURROGATES: Final = "[\ud800-\udfff]"
 
 
@@ -62,14 +63,14 @@ def _frame_decoder() -> Callable[[bytes], Any]:
 
 
 @cache
-def _system_decoder(subtype: str) -> Callable[[bytes], Any]:
-    return msgspec.json.Decoder(SYSTEM_MODELS[subtype]).decode
+def _system_decoder(subtype: bytes) -> Callable[[bytes], Any]:
+    return msgspec.json.Decoder(SYSTEM_MODELS[subtype.decode()]).decode
 
 
 def prepare() -> None:
     """Build the decoders that every session uses, for example while the CLI starts."""
     _frame_decoder()
-    _system_decoder("init")
+    _system_decoder(b"init")
     msgspec.json.Decoder(InitializeReply)  # the first one of a model takes longer
 
 
@@ -91,9 +92,13 @@ def decode(line: bytes | str, *, report: bool = True) -> Frame:
     if is_too_deep(line):
         return MalformedFrame(line, f"nested more than {MOST_LEVELS} levels deep")
     try:
-        frame = _frame_decoder()(line)
-        if type(frame) is _SystemHead:
-            frame = _system_decoder(frame.subtype)(line)
+        if line.startswith(_SYSTEM_HEAD):  # as the CLI writes it
+            subtype = line[len(_SYSTEM_HEAD) : line.index(b'"', len(_SYSTEM_HEAD))]
+            frame = _system_decoder(subtype)(line)
+        else:
+            frame = _frame_decoder()(line)
+            if type(frame) is _SystemHead:
+                frame = _system_decoder(frame.subtype.encode())(line)
     except (ValueError, LookupError, RecursionError):
         return _decode_carefully(line, report=report)
     keep_source(frame, "_source", line)

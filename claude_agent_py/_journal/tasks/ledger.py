@@ -263,7 +263,7 @@ class Ledger:
         self.touched.add(record.id)
         if old.is_terminal and not new.is_terminal:
             self._revive(record, run, now)
-        elif run is record.run and run.is_announced:
+        elif run is record.run and run.is_announced and self.wants(TaskStatusChanged):
             at = run.ended_at or now if new.is_terminal else now
             change = {"old": old, "new": new, "failure_reason": run.end_reason}
             self.emit(TaskStatusChanged, record, run, at, acts=new is not TaskStatus.STOPPED, **change)
