@@ -42,6 +42,18 @@ inside = ["env", "--ignore-environment", f"--chdir={{given.workdir}}", "PATH=/us
 os.execvp("nsenter", ["nsenter", "--mount", "--target", given.container, *inside])
 """
 """Stands in for Docker. The container is a process in a mount namespace of its own."""
+CONTAINER = """\
+exec 3< "$1"
+mount -t tmpfs tmpfs /tmp
+mkdir /tmp/work /tmp/home
+if [ ! -e "$1" ]; then  # it is installed below /tmp
+  mkdir -p "$(dirname "$1")"
+  cat <&3 >"$1"
+  chmod +x "$1"
+fi
+echo ready
+exec cat
+"""
 
 
 def elsewhere(*prefix: str) -> Any:
@@ -88,9 +100,8 @@ def container(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A running stand-in for a container, in which `/tmp` is another one; `docker` on PATH reaches it."""
     if sys.platform != "linux" or UNSHARE is None or shutil.which("nsenter") is None:
         pytest.skip("needs unshare and nsenter")
-    script = "mount -t tmpfs tmpfs /tmp && mkdir /tmp/work /tmp/home && echo ready && exec cat"
     inside = subprocess.Popen(
-        [UNSHARE, "--mount", "--propagation", "private", "sh", "-c", script],
+        [UNSHARE, "--mount", "--propagation", "private", "sh", "-ec", CONTAINER, "container", find_cli()],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     assert inside.stdout is not None
