@@ -35,7 +35,7 @@ class Unshown(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self._values)
 
-    def get(self, name: str, default: Any = None) -> Any:
+    def get(self, name: str, default: object = None) -> Any:
         """Return a value, or the default."""
         return self._values.get(name, default)
 

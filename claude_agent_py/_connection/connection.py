@@ -338,7 +338,7 @@ class Connection:
         task = None if agent_id is None else session.tasks.get(agent_id)
         return task is not None and is_withheld(message, task, session.options.forward_nested_subagent_tool_calls)
 
-    def track(self, message: Any) -> None:
+    def track(self, message: object) -> None:
         """Update what is known of the session and its tasks from a message, and the journal if it is observed."""
         kind = type(message)
         handler = self._NOTED.get(kind)
@@ -359,7 +359,7 @@ class Connection:
         if message.error is not None:
             self._check_login(message)
 
-    def _check_login(self, message: Any) -> None:
+    def _check_login(self, message: object) -> None:
         session = self.session
         refusal = find_refusal(message)
         if refusal is not None and session.is_open:

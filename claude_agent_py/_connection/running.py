@@ -47,7 +47,7 @@ class Runs:
         self.default_idle: float | None = None if len(session.lineage) == 1 else DEFAULT_IDLE
         """The wait for tasks without progress unless `Timeouts.idle` is set; None means no limit."""
 
-    def start(self, run: RunState, prompt: UserMessage | AsyncIterable[Any]) -> None:
+    def start(self, run: RunState, prompt: UserMessage | AsyncIterable[object]) -> None:
         """Open a run and send its prompt, or begin to send its iterable of prompts.
 
         Returns before the prompt is written.
@@ -65,7 +65,7 @@ class Runs:
             run.is_sealed = True
         self.open(run)
 
-    async def _send_each(self, run: RunState, prompts: AsyncIterable[Any], scope: anyio.CancelScope) -> None:
+    async def _send_each(self, run: RunState, prompts: AsyncIterable[object], scope: anyio.CancelScope) -> None:
         """Send the prompts of an async iterable as they come. Its errors fail the run."""
         iterator: AsyncIterator[Any] | None = None
         try:

@@ -6,7 +6,7 @@ The parts of a connection (`RequestHandlers`, `Shutdown`, `Resumption`) work on 
 import math
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -41,6 +41,7 @@ from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.transport import Transport
+from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
@@ -60,10 +61,10 @@ class Waiter:
 
     def __init__(self) -> None:
         self._done = LazyEvent()
-        self._payload: dict[str, Any] = {}
+        self._payload: JSONObject = {}
         self._error: ClaudeAgentError | None = None
 
-    def resolve(self, payload: dict[str, Any]) -> None:
+    def resolve(self, payload: JSONObject) -> None:
         """Set the payload."""
         self._payload = payload
         self._done.set()
@@ -73,7 +74,7 @@ class Waiter:
         self._error = error
         self._done.set()
 
-    async def wait(self) -> dict[str, Any]:
+    async def wait(self) -> JSONObject:
         """Wait for the payload and return it, or raise the error."""
         await self._done.wait()
         if self._error is not None:
@@ -237,7 +238,7 @@ class Session:
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> dict[str, Any]:
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
         """Send a control request and return the payload of its reply. See `ControlPort.control`.
 
         Raises:
@@ -265,7 +266,7 @@ class Session:
         self.changes.note(subtype, fields)
         return reply
 
-    async def ask(self, subtype: str, fields: Mapping[str, Any], timeout: float | None) -> dict[str, Any]:
+    async def ask(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:
         """Send a request and return the payload of its reply."""
         self.check_open()
         waiter = Waiter()
@@ -280,7 +281,7 @@ class Session:
         finally:
             self.engine.forget_request(request.request_id)
 
-    def post(self, subtype: str, /, **fields: Any) -> None:
+    def post(self, subtype: str, /, **fields: object) -> None:
         """Send a request without waiting for its reply. Does nothing once the session is closed."""
         if self.is_open:
             request = self.engine.request(subtype, fields, now=self.now(), timeout=None)

@@ -7,7 +7,6 @@ would take a tenth of the CPU time of closing a session.
 import contextlib
 import functools
 from collections.abc import Awaitable, Callable
-from typing import Any
 
 import anyio
 
@@ -37,20 +36,20 @@ class Workers:
         """The scopes of the running workers."""
         self._one_ended = RepeatingEvent()
 
-    def start_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    def start_logged(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run an async function as a worker of the session. A failure is logged, and the session goes on."""
         self._check_open()
         self.start(self.run_logged, function, *args)
 
     def start(
-        self, function: Callable[..., Awaitable[None]], *args: Any, scope: anyio.CancelScope | None = None
+        self, function: Callable[..., Awaitable[None]], *args: object, scope: anyio.CancelScope | None = None
     ) -> None:
         """Run an async function as a worker of the session, in this scope. A failure ends the session."""
         assert self.is_live  # noqa: S101 - it is open
         scope = anyio.CancelScope() if scope is None else scope
         spawn_detached(functools.partial(self._work, scope, function, *args), name=callback_name(function))
 
-    async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: object) -> None:
         if not self.is_live:  # the session has just ended
             return
         self._scopes.add(scope)
@@ -66,7 +65,7 @@ class Workers:
             self._scopes.discard(scope)
             self._one_ended.set()
 
-    async def run_logged(self, function: Callable[..., Awaitable[None]], *args: Any) -> None:
+    async def run_logged(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run an async function. A failure is logged."""
         try:
             await function(*args)

@@ -1,7 +1,7 @@
 """The JSON form of facts: one object a line, which `make_schema` describes."""
 
 import json
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -36,7 +36,7 @@ def decode_fact(line: bytes | str) -> Fact:
 
 def make_schema() -> JSONObject:
     """Return the JSON Schema (2020-12) of a fact."""
-    schema: dict[str, Any] = msgspec.json.schema(Fact)
+    schema: JSONObject = msgspec.json.schema(Fact)
     definitions = schema["$defs"]
     del definitions["TaskFinished"]["properties"]["message"]  # `encode_fact` leaves it out
     for unused in ("TaskNotificationMessage", "HandbackReport"):

@@ -179,7 +179,7 @@ class Engine:
     # Control requests --------------------------------------------------------------------------------------------
 
     def request(
-        self, subtype: str, fields: Mapping[str, Any], *, now: float, timeout: float | None, waiter: Any = None
+        self, subtype: str, fields: Mapping[str, object], *, now: float, timeout: float | None, waiter: object = None
     ) -> PendingRequest:
         """Send a control request. Its reply, or the lack of one, is an event with its id and `waiter`, any object.
 

@@ -197,7 +197,7 @@ class Journal:
         """The tasks. Internal."""
         return self._ledger
 
-    def feed(self, frame: Any, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
+    def feed(self, frame: object, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
         """Fold a frame and return its facts. A frame that cannot be folded is logged and dropped.
 
         Args:
@@ -301,7 +301,7 @@ class Journal:
             session_id=self._session_id,
         )
 
-    def _end_turn(self, at: float | None, status: TurnStatus = "ok", **fields: Any) -> None:
+    def _end_turn(self, at: float | None, status: TurnStatus = "ok", **fields: object) -> None:
         turn, self._turn = self._turn, None
         if turn is None:
             return
@@ -585,16 +585,16 @@ class Journal:
     def _on_cancel(self, frame: ControlCancelRequest) -> None:
         self._settle(frame.request_id, None, "cancelled")
 
-    def _open_request(self, at: float | None = None, **fields: Any) -> None:
+    def _open_request(self, at: float | None = None, **fields: object) -> None:
         request = self._add(RequestOpened, self._at if at is None else at, **fields)
         self._requests[request.id] = request
 
-    def _settle(self, request_id: str, reply: Any, status: RequestStatus | None = None) -> None:
+    def _settle(self, request_id: str, reply: object, status: RequestStatus | None = None) -> None:
         request = self._requests.pop(request_id, None)
         if request is not None:
             self._add_settled(request, status or read_reply(reply), reply if isinstance(reply, dict) else None)
 
-    def _add_settled(self, request: RequestOpened, status: str, reply: Any) -> None:
+    def _add_settled(self, request: RequestOpened, status: str, reply: object) -> None:
         known = {name: getattr(request, name) for name in ("id", "agent", "kind", "name", "handler")}
         self._add(RequestSettled, self._at, **known, status=status, reply=reply)
 

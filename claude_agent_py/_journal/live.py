@@ -95,7 +95,7 @@ class LiveJournal:
             self.views = tuple(other for other in self.views if other is not view)
             self._call(view.finish, self._clock())
 
-    def feed(self, frame: Any, *, sent: bool = False, agent: str = "") -> None:
+    def feed(self, frame: object, *, sent: bool = False, agent: str = "") -> None:
         """Fold a frame, or a list of events of the ledger, whose records have the state of that moment.
 
         A message from the CLI comes after the ledger got it, before the events that it caused.

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py.wire.base import JSONObject
@@ -44,7 +44,7 @@ class HookRun:
     """The handler's failure, or None on success."""
 
 
-def describe(request: Any) -> dict[str, Any] | None:
+def describe(request: object) -> JSONObject | None:
     """Return the fields of `RequestOpened`, or None if a tool call covers the request, as for a message to a server."""
     match request:
         case HookCallbackRequest():
@@ -66,7 +66,7 @@ def describe(request: Any) -> dict[str, Any] | None:
     return None
 
 
-def read_reply(reply: Any) -> RequestStatus:
+def read_reply(reply: object) -> RequestStatus:
     """Return the status of a request from the payload of its reply."""
     if not isinstance(reply, Mapping):
         return "ok"
@@ -77,5 +77,5 @@ def read_reply(reply: Any) -> RequestStatus:
     return "denied" if is_refused else "ok"
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: object) -> str:
     return value if isinstance(value, str) else ""

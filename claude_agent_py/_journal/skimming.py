@@ -128,7 +128,7 @@ class Skimmer:
         else:
             self._add(value, is_dropped=not text or len(text) > MAX_VALUE)
 
-    def _add_container(self, container: Any) -> None:
+    def _add_container(self, container: object) -> None:
         if self._depth == LEVELS:
             self._add(None, is_dropped=True)
         else:
@@ -136,7 +136,7 @@ class Skimmer:
             self._open.append((container, ""))
             self._is_key = isinstance(container, dict)
 
-    def _add(self, value: Any, *, is_dropped: bool = False) -> None:
+    def _add(self, value: object, *, is_dropped: bool = False) -> None:
         container, key = self._open[-1]
         if self._room[self._depth] == 0:
             is_dropped = True

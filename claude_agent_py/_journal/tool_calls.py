@@ -57,7 +57,7 @@ class ToolCallRecord:
     @classmethod
     def of(cls, fact: CallStarted | CallEnded) -> Self:
         """Return the record of a call of the journal."""
-        ended: dict[str, Any] = {}
+        ended: JSONObject = {}
         if isinstance(fact, CallEnded):
             ended = {
                 "result": fact.result,

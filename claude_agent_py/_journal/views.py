@@ -26,7 +26,7 @@ class View:
     def finish(self, at: float | None = None) -> None:
         """Called at the end of the session, or when the view is removed. `at` is in seconds since the epoch."""
 
-    def _fold(self, message: Any, at: float | None = None, *, sent: bool = False) -> "list[Fact]":
+    def _fold(self, message: object, at: float | None = None, *, sent: bool = False) -> "list[Fact]":
         """Return the facts of a message of a stream from elsewhere."""
         if self._journal is None:
             from claude_agent_py._journal.fold import Journal  # sessions have theirs, and most programs need none

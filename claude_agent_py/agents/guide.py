@@ -88,7 +88,7 @@ class DelegationGuide(ConfigModel):
 
     def text(
         self,
-        agents: Mapping[str, AgentDefinition | Mapping[str, Any]] | None = None,
+        agents: Mapping[str, AgentDefinition | Mapping[str, object]] | None = None,
         *,
         subtask_tools: Mapping[str, AgentDefinition] | None = None,
         has_agent_tool: bool = True,

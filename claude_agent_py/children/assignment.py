@@ -1,7 +1,7 @@
 """The brief that a child agent gets, its usage, and its report."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.guide import shorten_report
@@ -117,7 +117,7 @@ class ChildUsage:
         self._result_tokens = 0.0
         self._cost_usd = 0.0
 
-    def add(self, message: Any) -> None:
+    def add(self, message: object) -> None:
         """Count a message of the child's session."""
         if isinstance(message, AssistantMessage) and not message.is_subagent:
             self.last_text = message.text or self.last_text

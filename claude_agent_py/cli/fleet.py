@@ -209,7 +209,7 @@ def open_fleet(url: str | None) -> Fleet:
     return fleet_room.Fleet(url, create=False)
 
 
-def _print_fact(arguments: Arguments, fact: Mapping[str, Any], line: str) -> None:
+def _print_fact(arguments: Arguments, fact: Mapping[str, object], line: str) -> None:
     """Print a fact as JSON with `--json`, otherwise the line without control characters."""
     print(json.dumps(fact) if arguments.json else displayable(line, len(line)), flush=True)
 

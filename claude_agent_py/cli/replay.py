@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -33,7 +33,7 @@ def execute(arguments: argparse.Namespace) -> int:
     return anyio.run(_replay, frames, arguments.speed)
 
 
-async def _replay(frames: Sequence[tuple[Any, float | None, bool]], speed: float) -> int:
+async def _replay(frames: Sequence[tuple[object, float | None, bool]], speed: float) -> int:
     now = 0.0  # in seconds since the epoch; 0 until a frame has a time
     code = 0
     last_at: float | None = None

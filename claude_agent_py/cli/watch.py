@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -21,6 +21,7 @@ from claude_agent_py.cli.terminal import MARKS, one_line
 from claude_agent_py.errors import ClaudeAgentError, FleetError, SessionError
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions
+from claude_agent_py.wire import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet import Fleet
@@ -46,7 +47,7 @@ class Row:
     spent: str = ""
     """The age, the tokens and the cost: a row whose `spent` alone differs has not changed."""
     children: "tuple[Row, ...]" = ()
-    facts: dict[str, Any] = field(default_factory=dict, compare=False)
+    facts: JSONObject = field(default_factory=dict, compare=False)
     """The facts for `--json`."""
 
     def lines(self, indent: str = "") -> Iterator[str]:

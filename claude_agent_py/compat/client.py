@@ -3,13 +3,14 @@
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
 from contextlib import aclosing
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from claude_agent_py.compat import types
 from claude_agent_py.compat.errors import CLIConnectionError
 from claude_agent_py.compat.messages import read_message
 from claude_agent_py.compat.session import Session
 from claude_agent_py.compat.transport import Transport
+from claude_agent_py.wire import JSONObject
 
 
 class ClaudeSDKClient:
@@ -37,7 +38,7 @@ class ClaudeSDKClient:
         await self.disconnect()
         return False
 
-    async def connect(self, prompt: str | AsyncIterable[dict[str, Any]] | None = None) -> None:
+    async def connect(self, prompt: str | AsyncIterable[JSONObject] | None = None) -> None:
         """Start the CLI, and send a prompt if there is one. An iterable is sent in the background.
 
         Raises:
@@ -65,7 +66,7 @@ class ClaudeSDKClient:
 
     # Prompts and messages ---------------------------------------------------------------------------------------------
 
-    async def query(self, prompt: str | AsyncIterable[dict[str, Any]], session_id: str = "default") -> None:
+    async def query(self, prompt: str | AsyncIterable[JSONObject], session_id: str = "default") -> None:
         """Send a prompt, or each of an iterable. Does not wait for the answer."""
         session = self._connected()
         if isinstance(prompt, str):
@@ -130,6 +131,6 @@ class ClaudeSDKClient:
         usage: types.ContextUsageResponse = await self._connected().control("get_context_usage")
         return usage
 
-    async def get_server_info(self) -> dict[str, Any] | None:
+    async def get_server_info(self) -> JSONObject | None:
         """Return the CLI's reply to `initialize`: commands, models, output styles."""
         return dict(self._connected().client.info.raw)

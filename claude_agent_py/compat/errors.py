@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from claude_agent_py import errors
+from claude_agent_py.wire import JSONObject
 
 
 class ClaudeSDKError(Exception):
@@ -38,8 +39,8 @@ class ProcessError(ClaudeSDKError):
 class ResultError(ProcessError):
     """The CLI exited with an error after a result that says why."""
 
-    def __init__(self, message: str, data: dict[str, Any] | None = None, exit_code: int | None = None) -> None:
-        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+    def __init__(self, message: str, data: JSONObject | None = None, exit_code: int | None = None) -> None:
+        self.data: JSONObject = data if isinstance(data, dict) else {}
         self.errors: list[str] = _read_errors(self.data.get("errors"))
         self.subtype: str | None = self._read("subtype", str)
         self.result: str | None = self._read("result", str)
@@ -53,7 +54,7 @@ class ResultError(ProcessError):
         return value if isinstance(value, kind) else None
 
     @classmethod
-    def after(cls, result: dict[str, Any], exit_code: int | None) -> "ResultError":
+    def after(cls, result: JSONObject, exit_code: int | None) -> "ResultError":
         """Return the error of a process that exited after an error result."""
         error = cls("", result)
         said = error.subtype if error.subtype != "success" else None
@@ -75,7 +76,7 @@ class CLIJSONDecodeError(ClaudeSDKError):
 class MessageParseError(ClaudeSDKError):
     """A message of the CLI lacks a part."""
 
-    def __init__(self, message: str, data: dict[str, Any] | None = None) -> None:
+    def __init__(self, message: str, data: JSONObject | None = None) -> None:
         self.data = data
         super().__init__(message)
 

@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
+from claude_agent_py.wire import JSONObject
+
 HookEvent: TypeAlias = Literal[
     "PreToolUse",
     "PostToolUse",
@@ -46,7 +48,7 @@ class PreToolUseHookInput(BaseHookInput, _SubagentContextMixin):
 
     hook_event_name: Literal["PreToolUse"]
     tool_name: str
-    tool_input: dict[str, Any]
+    tool_input: JSONObject
     tool_use_id: str
 
 
@@ -55,7 +57,7 @@ class PostToolUseHookInput(BaseHookInput, _SubagentContextMixin):
 
     hook_event_name: Literal["PostToolUse"]
     tool_name: str
-    tool_input: dict[str, Any]
+    tool_input: JSONObject
     tool_response: Any
     tool_use_id: str
     duration_ms: NotRequired[int]
@@ -66,7 +68,7 @@ class PostToolUseFailureHookInput(BaseHookInput, _SubagentContextMixin):
 
     hook_event_name: Literal["PostToolUseFailure"]
     tool_name: str
-    tool_input: dict[str, Any]
+    tool_input: JSONObject
     tool_use_id: str
     error: str
     is_interrupt: NotRequired[bool]
@@ -156,7 +158,7 @@ class PermissionRequestHookInput(BaseHookInput, _SubagentContextMixin):
 
     hook_event_name: Literal["PermissionRequest"]
     tool_name: str
-    tool_input: dict[str, Any]
+    tool_input: JSONObject
     permission_suggestions: NotRequired[list[Any]]
 
 
@@ -181,7 +183,7 @@ class PreToolUseHookSpecificOutput(TypedDict):
     hookEventName: Literal["PreToolUse"]
     permissionDecision: NotRequired[Literal["allow", "deny", "ask", "defer"]]
     permissionDecisionReason: NotRequired[str]
-    updatedInput: NotRequired[dict[str, Any]]
+    updatedInput: NotRequired[JSONObject]
     additionalContext: NotRequired[str]
 
 
@@ -247,7 +249,7 @@ class PermissionRequestHookSpecificOutput(TypedDict):
     """What a `PermissionRequest` hook decides."""
 
     hookEventName: Literal["PermissionRequest"]
-    decision: dict[str, Any]
+    decision: JSONObject
 
 
 class PostToolBatchHookSpecificOutput(TypedDict):
@@ -298,7 +300,7 @@ class ElicitationHookSpecificOutput(TypedDict):
 
     hookEventName: Literal["Elicitation"]
     action: NotRequired[Literal["accept", "decline", "cancel"]]
-    content: NotRequired[dict[str, Any]]
+    content: NotRequired[JSONObject]
 
 
 class ElicitationResultHookSpecificOutput(TypedDict):
@@ -306,7 +308,7 @@ class ElicitationResultHookSpecificOutput(TypedDict):
 
     hookEventName: Literal["ElicitationResult"]
     action: NotRequired[Literal["accept", "decline", "cancel"]]
-    content: NotRequired[dict[str, Any]]
+    content: NotRequired[JSONObject]
 
 
 class CwdChangedHookSpecificOutput(TypedDict):

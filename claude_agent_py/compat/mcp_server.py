@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from claude_agent_py.compat.option_types import McpSdkServerConfig
 from claude_agent_py.compat.tools import SdkMcpTool, build_schema, convert_content
+from claude_agent_py.wire import JSONObject
 
 try:
     import jsonschema  # type: ignore[import-untyped, unused-ignore]
@@ -50,7 +51,7 @@ def _build_server(name: str, version: str, tools: Sequence[SdkMcpTool[Any]]) -> 
     schemas = {each.name: build_schema(each.input_schema) for each in tools}
     listed = [_definition(each, schemas[each.name]) for each in tools]
 
-    async def call(tool_name: str, arguments: dict[str, Any]) -> mcp.types.CallToolResult:
+    async def call(tool_name: str, arguments: JSONObject) -> mcp.types.CallToolResult:
         if tool_name not in by_name:
             return _failure(f"Tool '{tool_name}' not found")
         try:
@@ -65,7 +66,7 @@ def _build_server(name: str, version: str, tools: Sequence[SdkMcpTool[Any]]) -> 
 
     if hasattr(mcp.types, "jsonrpc_message_adapter"):  # version 2
 
-        async def on_list_tools(context: Any, params: Any) -> mcp.types.ListToolsResult:
+        async def on_list_tools(context: object, params: object) -> mcp.types.ListToolsResult:
             return mcp.types.ListToolsResult(tools=listed)
 
         async def on_call_tool(context: Any, params: Any) -> mcp.types.CallToolResult:
@@ -82,7 +83,7 @@ def _build_server(name: str, version: str, tools: Sequence[SdkMcpTool[Any]]) -> 
     return server
 
 
-def _definition(given: SdkMcpTool[Any], schema: dict[str, Any]) -> mcp.types.Tool:
+def _definition(given: SdkMcpTool[Any], schema: JSONObject) -> mcp.types.Tool:
     size = getattr(given.annotations, "maxResultSizeChars", None)
     return mcp.types.Tool.model_validate(
         {

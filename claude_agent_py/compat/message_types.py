@@ -5,6 +5,7 @@ from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 from claude_agent_py.compat.option_types import PermissionMode
 from claude_agent_py.sessions import SessionKey
+from claude_agent_py.wire import JSONObject
 
 
 @dataclass
@@ -28,7 +29,7 @@ class ToolUseBlock:
 
     id: str
     name: str
-    input: dict[str, Any]
+    input: JSONObject
 
 
 @dataclass
@@ -36,7 +37,7 @@ class ToolResultBlock:
     """The result of a call, as on the wire."""
 
     tool_use_id: str
-    content: str | list[dict[str, Any]] | None = None
+    content: str | list[JSONObject] | None = None
     is_error: bool | None = None
 
 
@@ -59,7 +60,7 @@ class ServerToolUseBlock:
 
     id: str
     name: ServerToolName
-    input: dict[str, Any]
+    input: JSONObject
 
 
 @dataclass
@@ -67,7 +68,7 @@ class ServerToolResultBlock:
     """The result of such a call."""
 
     tool_use_id: str
-    content: dict[str, Any]
+    content: JSONObject
 
 
 ContentBlock: TypeAlias = (
@@ -125,7 +126,7 @@ class UserMessage:
     content: str | list[ContentBlock]
     uuid: str | None = None
     parent_tool_use_id: str | None = None
-    tool_use_result: dict[str, Any] | None = None
+    tool_use_result: JSONObject | None = None
     origin: MessageOrigin | None = None
 
 
@@ -137,7 +138,7 @@ class AssistantMessage:
     model: str
     parent_tool_use_id: str | None = None
     error: AssistantMessageError | None = None
-    usage: dict[str, Any] | None = None
+    usage: JSONObject | None = None
     message_id: str | None = None
     stop_reason: str | None = None
     session_id: str | None = None
@@ -151,7 +152,7 @@ class SystemMessage:
     """A message of the CLI; `data` is the whole frame."""
 
     subtype: str
-    data: dict[str, Any]
+    data: JSONObject
 
 
 class SystemInitMcpServer(TypedDict):
@@ -289,7 +290,7 @@ class TaskUpdatedMessage(SystemMessage):
     """A background task changed; `patch` has what changed."""
 
     task_id: str
-    patch: dict[str, Any]
+    patch: JSONObject
     status: TaskUpdatedStatus | None = None
     session_id: str | None = None
     uuid: str | None = None
@@ -309,7 +310,7 @@ class DeferredToolUse:
 
     id: str
     name: str
-    input: dict[str, Any]
+    input: JSONObject
 
 
 class ModelUsage(TypedDict):
@@ -339,7 +340,7 @@ class ResultMessage:
     session_id: str
     stop_reason: str | None = None
     total_cost_usd: float | None = None
-    usage: dict[str, Any] | None = None
+    usage: JSONObject | None = None
     result: str | None = None
     structured_output: Any = None
     model_usage: dict[str, ModelUsage] | None = None
@@ -360,7 +361,7 @@ class StreamEvent:
 
     uuid: str
     session_id: str
-    event: dict[str, Any]
+    event: JSONObject
     parent_tool_use_id: str | None = None
     user_message_uuid: str | None = None
     user_message_uuids: list[str] | None = None
@@ -385,7 +386,7 @@ class RateLimitInfo:
     overage_status: RateLimitStatus | None = None
     overage_resets_at: int | None = None
     overage_disabled_reason: str | None = None
-    raw: dict[str, Any] = field(default_factory=dict)
+    raw: JSONObject = field(default_factory=dict)
 
 
 @dataclass

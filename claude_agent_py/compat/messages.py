@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from claude_agent_py.compat import types
 from claude_agent_py.compat.errors import MessageParseError
+from claude_agent_py.wire import JSONObject
 
 _BLOCKS: Final[Mapping[str, type]] = {
     "text": types.TextBlock,
@@ -53,12 +54,12 @@ def parse_message(data: Any) -> types.Message | None:
         raise MessageParseError(f"{problem} in {kind} message: {error}", data) from error
 
 
-def read_message(data: dict[str, Any]) -> types.Message | None:
+def read_message(data: JSONObject) -> types.Message | None:
     """Return the message of a frame, or None if it has no class or the program did not ask for it."""
     return None if data.get("sdk_host_only") is True else parse_message(data)
 
 
-def _fill(kind: type, frame: Mapping[str, Any], /, **known: Any) -> Any:
+def _fill(kind: type, frame: Mapping[str, object], /, **known: object) -> Any:
     """Return an object whose fields are those of the same names in the frame. Raises KeyError if one is missing."""
     for field in fields(kind):
         is_needed = field.default is MISSING and field.default_factory is MISSING
@@ -67,16 +68,16 @@ def _fill(kind: type, frame: Mapping[str, Any], /, **known: Any) -> Any:
     return kind(**known)
 
 
-def _blocks(content: list[dict[str, Any]], allowed: Container[str]) -> list[Any]:
+def _blocks(content: list[JSONObject], allowed: Container[str]) -> list[Any]:
     return [_fill(_BLOCKS[block["type"]], block) for block in content if block["type"] in allowed]
 
 
-def _origin(data: Mapping[str, Any]) -> Any:
+def _origin(data: Mapping[str, object]) -> Any:
     origin = data.get("origin")
     return origin if isinstance(origin, dict) and isinstance(origin.get("kind"), str) else None
 
 
-def _user(data: dict[str, Any]) -> types.UserMessage:
+def _user(data: JSONObject) -> types.UserMessage:
     content = data["message"]["content"]
     message: types.UserMessage = _fill(
         types.UserMessage,
@@ -87,7 +88,7 @@ def _user(data: dict[str, Any]) -> types.UserMessage:
     return message
 
 
-def _assistant(data: dict[str, Any]) -> types.AssistantMessage:
+def _assistant(data: JSONObject) -> types.AssistantMessage:
     inner = data["message"]
     message: types.AssistantMessage = _fill(
         types.AssistantMessage,
@@ -101,7 +102,7 @@ def _assistant(data: dict[str, Any]) -> types.AssistantMessage:
     return message
 
 
-def _system(data: dict[str, Any]) -> types.SystemMessage:
+def _system(data: JSONObject) -> types.SystemMessage:
     subtype = data["subtype"]
     if subtype in ("hook_started", "hook_response"):
         name = data.get("hook_event") or data.get("hook_name") or data.get("hook_event_name") or ""
@@ -117,7 +118,7 @@ def _system(data: dict[str, Any]) -> types.SystemMessage:
     return message
 
 
-def _result(data: dict[str, Any]) -> types.ResultMessage:
+def _result(data: JSONObject) -> types.ResultMessage:
     deferred = data.get("deferred_tool_use")
     message: types.ResultMessage = _fill(
         types.ResultMessage,
@@ -129,7 +130,7 @@ def _result(data: dict[str, Any]) -> types.ResultMessage:
     return message
 
 
-def _rate_limit(data: dict[str, Any]) -> types.RateLimitEvent:
+def _rate_limit(data: JSONObject) -> types.RateLimitEvent:
     info = data["rate_limit_info"]
     limits = types.RateLimitInfo(
         status=info["status"],
@@ -144,7 +145,7 @@ def _rate_limit(data: dict[str, Any]) -> types.RateLimitEvent:
     return types.RateLimitEvent(limits, data["uuid"], data["session_id"])
 
 
-_PARSERS: Final[Mapping[str, Callable[[dict[str, Any]], types.Message]]] = {
+_PARSERS: Final[Mapping[str, Callable[[JSONObject], types.Message]]] = {
     "user": _user,
     "assistant": _assistant,
     "system": _system,

@@ -13,6 +13,7 @@ from claude_agent_py.compat import types
 from claude_agent_py.compat.messages import read_message
 from claude_agent_py.compat.session import Session
 from claude_agent_py.compat.transport import Transport
+from claude_agent_py.wire import JSONObject
 
 _logger = logging.getLogger("claude_agent_py.compat")
 
@@ -27,7 +28,7 @@ _FOLLOWED_UP: Final = frozenset({"local_agent", "local_workflow"})
 
 async def query(
     *,
-    prompt: str | AsyncIterable[dict[str, Any]],
+    prompt: str | AsyncIterable[JSONObject],
     options: types.ClaudeAgentOptions | None = None,
     transport: Transport | None = None,
 ) -> AsyncIterator[types.Message]:
@@ -55,7 +56,7 @@ async def query(
         await session.close()
 
 
-async def _frames(session: Session, end: "RunEnd") -> AsyncGenerator[dict[str, Any], None]:
+async def _frames(session: Session, end: "RunEnd") -> AsyncGenerator[JSONObject, None]:
     """Yield the frames until the process exits, which it does at the end of its input: once the run is over."""
     while True:
         if end.is_over():
@@ -93,11 +94,11 @@ class RunEnd:
         self.has_left = False
         """Whether the end of the input was sent."""
 
-    def watch(self, prompt: str | AsyncIterable[dict[str, Any]]) -> str | AsyncIterable[dict[str, Any]]:
+    def watch(self, prompt: str | AsyncIterable[JSONObject]) -> str | AsyncIterable[JSONObject]:
         """Return a prompt, or an iterable that notes when its prompts are sent."""
         return prompt if isinstance(prompt, str) else self._watch(prompt)
 
-    async def _watch(self, prompts: AsyncIterable[dict[str, Any]]) -> AsyncIterator[dict[str, Any]]:
+    async def _watch(self, prompts: AsyncIterable[JSONObject]) -> AsyncIterator[JSONObject]:
         self._all_sent, self._is_answered = False, True
         try:
             async for prompt in prompts:
@@ -113,7 +114,7 @@ class RunEnd:
         self._scope = anyio.CancelScope(deadline=self._deadline if self._may_end() else math.inf)
         return self._scope
 
-    def note(self, frame: Mapping[str, Any]) -> None:
+    def note(self, frame: Mapping[str, object]) -> None:
         """Note a frame of the CLI."""
         kind = frame["type"]
         if kind == "system":

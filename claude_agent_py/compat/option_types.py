@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NotRequired, TypeAlias, TypedDict
 
+from claude_agent_py.wire import JSONObject
+
 PermissionMode: TypeAlias = Literal["default", "acceptEdits", "plan", "bypassPermissions", "dontAsk", "auto"]
 """What runs without asking."""
 
@@ -69,7 +71,7 @@ class AgentDefinition:
     model: str | None = None
     skills: list[str] | None = None
     memory: Literal["user", "project", "local"] | None = None
-    mcpServers: list[str | dict[str, Any]] | None = None
+    mcpServers: list[str | JSONObject] | None = None
     initialPrompt: str | None = None
     maxTurns: int | None = None
     background: bool | None = None
@@ -115,7 +117,7 @@ class PermissionUpdate:
     directories: list[str] | None = None
     destination: PermissionUpdateDestination | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the update as it is on the wire. Without a destination it is for this session.
 
         Raises:
@@ -126,7 +128,7 @@ class PermissionUpdate:
                 f"PermissionUpdate has the type {self.type!r}, which this version cannot send; "
                 f"it must be one of {', '.join(_NEEDED)}"
             )
-        wire: dict[str, Any] = {"type": self.type, "destination": self.destination or "session"}
+        wire: JSONObject = {"type": self.type, "destination": self.destination or "session"}
         for name in _NEEDED[self.type]:
             wire[name] = getattr(self, name)
             if wire[name] is None:
@@ -136,7 +138,7 @@ class PermissionUpdate:
         return wire
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> "PermissionUpdate":
+    def from_dict(cls, data: JSONObject) -> "PermissionUpdate":
         """Return the update that a dict of the wire describes."""
         fields = {name: data.get(name) for name in ("behavior", "mode", "directories", "destination")}
         rules = data.get("rules")
@@ -170,7 +172,7 @@ class PermissionResultAllow:
     """Let the tool run."""
 
     behavior: Literal["allow"] = "allow"
-    updated_input: dict[str, Any] | None = None
+    updated_input: JSONObject | None = None
     updated_permissions: list[PermissionUpdate] | None = None
 
 
@@ -187,7 +189,7 @@ PermissionResult: TypeAlias = PermissionResultAllow | PermissionResultDeny
 """The decision on a tool call."""
 
 
-CanUseTool: TypeAlias = Callable[[str, dict[str, Any], ToolPermissionContext], Awaitable[PermissionResult]]
+CanUseTool: TypeAlias = Callable[[str, JSONObject, ToolPermissionContext], Awaitable[PermissionResult]]
 """Decides on a tool call: the tool's name, its input, and the context."""
 
 
@@ -317,18 +319,18 @@ class ContextUsageResponse(TypedDict):
     percentage: float
     model: str
     isAutoCompactEnabled: bool
-    memoryFiles: list[dict[str, Any]]
-    mcpTools: list[dict[str, Any]]
-    agents: list[dict[str, Any]]
-    gridRows: list[list[dict[str, Any]]]
+    memoryFiles: list[JSONObject]
+    mcpTools: list[JSONObject]
+    agents: list[JSONObject]
+    gridRows: list[list[JSONObject]]
     autoCompactThreshold: NotRequired[int]
-    deferredBuiltinTools: NotRequired[list[dict[str, Any]]]
-    systemTools: NotRequired[list[dict[str, Any]]]
-    systemPromptSections: NotRequired[list[dict[str, Any]]]
-    slashCommands: NotRequired[dict[str, Any]]
-    skills: NotRequired[dict[str, Any]]
-    messageBreakdown: NotRequired[dict[str, Any]]
-    apiUsage: NotRequired[dict[str, Any] | None]
+    deferredBuiltinTools: NotRequired[list[JSONObject]]
+    systemTools: NotRequired[list[JSONObject]]
+    systemPromptSections: NotRequired[list[JSONObject]]
+    slashCommands: NotRequired[JSONObject]
+    skills: NotRequired[JSONObject]
+    messageBreakdown: NotRequired[JSONObject]
+    apiUsage: NotRequired[JSONObject | None]
 
 
 class SdkPluginConfig(TypedDict):

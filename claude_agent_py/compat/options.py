@@ -18,6 +18,7 @@ from claude_agent_py.compat import types
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.options import Limits, OptionsWarning, Timeouts
 from claude_agent_py.permissions import PermissionContext, PermissionRequest
+from claude_agent_py.wire import JSONObject
 
 _logger = logging.getLogger("claude_agent_py.compat")
 
@@ -78,7 +79,7 @@ def _find_shadows(given: types.ClaudeAgentOptions) -> str:
     return names and f"{names}: allowed_tools, and rules in settings, allow whole tools"
 
 
-def _fields(given: types.ClaudeAgentOptions) -> dict[str, Any]:
+def _fields(given: types.ClaudeAgentOptions) -> JSONObject:
     values = {name: getattr(given, name) for name in _SAME}
     fields = {name: value for name, value in values.items() if value or (name in _EVEN_IF_EMPTY and value is not None)}
     extra_args = {**given.extra_args, **_take_unchecked(fields)}
@@ -111,7 +112,7 @@ def _fields(given: types.ClaudeAgentOptions) -> dict[str, Any]:
     }
 
 
-def _take_unchecked(fields: dict[str, Any]) -> dict[str, str | None]:
+def _take_unchecked(fields: JSONObject) -> dict[str, str | None]:
     """Move options that the CLI shall refuse itself to flags, as the official SDK sends them."""
     flags: dict[str, str | None] = {}
     if "session_id" in fields and not _is_uuid(fields["session_id"]):
@@ -201,7 +202,7 @@ def _decision(answer: object) -> Allow | Deny:
 # Hooks ----------------------------------------------------------------------------------------------------------------
 
 
-def _matchers(matchers: Sequence[types.HookMatcher]) -> Iterator[dict[str, Any]]:
+def _matchers(matchers: Sequence[types.HookMatcher]) -> Iterator[JSONObject]:
     for matcher in matchers:
         if matcher.hooks and matcher.on_failure == "block":
             yield vars(matcher)

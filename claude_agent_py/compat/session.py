@@ -11,6 +11,7 @@ from claude_agent_py.compat.errors import ProcessError, ResultError, official_er
 from claude_agent_py.compat.options import convert_options
 from claude_agent_py.compat.transport import BytesTransport, Transport
 from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.wire import JSONObject
 
 _END: Final = object()
 
@@ -30,7 +31,7 @@ class Session:
         self._reading = anyio.Lock()
         """Held by the one of several readers that waits for the next frame."""
         self._is_closed = False
-        self._error_result: dict[str, Any] | None = None
+        self._error_result: JSONObject | None = None
         """The result of the last turn if it is an error, which explains the exit of the process."""
 
     async def connect(self) -> None:
@@ -44,7 +45,7 @@ class Session:
                 raise
         self._items = self.client.events()
 
-    def send(self, prompt: str | Mapping[str, Any] | AsyncIterable[dict[str, Any]], session_id: str) -> Run:
+    def send(self, prompt: str | Mapping[str, object] | AsyncIterable[JSONObject], session_id: str) -> Run:
         """Send a prompt; those of an iterable in the background."""
         if isinstance(prompt, str):
             content = {"role": "user", "content": prompt}
@@ -57,7 +58,7 @@ class Session:
         with official_errors():
             return await self.client.control(subtype, **fields)
 
-    async def next_frame(self) -> dict[str, Any] | None:
+    async def next_frame(self) -> JSONObject | None:
         """Return the next frame, or None at the end of the session.
 
         Raises:
@@ -80,7 +81,7 @@ class Session:
                     await self.client.sync_store()  # so that whoever reads the result finds its turn in the store
                 return frame
 
-    def _note(self, frame: dict[str, Any]) -> None:
+    def _note(self, frame: JSONObject) -> None:
         if frame["type"] == "result":
             self._error_result = frame if frame.get("is_error") else None
         elif frame["type"] in ("user", "assistant", "stream_event"):

@@ -81,7 +81,7 @@ async def _lists_sessions(store: Any) -> None:
     _require(await store.list_sessions("never") == [], "an unknown project has no sessions")
 
 
-def _is_milliseconds(value: Any) -> bool:
+def _is_milliseconds(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value > 1e12
 
 

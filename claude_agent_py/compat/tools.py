@@ -8,8 +8,10 @@ from typing import Annotated, Any, Final, Generic, NotRequired, Required, TypeVa
 
 from typing_extensions import get_type_hints, is_typeddict
 
+from claude_agent_py.wire import JSONObject
+
 T = TypeVar("T")
-Handler = Callable[[Any], Awaitable[dict[str, Any]]]
+Handler = Callable[[Any], Awaitable[JSONObject]]
 
 _logger = logging.getLogger("claude_agent_py.compat")
 
@@ -29,13 +31,13 @@ class SdkMcpTool(Generic[T]):
 
     name: str
     description: str
-    input_schema: type[T] | dict[str, Any]
-    handler: Callable[[T], Awaitable[dict[str, Any]]]
+    input_schema: type[T] | JSONObject
+    handler: Callable[[T], Awaitable[JSONObject]]
     annotations: Any = None
 
 
 def tool(
-    name: str, description: str, input_schema: type | dict[str, Any], annotations: Any = None
+    name: str, description: str, input_schema: type | JSONObject, annotations: object = None
 ) -> Callable[[Handler], SdkMcpTool[Any]]:
     """Return a decorator that makes a tool of an async function of one dict.
 
@@ -51,7 +53,7 @@ def tool(
 # Schemas --------------------------------------------------------------------------------------------------------------
 
 
-def build_schema(given: Any) -> dict[str, Any]:
+def build_schema(given: object) -> JSONObject:
     """Return the JSON Schema of a tool's `input_schema`."""
     if is_typeddict(given):
         return _schema_of_typeddict(given)
@@ -63,13 +65,13 @@ def build_schema(given: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-def _schema_of_typeddict(given: Any) -> dict[str, Any]:
+def _schema_of_typeddict(given: Any) -> JSONObject:
     hints = get_type_hints(given, include_extras=True)
     required = {"required": sorted(given.__required_keys__)} if given.__required_keys__ else {}
     return {"type": "object", "properties": {name: _schema_of(hint) for name, hint in hints.items()}, **required}
 
 
-def _schema_of(annotation: Any) -> dict[str, Any]:
+def _schema_of(annotation: object) -> JSONObject:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is Annotated:
         texts = [note for note in arguments[1:] if isinstance(note, str)]
@@ -89,9 +91,9 @@ def _schema_of(annotation: Any) -> dict[str, Any]:
 # Results --------------------------------------------------------------------------------------------------------------
 
 
-def convert_content(items: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def convert_content(items: Sequence[Mapping[str, object]]) -> list[JSONObject]:
     """Return the MCP content of a result. Links and texts of resources become text; what is unknown is left out."""
-    content: list[dict[str, Any]] = []
+    content: list[JSONObject] = []
     for item in items:
         match item:
             case {"type": "text", "text": text} | {"type": "resource", "resource": {"text": text}}:

@@ -3,9 +3,10 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from claude_agent_py import transport
+from claude_agent_py.wire import JSONObject
 
 
 class Transport(ABC):
@@ -20,7 +21,7 @@ class Transport(ABC):
         """Write one line of JSON, with its line break."""
 
     @abstractmethod
-    def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+    def read_messages(self) -> AsyncIterator[JSONObject]:
         """Iterate over the messages of the program until its end."""
 
     @abstractmethod
@@ -43,7 +44,7 @@ class BytesTransport(transport.Transport):
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self._messages: AsyncIterator[dict[str, Any]] | None = None
+        self._messages: AsyncIterator[JSONObject] | None = None
         self._is_closed = False
         self.failure: Exception | None = None
         """The error that ended the output."""

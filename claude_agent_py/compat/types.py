@@ -36,6 +36,7 @@ from claude_agent_py.sessions import (
     SessionStoreListEntry as SessionStoreListEntry,
     SessionSummaryEntry as SessionSummaryEntry,
 )
+from claude_agent_py.wire import JSONObject
 
 
 class CanUseToolShadowedWarning(UserWarning):
@@ -118,7 +119,7 @@ class ClaudeAgentOptions:
     max_thinking_tokens: int | None = None
     thinking: ThinkingConfig | None = None
     effort: EffortLevel | None = None
-    output_format: dict[str, Any] | None = None
+    output_format: JSONObject | None = None
     enable_file_checkpointing: bool = False
     session_store: SessionStore | None = None
     session_store_flush: SessionStoreFlushMode = "batched"

@@ -183,7 +183,7 @@ class _Conversation:
         self._due_notifications: list[str] = []
         """Notifications from before the last prompt or tool result, which are part of the next request."""
 
-    def add(self, message: Any) -> None:
+    def add(self, message: object) -> None:
         match message:
             case AssistantMessage() if not message.is_subagent:
                 self._add_answer(message)

@@ -158,7 +158,7 @@ def _convert(value: object) -> object:
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def _convert_key(key: Any) -> str:
+def _convert_key(key: object) -> str:
     if type(key) is str:
         return clean_text(key)
     [converted] = _clean(to_jsonable_python({key: None}, by_alias=True, bytes_mode="base64", fallback=_fallback))
@@ -184,7 +184,7 @@ def _refuse_iterators(value: Any) -> None:
             _refuse_iterators(part)
 
 
-def _fallback(value: Any) -> Any:
+def _fallback(value: object) -> Any:
     if isinstance(value, PurePath):
         return str(value)
     raise PydanticSerializationError(f"unsupported type {type(value).__qualname__}")
@@ -199,7 +199,7 @@ def clean_text(text: str) -> str:
     return text
 
 
-def _clean(value: Any) -> Any:
+def _clean(value: object) -> Any:
     match value:
         case dict():
             return {clean_text(name): _clean(item) for name, item in value.items()}

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any
 
 from typing_extensions import override
 
@@ -240,7 +239,7 @@ class JSONFormat(TextFormat):
         return "JSONFormat()"
 
     @override
-    def encode(self, content: Any) -> str:
+    def encode(self, content: object) -> str:
         return content if isinstance(content, str) else Notation(self.encoder.encode(content))
 
     @override

@@ -294,7 +294,7 @@ class YAMLFormat(TextFormat):
         return "YAMLFormat()"
 
     @override
-    def encode(self, content: Any) -> str:
+    def encode(self, content: object) -> str:
         value = content if isinstance(content, str) else plain(content)
         return value if isinstance(value, str) else Notation(self.encoder.encode(value))
 

@@ -285,7 +285,7 @@ class TaskHistory:
 
         return await self._run(drop)
 
-    def _parse_rows(self, rows: Iterable[tuple[Any, ...]]) -> list[TaskEvent]:
+    def _parse_rows(self, rows: Iterable[tuple[object, ...]]) -> list[TaskEvent]:
         """Return the facts in rows, skipping invalid ones."""
         found = []
         for row in rows:

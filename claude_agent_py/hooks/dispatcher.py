@@ -9,7 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -158,7 +158,7 @@ class HookDispatcher:
     # Answering ---------------------------------------------------------------------------------------------------
 
     async def answer(
-        self, callback_id: str, data: Mapping[str, Any], tool_use_id: str | None, context: HandlerContext
+        self, callback_id: str, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> JSONObject:
         """Run the handler and return the reply. A handler's failure is reported and does not raise.
 

@@ -26,7 +26,7 @@ class Shorthand(Generic[Input, Output]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._event = name.title().replace("_", "")
 
-    def __get__(self, hooks: Any, owner: type | None = None) -> Self:
+    def __get__(self, hooks: object, owner: type | None = None) -> Self:
         return type(self)(self._event, hooks)
 
     @overload

@@ -124,7 +124,7 @@ class SpanFold(View):
         """The id of the turn, if one is open."""
         return self._turn.id if self._turn is not None else None
 
-    def feed(self, message: Any, at: float | None = None, *, sent: bool = False) -> None:
+    def feed(self, message: object, at: float | None = None, *, sent: bool = False) -> None:
         """Fold a frame of any kind.
 
         Args:

@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -11,6 +11,7 @@ from claude_agent_py._base.redaction import hide_secrets, without_secrets
 from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
+from claude_agent_py.wire.base import JSONObject
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ class OpenSpan(msgspec.Struct):
     status: SpanStatus = "running"
     tokens: Tokens | None = None
     cost_usd: float | None = None
-    attributes: dict[str, Any] = {}
+    attributes: JSONObject = {}
     links: tuple[str, ...] = ()
 
     def to_span(self) -> Span:
@@ -83,7 +84,7 @@ class Texts:
             return kept
         return f"{kept[: self.limit]}... [{len(text)} characters]"
 
-    def shorten_json(self, value: Any) -> str | None:
+    def shorten_json(self, value: object) -> str | None:
         """Return JSON as text, cut to the limit, without secrets. None if nothing is left."""
         if not value or not self.limit:
             return None

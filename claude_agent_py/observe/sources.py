@@ -21,7 +21,7 @@ from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
 
 
-def message_frames(messages: Iterable[Any], sent: Iterable[UserMessage] = ()) -> Iterator[TimedFrame]:
+def message_frames(messages: Iterable[object], sent: Iterable[UserMessage] = ()) -> Iterator[TimedFrame]:
     """Yield the frames of a run: its messages, and the prompts that were sent."""
     messages = messages if isinstance(messages, Sequence) else list(messages)
     began = _find_start(messages)
@@ -31,7 +31,7 @@ def message_frames(messages: Iterable[Any], sent: Iterable[UserMessage] = ()) ->
         yield message, None if index else began, False
 
 
-def _find_start(messages: Iterable[Any]) -> float | None:
+def _find_start(messages: Iterable[object]) -> float | None:
     """Return when the first turn began, in seconds since the epoch, or None if no message has a time.
 
     Prompts and the first messages of a turn have no time, so the duration of the turn is subtracted from its end.

@@ -2,7 +2,7 @@
 
 import heapq
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -10,6 +10,7 @@ from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens as Tokens
 from claude_agent_py._journal.tasks.events import TaskFinished, TaskRevised
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.spending import read_count, weigh
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
 SpanKind: TypeAlias = Literal["run", "turn", "model", "tool", "waiting", "hook", "subagent", "task", "child"]
@@ -44,7 +45,7 @@ class Span(msgspec.Struct, frozen=True, kw_only=True):
     A live message reports only the output tokens of its start; it has the attribute `output_tokens_so_far`."""
     cost_usd: float | None = None
     """The cost in US dollars, as estimated by the CLI; None if the source has no cost."""
-    attributes: dict[str, Any] = {}
+    attributes: JSONObject = {}
     """Other fields, as JSON values. Texts (`prompt`, `input`, `output`, ...) are shortened, and secrets are removed."""
     links: tuple[str, ...] = ()
     """The ids of spans that caused it without being its parent: for a background task, the call that launched it; for a
@@ -263,11 +264,11 @@ def _weigh(tokens: Tokens) -> float:
     return weigh((tokens.input, tokens.output, tokens.cache_write, 0, tokens.cache_read))
 
 
-def describe_usage(outcome: TaskOutcome) -> dict[str, Any]:
+def describe_usage(outcome: TaskOutcome) -> JSONObject:
     """Return the attributes of a task's span about its usage."""
     usage = outcome.usage
     known = {} if usage is None else {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
-    found: dict[str, Any] = {key: count for key, value in known.items() if (count := read_count(value))}
+    found: JSONObject = {key: count for key, value in known.items() if (count := read_count(value))}
     if outcome.models:
         found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in outcome.models.items()}
     return found

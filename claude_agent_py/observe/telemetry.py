@@ -40,7 +40,7 @@ class Telemetry:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
-    def observe(self, session: Any) -> None:
+    def observe(self, session: object) -> None:
         """Trace a session. Internal to this package.
 
         Raises:

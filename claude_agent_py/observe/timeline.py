@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
@@ -16,6 +16,7 @@ from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Timeline:
     def _repr_html_(self) -> str:
         return build_iframe(self.to_html())
 
-    def to_chrome_trace(self) -> dict[str, Any]:
+    def to_chrome_trace(self) -> JSONObject:
         """Return the timeline as a Chrome trace, which Perfetto and `chrome://tracing` open."""
         return chrome_trace(self.spans, self.summary.names, self.title)
 
@@ -84,7 +85,7 @@ class Timeline:
     @classmethod
     def from_messages(
         cls,
-        messages: Iterable[Any],
+        messages: Iterable[object],
         sent: Iterable[UserMessage] = (),
         *,
         ends: Iterable[TaskFinished] = (),

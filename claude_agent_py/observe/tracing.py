@@ -20,6 +20,7 @@ from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_na
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.open_spans import BoundedDict
 from claude_agent_py.observe.spans import TASK_KINDS, Span
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 NAME: Final = "claude_agent_py"
@@ -166,7 +167,7 @@ class Tracer(SpanFold):
             return span
         return structs.replace(span, name=_UNKNOWN_TOOL)
 
-    def _build_attributes(self, span: Span) -> dict[str, Any]:
+    def _build_attributes(self, span: Span) -> JSONObject:
         name = self._names.get(span.agent, "")
         return build_attributes(span, name, session_id=self.session_id, content=self._content)
 
@@ -194,7 +195,7 @@ class _Meters:
         operation = get_operation(span)
         if operation is None or span.end is None:
             return
-        shared: dict[str, Any] = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
+        shared: JSONObject = {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDER}
         if agent:
             shared["gen_ai.agent.name"] = agent
         attributes = shared.copy()
@@ -206,7 +207,7 @@ class _Meters:
         if span.kind == "turn":
             self._record_usage(span, shared)
 
-    def _record_usage(self, turn: Span, shared: dict[str, Any]) -> None:
+    def _record_usage(self, turn: Span, shared: JSONObject) -> None:
         for model, spent in (turn.attributes.get("models") or {}).items():
             attributes = {**shared, "gen_ai.operation.name": "chat", "gen_ai.request.model": model}
             tokens = spent["tokens"]

@@ -44,7 +44,7 @@ _ONLY_JAVASCRIPT: Final = (
 """What a pattern of JavaScript may contain and one of Python may not, and what to check in its place."""
 
 
-def fit_schema(schema: Mapping[str, Any], *, is_validated: bool) -> JSONObject:
+def fit_schema(schema: Mapping[str, object], *, is_validated: bool) -> JSONObject:
     """Return a schema as the CLI can compile it, without keywords that it does not know.
 
     Args:
@@ -60,7 +60,7 @@ def fit_schema(schema: Mapping[str, Any], *, is_validated: bool) -> JSONObject:
 
 
 class _Fitting:
-    def __init__(self, root: Mapping[str, Any], *, is_validated: bool) -> None:
+    def __init__(self, root: Mapping[str, object], *, is_validated: bool) -> None:
         self._root = root
         self._is_validated = is_validated
 
@@ -220,7 +220,7 @@ NEEDS: Final[Mapping[str, Callable[[JSONObject], bool]]] = {
 """What keywords need in order to mean something: the CLI refuses a schema that has them alone."""
 
 
-def _as_draft_07(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _as_draft_07(schema: Mapping[str, object]) -> Mapping[str, Any]:
     """Return a schema with the keywords of draft-07 for the arrays with fixed places of later drafts."""
     if "prefixItems" not in schema:
         return schema

@@ -101,7 +101,7 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
 
     # Asking ------------------------------------------------------------------------------------------------------
 
-    def _make(self, kind: Kind, wire: Any, **about: Any) -> "StoredInteraction":
+    def _make(self, kind: Kind, wire: object, **about: object) -> "StoredInteraction":
         return StoredInteraction(self, kind, wire, **about)
 
     async def _open(self, question: "StoredInteraction") -> None:

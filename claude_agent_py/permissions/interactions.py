@@ -145,7 +145,7 @@ class Interaction(ABC):
         """Refuse the question: deny, leave unanswered, cancel or dismiss. `by` and the result are as for `resolve`."""
         return self._settle(KINDS[self.kind].refuse(message), AnswerSource.here(by))
 
-    async def answer(self, value: Any, *, by: str = "") -> bool:
+    async def answer(self, value: object, *, by: str = "") -> bool:
         """Answer without blocking the event loop. See `resolve`."""
         return await run_file_work(partial(self.resolve, value, by=by))
 
@@ -248,7 +248,7 @@ class WaitingInbox(Inbox, Generic[Question]):
         return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 
     @abstractmethod
-    def _make(self, kind: Kind, wire: Any, **about: Any) -> Question:
+    def _make(self, kind: Kind, wire: object, **about: object) -> Question:
         """Return a question. See `Interaction` for the arguments."""
 
     @abstractmethod
@@ -310,7 +310,7 @@ class PendingInteractions(WaitingInbox["_Waiting"]):
             for arrivals in self._arrivals:
                 arrivals.end()
 
-    def _make(self, kind: Kind, wire: Any, **about: Any) -> "_Waiting":
+    def _make(self, kind: Kind, wire: object, **about: object) -> "_Waiting":
         return _Waiting(kind, wire, **about)
 
     async def _open(self, question: "_Waiting") -> None:

@@ -293,7 +293,7 @@ def _resolve_root(directory: str | os.PathLike[str]) -> Path:
     return path.resolve()
 
 
-def _resolve(path: Any) -> Path:
+def _resolve(path: object) -> Path:
     # On Windows, this also refuses a path without a drive, which is ambiguous.
     if not isinstance(path, str) or not Path(path).is_absolute():
         raise ValueError("the path must be absolute")

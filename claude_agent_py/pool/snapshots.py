@@ -59,7 +59,7 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _copy(value: Any) -> Any:
+def _copy(value: object) -> Any:
     if isinstance(value, VALUES) or callable(value):
         return value
     if isinstance(value, ConfigModel):

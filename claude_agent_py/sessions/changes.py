@@ -12,7 +12,7 @@ import shutil
 import unicodedata
 import uuid
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -29,6 +29,7 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import find_process
 from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent, take_snapshot
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
+from claude_agent_py.wire.base import JSONObject
 
 _INVISIBLE: Final = frozenset({"Cf", "Co", "Cn", "Cc", "Cs"})
 _SPACE: Final = re.compile(r"\s+")
@@ -103,7 +104,7 @@ def delete_session(session_id: str, directory: AnyPath | None = None, *, config_
         delete_transcript(path)
 
 
-def build_title(title: str) -> dict[str, Any]:
+def build_title(title: str) -> JSONObject:
     """Return the note of a title, as one line. Raises OptionsError if the title is empty."""
     name = _SPACE.sub(" ", title).strip()
     if not name:
@@ -111,7 +112,7 @@ def build_title(title: str) -> dict[str, Any]:
     return {"type": "custom-title", "customTitle": name}
 
 
-def build_tag(tag: str | None) -> dict[str, Any]:
+def build_tag(tag: str | None) -> JSONObject:
     """Return the note of a tag, without invisible characters. Raises OptionsError if nothing remains."""
     word = "" if tag is None else _strip_invisible(tag)
     if not word and tag is not None:
@@ -142,7 +143,7 @@ def _archive(path: str, session_id: str, *, archived: bool) -> None:
         set_archived(path, archived)
 
 
-def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, note: dict[str, Any]) -> None:
+def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, note: JSONObject) -> None:
     path = find_session(session_id, directory, config_dir)
     process = find_process(config_folder(config_dir), session_id)
     with _changing("changed", session_id):
@@ -154,7 +155,7 @@ def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | No
             raise SessionBusyError(session_id, process.pid, process.status) from None
 
 
-def encode_note(note: dict[str, Any], session_id: str) -> bytes:
+def encode_note(note: JSONObject, session_id: str) -> bytes:
     """Return a note as a transcript line, in the CLI's format."""
     text = json.dumps({**note, "sessionId": session_id}, separators=(",", ":"))
     return text.encode() + b"\n"
@@ -305,7 +306,7 @@ class _SessionCopier:
 
     def _rewrite(self, line: bytes, origin: str | None = None) -> bytes:
         """Return a line with the copy's session id and, for an entry, its origin. Other values keep their bytes."""
-        fields: dict[str, Any] = dict(_decode_fields(line.strip(b"\0 \t\r")))
+        fields: JSONObject = dict(_decode_fields(line.strip(b"\0 \t\r")))
         for name in _NOT_COPIED:
             fields.pop(name, None)
         fields["sessionId"] = self._copy_id

@@ -14,6 +14,7 @@ import msgspec
 
 from claude_agent_py._base.bounded_reading import open_regular
 from claude_agent_py.sessions.summary import apply_entry
+from claude_agent_py.wire.base import JSONObject
 
 HEAD_BYTES: Final = 64 * 1024
 """How far to look for the first prompt."""
@@ -77,7 +78,7 @@ class SessionInfo:
         return os.path.basename(os.path.dirname(self.path))
 
 
-_decode: Final = msgspec.json.Decoder(dict[str, Any]).decode
+_decode: Final = msgspec.json.Decoder(JSONObject).decode
 
 
 def build_info(
@@ -176,9 +177,9 @@ def _search_back(file: IO[bytes], end: int, found: dict[bytes, bytes]) -> dict[b
     return found
 
 
-def _fold_head(head: bytes, *, is_whole: bool) -> dict[str, Any]:
+def _fold_head(head: bytes, *, is_whole: bool) -> JSONObject:
     """Return the `data` of a summary of the entries up to the first prompt."""
-    data: dict[str, Any] = {}
+    data: JSONObject = {}
     is_first = True
     for line in io.BytesIO(head):
         entry = _read_line(line) if is_whole or line.endswith(b"\n") else {}
@@ -191,7 +192,7 @@ def _fold_head(head: bytes, *, is_whole: bool) -> dict[str, Any]:
     return data
 
 
-def _read_line(line: bytes | None) -> dict[str, Any]:
+def _read_line(line: bytes | None) -> JSONObject:
     """Return an entry or a note; an empty one for a damaged line."""
     try:
         return _decode(line) if line else {}

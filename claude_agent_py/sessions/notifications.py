@@ -4,10 +4,11 @@ import contextlib
 import re
 from array import array
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py.sessions.lines import Snapshot
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds
 
@@ -47,7 +48,7 @@ def read_notifications(line: bytes) -> Iterator[tuple[TaskNotificationMessage, f
         yield _parse(body, run_id if isinstance(run_id, str) else None), seconds(entry.get("timestamp"))
 
 
-def _iter_texts(holder: dict[str, Any]) -> Iterator[str]:
+def _iter_texts(holder: JSONObject) -> Iterator[str]:
     message = holder.get("message")
     content = message.get("content") if isinstance(message, dict) else holder.get("prompt")
     if isinstance(content, str):
@@ -63,7 +64,7 @@ def _parse(body: str, run_id: str | None) -> TaskNotificationMessage:
     fields = {found["name"]: found["value"] for found in _FIELD.finditer(head)}
     report = _REPORT.search(body) if mark else None
     counts = _SPENT.finditer(body.rpartition("</result>")[2])
-    spent: dict[str, Any] = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
+    spent: JSONObject = {_USAGE[found["name"]]: int(found["value"]) for found in counts}
     return TaskNotificationMessage(
         task_id=fields.get("task-id", ""),
         run_id=run_id,

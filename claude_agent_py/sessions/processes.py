@@ -11,12 +11,13 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.proc import parent_and_start
 from claude_agent_py.sessions.folders import AnyPath, config_folder
+from claude_agent_py.wire.base import JSONObject
 
 _RECORD: Final = re.compile(r"\d{1,10}\.json")
 _MOST_BYTES: Final = 64 * 1024
@@ -74,7 +75,7 @@ def find_process(config: str, session_id: str) -> RunningProcess | None:
     return None
 
 
-def _iter_records(config: str) -> Iterator[dict[str, Any]]:
+def _iter_records(config: str) -> Iterator[JSONObject]:
     folder = os.path.join(config, "sessions")
     try:
         names = os.listdir(folder)
@@ -87,7 +88,7 @@ def _iter_records(config: str) -> Iterator[dict[str, Any]]:
                 yield record
 
 
-def _parse_session(record: dict[str, Any]) -> RunningSession:
+def _parse_session(record: JSONObject) -> RunningSession:
     started = record.get("startedAt")
     return RunningSession(
         session_id=str(record.get("sessionId", "")),
@@ -98,7 +99,7 @@ def _parse_session(record: dict[str, Any]) -> RunningSession:
     )
 
 
-def _parse_process(record: dict[str, Any]) -> RunningProcess:
+def _parse_process(record: JSONObject) -> RunningProcess:
     fields = (record.get(name) for name in ("status", "waitingFor", "procStart"))
     status, waiting_for, started = (value if isinstance(value, str) else None for value in fields)
     # Start times are comparable on one Linux kernel only.
@@ -107,7 +108,7 @@ def _parse_process(record: dict[str, Any]) -> RunningProcess:
     return RunningProcess(record["pid"], status, waiting_for, started)
 
 
-def _read_record(path: str) -> dict[str, Any]:
+def _read_record(path: str) -> JSONObject:
     try:
         record = read_object(read_bytes(path, most_bytes=_MOST_BYTES)[0])
     except OSError:
@@ -116,7 +117,7 @@ def _read_record(path: str) -> dict[str, Any]:
     return record or {} if type(pid) is int and 0 < pid <= _MOST_PID else {}
 
 
-def _is_running(record: dict[str, Any]) -> bool:
+def _is_running(record: JSONObject) -> bool:
     if _is_in_other_namespace(record):
         return True
     pid = record["pid"]
@@ -127,7 +128,7 @@ def _is_running(record: dict[str, Any]) -> bool:
     return found is None or not isinstance(known, str) or found[1] == known
 
 
-def _is_in_other_namespace(record: dict[str, Any]) -> bool:
+def _is_in_other_namespace(record: JSONObject) -> bool:
     """Return whether a process is in another pid namespace. Records name it as `linux:<machine>:pid:[<number>]`."""
     domain = record.get("pidDomain")
     if not isinstance(domain, str) or not domain.startswith("linux:") or sys.platform != "linux":

@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 import anyio
 
@@ -41,6 +41,7 @@ from claude_agent_py.sessions.stores.protocol import (
     format_key,
     implements,
 )
+from claude_agent_py.wire.base import JSONObject
 
 PREFIX: Final = "claude-agent-py-stored-"
 PROJECT: Final = "stored"
@@ -202,7 +203,7 @@ class StoredSessions:
         project = self._project_key or project_key_for_directory(self._directory)
         return [] if archived else await list_infos(StoreAccess(self._store, self._timeout), project, limit, offset)
 
-    async def _on_disk(self, function: Callable[..., T], *args: Any, **options: Any) -> T:
+    async def _on_disk(self, function: Callable[..., T], *args: object, **options: object) -> T:
         """Call a function for the CLI's folder in a thread."""
         where = {"directory": self._directory, "config_dir": self._config_dir}
         return await run_file_work(partial(function, *args, **options, **where))
@@ -211,7 +212,7 @@ class StoredSessions:
         assert self._store is not None  # noqa: S101
         return await locate(self._store, session_id, self._directory, self._project_key, self._timeout)
 
-    async def _append_note(self, session_id: str, note: dict[str, Any]) -> None:
+    async def _append_note(self, session_id: str, note: JSONObject) -> None:
         access, place = await self._locate(session_id)
         await access.check_exists(place)
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

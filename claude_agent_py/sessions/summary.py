@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.timestamps import seconds
 
 _LAST: Final[Mapping[str, str]] = {
@@ -26,7 +27,7 @@ _NOT_TYPED_ON_DISK: Final = re.compile(rf"{_NOT_TYPED.pattern}|<local-command-ca
 _MOST_CHARS: Final = 200
 
 
-def apply_entry(data: dict[str, Any], entry: Mapping[str, Any], *, is_on_disk: bool = False) -> None:
+def apply_entry(data: JSONObject, entry: Mapping[str, object], *, is_on_disk: bool = False) -> None:
     """Add an entry to the `data` of a summary.
 
     Args:
@@ -53,7 +54,7 @@ def apply_entry(data: dict[str, Any], entry: Mapping[str, Any], *, is_on_disk: b
             data.pop("tag", None)
 
 
-def _apply_prompt(data: dict[str, Any], entry: Mapping[str, Any], is_on_disk: bool) -> None:
+def _apply_prompt(data: JSONObject, entry: Mapping[str, object], is_on_disk: bool) -> None:
     """Record the first prompt typed by a person and, as a fallback, the first command."""
     if entry.get("type") != "user" or entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
         return

@@ -98,7 +98,7 @@ class TaskIntake:
 
     # From the session
 
-    def track(self, message: Any, /) -> list[TaskEvent]:
+    def track(self, message: object, /) -> list[TaskEvent]:
         """Track a message of any type, and return the events that it caused. Never raises."""
         kind = type(message)
         if self.journal is None and (kind not in TRACKED or _is_plain_answer(message)):
@@ -300,6 +300,6 @@ class TaskIntake:
             event.set()
 
 
-def _is_plain_answer(message: Any) -> bool:
+def _is_plain_answer(message: object) -> bool:
     """Return whether a message is text of the main agent, which concerns no task."""
     return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses

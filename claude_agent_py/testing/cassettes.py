@@ -264,7 +264,7 @@ class Cassette(ScriptedModel):
     @override
     def options(self, **overrides: Any) -> "ClientOptions":
         """Return options for a session that is recorded or replayed, as `ScriptedModel.options` does."""
-        defaults: dict[str, Any] = {} if self._cwd is None else {"cwd": self._cwd}
+        defaults: JSONObject = {} if self._cwd is None else {"cwd": self._cwd}
         if self._has_login:
             defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
         options = super().options(**(defaults | overrides))

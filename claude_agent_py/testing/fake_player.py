@@ -183,10 +183,10 @@ class Player:
         if kind == "err":
             self._act("exit", 1)
 
-    def _act(self, kind: str, value: Any = None) -> None:
+    def _act(self, kind: str, value: object = None) -> None:
         self._actions.append(Action(kind, value))
 
-    def _resolve(self, value: Any) -> Any:
+    def _resolve(self, value: object) -> Any:
         """Replace references, leaving out references to missing fields."""
         if isinstance(value, list):
             items = [item for item in map(self._resolve, value) if item is not GONE]
@@ -280,7 +280,7 @@ def get_field(frame: object, path: str) -> Any:
     return GONE if frame is None else frame
 
 
-def encode_reply(request_id: Any, answer: Mapping[str, Any]) -> bytes:
+def encode_reply(request_id: object, answer: Mapping[str, object]) -> bytes:
     """Encode a control response. `answer` has `error` (and optionally `error_code`), `response`, or neither."""
     outcome = {"subtype": "error" if "error" in answer else "success", "request_id": request_id, **answer}
     return json.dumps({"type": "control_response", "response": outcome}).encode() + b"\n"

@@ -91,7 +91,7 @@ def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 
 
 def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
-    def place(path: str | None = None, **more: Any) -> tuple[Path, dict[str, Any]]:
+    def place(path: str | None = None, **more: object) -> tuple[Path, dict[str, Any]]:
         return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
 
     path, more = place(*marker.args, **marker.kwargs)

@@ -202,7 +202,7 @@ def extract_lines(request: RecordedRequest) -> tuple[list[str], list[str]]:
     return answers, new
 
 
-def _extract_message_lines(message: Mapping[str, Any]) -> Iterator[str]:
+def _extract_message_lines(message: Mapping[str, object]) -> Iterator[str]:
     role = message.get("role")
     if role in ("user", "assistant"):
         for block in _get_blocks(message.get("content")):

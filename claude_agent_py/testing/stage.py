@@ -63,7 +63,7 @@ class Stage:
         self._peer = FakeCLI(*script, **more)
         return self._peer
 
-    def options(self, **overrides: Any) -> "ClientOptions":
+    def options(self, **overrides: object) -> "ClientOptions":
         """Return options for the stand-in. A `FakeCLI` is installed as a program."""
         if self._peer is None:
             raise RuntimeError(NO_PEER)

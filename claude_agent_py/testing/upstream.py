@@ -158,7 +158,7 @@ def join_events(events: Iterator[JSONObject]) -> JSONObject:
     raise ConnectionError("the answer broke off")
 
 
-def _apply_delta(block: JSONObject, delta: Mapping[str, Any]) -> None:
+def _apply_delta(block: JSONObject, delta: Mapping[str, object]) -> None:
     match delta.get("type"):
         case "text_delta" | "thinking_delta" | "signature_delta" | "input_json_delta":
             for field in delta.keys() & {"text", "thinking", "signature", "partial_json"}:

@@ -100,7 +100,7 @@ def _mark_cut_off(call: ToolCall, reason: str | None) -> ToolCall:
 # Content ---------------------------------------------------------------------------------------------------------
 
 
-def normalize_content(given: Any) -> list[JSONObject | ToolCall]:
+def normalize_content(given: object) -> list[JSONObject | ToolCall]:
     """Return the content blocks of an answer, of a list or of a single block as dicts. `ToolCall`s stay unchanged.
 
     Raises TypeError for anything else.

@@ -1,7 +1,7 @@
 """`ToolContext`: information about a tool's call, and methods to report progress and to log."""
 
 from contextvars import ContextVar
-from typing import Any, Final, Literal, TypeAlias, TypeVar
+from typing import Final, Literal, TypeAlias, TypeVar
 
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
@@ -74,7 +74,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
         """Ask a person to open a page. Return whether the person agreed. See `elicit`."""
         return (await self._ask(message, url=url)).get("action") == "accept"
 
-    async def _ask(self, message: str, **fields: Any) -> JSONObject:
+    async def _ask(self, message: str, **fields: object) -> JSONObject:
         """Ask a person. Without a session, as in a `ToolChain`, nobody is there."""
         return {"action": "cancel"}
 

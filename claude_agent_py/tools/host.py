@@ -162,7 +162,7 @@ class MCPHost:
 
     # The servers
 
-    def add(self, name: str, server: Any) -> None:
+    def add(self, name: str, server: object) -> None:
         """Add a server. Does not notify the CLI, which needs `initialize` or `mcp_set_servers`.
 
         Raises OptionsError if the server cannot run in this process.

@@ -250,7 +250,7 @@ class ToolServer:
         """Return a tool by its own name, or None."""
         return self._tools.get(name)
 
-    def add(self, function: Callable[..., Any]) -> Tool[..., Any]:
+    def add(self, function: Callable[..., object]) -> Tool[..., Any]:
         """Add a tool, replacing one of the same name. Clients are notified, and the model sees it in its next turn.
 
         Call it in the event loop of the sessions.

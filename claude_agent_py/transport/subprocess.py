@@ -146,7 +146,7 @@ class SubprocessTransport(Transport):
             with contextlib.suppress(anyio.BrokenResourceError):  # it has ended, as its reader finds out
                 await self._running().send(b"\n")
 
-    async def _start_anyio(self, argv: Sequence[str], lifeline: Lifeline, group: Mapping[str, Any]) -> None:
+    async def _start_anyio(self, argv: Sequence[str], lifeline: Lifeline, group: Mapping[str, object]) -> None:
         self._process = await AnyioProcess.start(argv, self._stderr.feed, **group, **self._popen_options(lifeline))
 
     def _popen_options(self, lifeline: Lifeline) -> dict[str, Any]:

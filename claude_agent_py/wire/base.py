@@ -209,7 +209,7 @@ def dump(model: WireModel) -> JSONObject:
     return {"type": "system", **value} if getattr(model, "type", "") == "system" else value
 
 
-def _unwrap(value: Any) -> Any:
+def _unwrap(value: object) -> Any:
     """Replace nested unknown and decoded objects by their original data."""
     if isinstance(value, list):
         return [_unwrap(item) for item in value]

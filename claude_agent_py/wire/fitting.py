@@ -49,10 +49,10 @@ class Misfit(ValueError):
 
 @overload
 def fit(
-    model: type[Model], value: Any, *, may_drop: Callable[[Place], bool] = ...
+    model: type[Model], value: object, *, may_drop: Callable[[Place], bool] = ...
 ) -> tuple[Model, Sequence[Misfit]]: ...
 @overload
-def fit(model: Any, value: Any, *, may_drop: Callable[[Place], bool] = ...) -> tuple[Any, Sequence[Misfit]]: ...
+def fit(model: object, value: object, *, may_drop: Callable[[Place], bool] = ...) -> tuple[Any, Sequence[Misfit]]: ...
 def fit(
     model: object, value: object, *, may_drop: Callable[[Place], bool] = lambda place: False
 ) -> tuple[Any, Sequence[Misfit]]:
@@ -160,7 +160,7 @@ def _to_drop(place: Place, may_drop: Callable[[Place], bool], *, whole: bool) ->
     return next((place[:end] for end in range(1, len(place) + 1) if may_drop(place[:end])), ())
 
 
-def _remove(value: Any, place: Place) -> bool:
+def _remove(value: object, place: Place) -> bool:
     try:
         del _at(value, place[:-1])[place[-1]]
     except (LookupError, TypeError):

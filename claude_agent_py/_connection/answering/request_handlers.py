@@ -6,7 +6,7 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
 from msgspec import Struct
@@ -26,6 +26,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
     ElicitationRequest,
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
     from claude_agent_py._journal.live import LiveJournal
     from claude_agent_py._journal.requests import HookRun
     from claude_agent_py.permissions.prompts import WireRequest
-
-Payload: TypeAlias = dict[str, Any]
 
 
 class _Pending(Struct):
@@ -71,7 +70,7 @@ class RequestHandlers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.ask_parent: Callable[[WireRequest, answering.PermissionContext], Awaitable[Payload]] | None = None
+        self.ask_parent: Callable[[WireRequest, answering.PermissionContext], Awaitable[JSONObject]] | None = None
         """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
         options = session.options
         self._cwd: str | None = None
@@ -143,7 +142,7 @@ class RequestHandlers:
                 self._session.flush()
 
     @contextlib.contextmanager
-    def _journaled(self, request_id: str, request: Any) -> Iterator[_Reply]:
+    def _journaled(self, request_id: str, request: object) -> Iterator[_Reply]:
         """Tell the journals of a request, and then of its reply, which the block sets."""
         journals, reply = self._journals, _Reply()
         for journal, agent in journals:
@@ -170,7 +169,7 @@ class RequestHandlers:
         if self._session.options.include_hook_events:  # the CLI reports only the command hooks of settings files
             self._session.readers.put(run)
 
-    def _answer_failure(self, request_id: str, request: Any, error: BaseException) -> None:
+    def _answer_failure(self, request_id: str, request: object, error: BaseException) -> None:
         """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
         if isinstance(request, HookCallbackRequest):
             reason = f"its answer cannot be sent: {type(error).__name__}"
@@ -183,7 +182,7 @@ class RequestHandlers:
     def answer_unreadable(self, event: RequestUnreadable) -> None:
         """Answer a request that cannot be decoded as if its handler had failed, so that what it guards is refused."""
         request, reason = event.request, f"its request cannot be read: {event.problem}"
-        payload: Payload | None
+        payload: JSONObject | None
         match request.get("subtype"):
             case "hook_callback":
                 payload = self.hooks.fail(request.get("callback_id"), _get_dict(request, "input"), reason)
@@ -199,19 +198,21 @@ class RequestHandlers:
         else:
             self._session.engine.answer(event.request_id, payload)
 
-    async def _answer_hook(self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation) -> Payload:
+    async def _answer_hook(
+        self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation
+    ) -> JSONObject:
         name = request.input.get("hook_event_name")
         if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
             self._session.intake.track_hook(name, request.input)
         context = self._make_context(request_id, request.input.get("agent_id"), cancellation)
         return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
 
-    async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> Payload:
+    async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> JSONObject:
         caller = self._session.intake.ledger.calls.find_caller(request.tool_use_id)
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
-    async def _ask_for_server(self, request: ElicitationRequest, context: HandlerContext) -> Payload:
+    async def _ask_for_server(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
         """Ask a person for a server in this process. The CLI learns nothing of it."""
         self._questions += 1
         request_id = f"{context.request_id}/{self._questions}"
@@ -220,17 +221,17 @@ class RequestHandlers:
             reply.payload = answer = await self.answer_person(request, asking)
         return answer
 
-    async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> Payload:
+    async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> JSONObject:
         context = self._make_permission_context(request_id, request, cancellation)
         return answering.leave_plan_mode(request, await self.answer_person(request, context))
 
-    async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> Payload:
+    async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> JSONObject:
         """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
         if self.ask_parent is not None:
             return await self.ask_parent(request, context)
         return await self.permissions.answer(request, context)
 
-    _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, Payload]]]] = {
+    _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, JSONObject]]]] = {
         HookCallbackRequest: _answer_hook,
         MCPMessageRequest: _answer_mcp,
         CanUseToolRequest: _answer_permission,
@@ -240,7 +241,7 @@ class RequestHandlers:
     """Calls the handler of a request and returns the answer; the handler runs until the cancellation is set. Requests
     of other types are refused."""
 
-    def _make_context(self, request_id: str, agent_id: Any, cancellation: Cancellation) -> HandlerContext:
+    def _make_context(self, request_id: str, agent_id: object, cancellation: Cancellation) -> HandlerContext:
         if not isinstance(agent_id, str):
             agent_id = self._session.agent_id or None
         return HandlerContext(
@@ -252,7 +253,7 @@ class RequestHandlers:
         )
 
     def _make_permission_context(
-        self, request_id: str, asking: Any, cancellation: Cancellation
+        self, request_id: str, asking: object, cancellation: Cancellation
     ) -> "answering.PermissionContext":
         """Return the context of a question, for the agent and the call that a request or a tool's context names."""
         return extend(
@@ -304,7 +305,7 @@ class RequestHandlers:
         if self._mcp is not None:
             return self._mcp
 
-        def send(server_name: str, message: Payload) -> None:
+        def send(server_name: str, message: JSONObject) -> None:
             self._session.post("mcp_message", server_name=server_name, message=message)
             if message.get("method") == PROGRESS:
                 request = MCPMessageRequest(server_name=server_name, message=message)
@@ -322,9 +323,9 @@ class RequestHandlers:
 
     # Lifecycle --------------------------------------------------------------------------------------------------------
 
-    def initialize_fields(self) -> Payload:
+    def initialize_fields(self) -> JSONObject:
         """Return the fields of `initialize` that come from hooks and from the servers in this process."""
-        fields: Payload = {}
+        fields: JSONObject = {}
         if self._session.hooks:
             fields["hooks"] = self._session.hooks.initialize_field()
         if self._mcp is not None:
@@ -348,7 +349,7 @@ class RequestHandlers:
             self._permissions.close()
 
 
-def _get_dict(fields: Payload, name: str) -> Payload:
+def _get_dict(fields: JSONObject, name: str) -> JSONObject:
     value = fields.get(name)
     return value if isinstance(value, dict) else {}
 

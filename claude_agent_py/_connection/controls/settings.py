@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._connection.controls.base import Controls, omit_unset
@@ -30,7 +30,7 @@ class SettingsControls(Controls):
         """
         await self._tell(control.ApplyFlagSettingsRequest, settings=settings)
 
-    async def update(self, source: EditableSettings, settings: Mapping[str, Any]) -> None:
+    async def update(self, source: EditableSettings, settings: Mapping[str, object]) -> None:
         """Write settings into a settings *file*, permanently.
 
         The CLI allows `outputStyle` in `localSettings` and `effortLevel` in `userSettings`.

@@ -88,7 +88,7 @@ def prompt_message(prompt: object, *, verbatim: bool, uuid: str | None = None) -
     content = UserContent(role="user", content=_check_content(prompt if whole is None else whole.content))
     is_chosen = whole is not None and whole.client_composed is not None
     is_verbatim = verbatim or (not is_chosen and _may_expand_attached_text(content.content))
-    marks: dict[str, Any] = {"client_composed": True} if is_verbatim else {}
+    marks: JSONObject = {"client_composed": True} if is_verbatim else {}
     if whole is None:
         return UserMessage(message=content, uuid=uuid or str(uuid4()), **marks)
     message = whole.replace(message=content, uuid=uuid or whole.uuid or str(uuid4()), **marks)
@@ -127,7 +127,7 @@ def check_prompt(prompt: object) -> str | list[ContentBlock]:
     return _check_content(prompt if whole is None else whole.content)
 
 
-def _check_content(prompt: Any) -> str | list[ContentBlock]:
+def _check_content(prompt: object) -> str | list[ContentBlock]:
     if isinstance(prompt, str):
         if not prompt.strip():
             raise OptionsError("must not be empty", option="prompt")

@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from claude_agent_py._journal.fact_base import AnyFact
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 
 
@@ -74,7 +75,7 @@ class _RunBegan(TaskEvent):
     """Whether the call that launched it does not wait for it."""
     status: TaskStatus = TaskStatus.RUNNING
     """For example `pending`, until the process of a child agent starts."""
-    brief: dict[str, Any] = field(default_factory=dict)
+    brief: JSONObject = field(default_factory=dict)
     """The input of a child agent, as `Task.brief` has it."""
 
 

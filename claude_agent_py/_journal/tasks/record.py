@@ -207,7 +207,7 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         launcher: "Record | None",
         *,
         acts: bool,
-        **fields: Any,
+        **fields: object,
     ) -> EventT:
         """Return an event of a run. Its author is the task if it `acts`, otherwise its launcher."""
         return kind(

@@ -13,6 +13,7 @@ import msgspec
 
 from claude_agent_py._base.page_assets import hash_source, read_asset
 from claude_agent_py.observe.spans import Span, Summary, Used
+from claude_agent_py.wire.base import JSONObject
 
 MOST_TEXT: Final = 12_000_000
 """The maximum number of characters of prompts, inputs and outputs on a page. Beyond that, all texts are shortened."""
@@ -50,7 +51,7 @@ def build_iframe(page: str) -> str:
     )
 
 
-def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, dropped: int) -> dict[str, Any]:
+def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, dropped: int) -> JSONObject:
     start = summary.start or 0.0
     size = sum(len(value) for span in spans for value in span.attributes.values() if isinstance(value, str))
     limit = None if size <= MOST_TEXT else max(40, MOST_TEXT // (4 * len(spans)))
@@ -73,7 +74,7 @@ def _encode_page(spans: list[Span], summary: Summary, title: str, source: str, d
     }
 
 
-def _encode_usage(used: Used) -> dict[str, Any]:
+def _encode_usage(used: Used) -> JSONObject:
     counts = msgspec.structs.astuple(used.tokens)
     return {"calls": used.calls, "tools": used.tools, "tokens": counts, "cost": used.cost_usd}
 
@@ -95,7 +96,7 @@ def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
     ]
 
 
-def _shorten(value: Any, limit: int | None) -> Any:
+def _shorten(value: object, limit: int | None) -> Any:
     if limit is not None and isinstance(value, str) and len(value) > limit:
         return f"{value[:limit]}..."
     return value

@@ -325,18 +325,18 @@ async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncGen
     yield [each for each in held if "uuid" not in each]
 
 
-def is_prompt(entry: Mapping[str, Any]) -> bool:
+def is_prompt(entry: Mapping[str, object]) -> bool:
     """Return whether an entry is a prompt, and not the CLI's own text to continue a turn (2.1.332)."""
     return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
 
 
-def _has_error(entry: Mapping[str, Any], known: Sequence[str]) -> bool:
+def _has_error(entry: Mapping[str, object], known: Sequence[str]) -> bool:
     """Return whether an entry has the result of a failed call with one of these texts."""
     texts = [str(block.get("content")) for block in _get_blocks(entry) if block.get("is_error")]
     return any(part in text for text in texts for part in known)
 
 
-def _is_interruption(entry: Mapping[str, Any]) -> bool:
+def _is_interruption(entry: Mapping[str, object]) -> bool:
     return any(str(block.get("text", "")).startswith(INTERRUPTED) for block in _get_blocks(entry))
 
 

@@ -27,6 +27,7 @@ from claude_agent_py.sessions.stores.protocol import (
     renew,
 )
 from claude_agent_py.sessions.summary import apply_entry
+from claude_agent_py.wire.base import JSONObject
 
 
 def fold_session_summary(
@@ -43,7 +44,7 @@ def fold_session_summary(
 
     `mtime` is unchanged: the store sets it to the time of its write.
     """
-    data: dict[str, Any] = dict(prev["data"]) if prev is not None else {}
+    data: JSONObject = dict(prev["data"]) if prev is not None else {}
     for entry in entries:
         apply_entry(data, entry)
     before = prev["mtime"] if prev is not None else 0
@@ -77,7 +78,7 @@ class Row(NamedTuple):
     entry: SessionStoreEntry
 
 
-def order_fields(entry: Mapping[str, Any]) -> dict[str, Any]:
+def order_fields(entry: Mapping[str, object]) -> JSONObject:
     """Return an entry with its fields in the CLI's order, which a database may have changed (`jsonb` does).
 
     The CLI and this library recognise a line of a transcript by its first field, and read a branch from the last one.

@@ -8,6 +8,7 @@ from claude_agent_py.sessions.folders import parse_session_id
 from claude_agent_py.sessions.stores.base import encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import METADATA, SUFFIX
 from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
+from claude_agent_py.wire.base import JSONObject
 
 TIP: Final = "last-prompt"
 """The type of the entry that can name the current message of the conversation."""
@@ -107,7 +108,7 @@ class Comparison:
         """Return whether one of these entries is the current message or continues it, or there is none."""
         return self._tip is None or any(map(self._continues, cast("list[dict[str, Any]]", entries)))
 
-    def _continues(self, entry: dict[str, Any]) -> bool:
+    def _continues(self, entry: JSONObject) -> bool:
         parents = (entry.get("parentUuid"), entry.get("logicalParentUuid"))
         return entry.get("uuid") == self._tip or any(parent in self._newest for parent in parents)
 

@@ -14,7 +14,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import BinaryIO, Final
 from urllib.parse import quote, unquote
 
 from claude_agent_py._base.errors import StoreError
@@ -38,6 +38,7 @@ from claude_agent_py.sessions.stores.cli_folder import (
     write_description,
 )
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+from claude_agent_py.wire.base import JSONObject
 
 VERSION: Final = 1
 VERSION_FILE: Final = "version"
@@ -134,7 +135,7 @@ class DirectoryStore(SummarisingStore):
             finally:
                 unlock_file(file.fileno())
 
-    def _read_state(self, place: Place) -> dict[str, Any]:
+    def _read_state(self, place: Place) -> JSONObject:
         path = self._state_path(place, ".json")
         try:
             with _open_for_reading(path) as file:
@@ -145,7 +146,7 @@ class DirectoryStore(SummarisingStore):
             raise StoreError(f"{path} is damaged ({error}); without the file, the session has no lease") from error
         return state if isinstance(state, dict) else {}
 
-    def _write_state(self, place: Place, state: dict[str, Any]) -> None:
+    def _write_state(self, place: Place, state: JSONObject) -> None:
         write_atomically(str(self._state_path(place, ".json")), [json.dumps(state).encode()], replace=True)
 
     # Writing and reading

@@ -1,7 +1,7 @@
 """Describe the sessions of a store from its summaries. Sessions without an up-to-date one are loaded."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -12,6 +12,7 @@ from claude_agent_py.sessions.info import SessionInfo, build_info
 from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.protocol import Place, implements
+from claude_agent_py.wire.base import JSONObject
 
 CONCURRENT_LOADS: Final = 16
 """The maximum number of sessions without a summary that are loaded concurrently."""
@@ -37,7 +38,7 @@ async def list_infos(access: StoreAccess, project: str, limit: int | None, offse
     return found[offset:]
 
 
-async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int], dict[str, Any]]:
+async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int], JSONObject]:
     """Return the time of the last write of each session, and the data of the summaries that are up to date."""
     has_times = implements(access.store, "list_sessions")
     summaries = await _load_summaries(access, project)
@@ -50,7 +51,7 @@ async def _load_lists(access: StoreAccess, project: str) -> tuple[dict[str, int]
     return times, {each: data for each, (at, data) in (summaries or {}).items() if at >= times.get(each, at)}
 
 
-async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, dict[str, Any]]] | None:
+async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[int, JSONObject]] | None:
     """Return the time and the data of each summary; None if the store keeps no summaries."""
     if not implements(access.store, "list_session_summaries"):
         return None
@@ -64,7 +65,7 @@ async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[
         raise
 
 
-async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict[str, Any]) -> None:
+async def _derive_summaries(access: StoreAccess, places: list[Place], data: JSONObject) -> None:
     """Load sessions and add the `data` of their summaries to `data`; None for one that cannot be loaded."""
 
     async def derive(place: Place) -> None:
@@ -82,7 +83,7 @@ async def _derive_summaries(access: StoreAccess, places: list[Place], data: dict
             loading.start_soon(derive, place)
 
 
-def _describe(session_id: str, changed: int, data: Mapping[str, Any] | None) -> SessionInfo | None:
+def _describe(session_id: str, changed: int, data: Mapping[str, object] | None) -> SessionInfo | None:
     """Return the description of a session from its summary; an empty one for a session that cannot be loaded."""
     if data is None:
         return SessionInfo(session_id=session_id, summary="", last_modified=changed, file_size=0)

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol, cast
+from typing import Final, Literal, Protocol, cast
 
 import anyio
 
@@ -31,6 +31,7 @@ from claude_agent_py.sessions.stores.protocol import (
     format_key,
     new_holder,
 )
+from claude_agent_py.wire.base import JSONObject
 
 PROJECT: Final = "undelivered"
 Flush = Literal["batched", "eager"]
@@ -177,7 +178,7 @@ class Mirror:
 
     # Called by the pump; never waits -----------------------------------------------------------------------------
 
-    def take(self, file_path: str, entries: list[dict[str, Any]], size: int) -> bool:
+    def take(self, file_path: str, entries: list[JSONObject], size: int) -> bool:
         """Queue entries that the CLI wrote to a file; `size` in bytes. Return whether it is a session's transcript."""
         place = parse_place(file_path, self.project)
         if place is None:

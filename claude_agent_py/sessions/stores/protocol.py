@@ -9,9 +9,10 @@ import secrets
 import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
+from typing import Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py.wire.base import JSONObject
 
 
 class SessionKey(TypedDict):
@@ -69,7 +70,7 @@ class SessionSummaryEntry(TypedDict):
     session_id: str
     mtime: int
     """The time of the last write, in milliseconds since the epoch, by the clock of `SessionStoreListEntry.mtime`."""
-    data: dict[str, Any]
+    data: JSONObject
     """Opaque to stores."""
 
 
@@ -144,7 +145,7 @@ def parse_key(key: SessionKey) -> Place:
         StoreError: A part of the key is missing, not text, or empty.
     """
     # Check the types at run time, because callers may not use a type checker.
-    given: dict[str, Any] = {**key}
+    given: JSONObject = {**key}
     project = given.get("project_key")
     session = given.get("session_id")
     subpath = given.get("subpath")

@@ -40,7 +40,9 @@ class RedisStore(SummarisingStore):
         OptionsError: The package `redis` is not installed.
     """
 
-    def __init__(self, url: str = "redis://127.0.0.1:6379/0", *, prefix: str = "claude:", client: Any = None) -> None:
+    def __init__(
+        self, url: str = "redis://127.0.0.1:6379/0", *, prefix: str = "claude:", client: object = None
+    ) -> None:
         try:
             import redis
         except ImportError as error:

@@ -17,6 +17,7 @@ from claude_agent_py._base.errors import OptionsError, StaleLeaseError, StoreErr
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, Row, encode_utf8
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+from claude_agent_py.wire.base import JSONObject
 
 MAIN: Final = "main"
 SUB: Final = "sub"
@@ -45,7 +46,7 @@ class S3Store(BlockingStore):
         OptionsError: `boto3` is not installed.
     """
 
-    def __init__(self, bucket: str, *, prefix: str = "", client: Any = None) -> None:
+    def __init__(self, bucket: str, *, prefix: str = "", client: object = None) -> None:
         try:
             import boto3
             from botocore.exceptions import ClientError
@@ -72,7 +73,7 @@ class S3Store(BlockingStore):
     def _project_prefix(self, project: str) -> str:
         return f"{self._prefix}entries/{quote(encode_utf8(project), safe='')}/"
 
-    def _iter_objects(self, prefix: str) -> Iterator[dict[str, Any]]:
+    def _iter_objects(self, prefix: str) -> Iterator[JSONObject]:
         """Yield the objects whose keys have a prefix, sorted by key."""
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
             yield from page.get("Contents", ())

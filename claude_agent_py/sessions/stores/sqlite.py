@@ -80,7 +80,7 @@ class SQLiteStore(SQLStore):
             return _execute(cursor, statement, *values).fetchall()
 
 
-def _execute(cursor: sqlite3.Cursor, statement: str, *values: Any) -> sqlite3.Cursor:
+def _execute(cursor: sqlite3.Cursor, statement: str, *values: object) -> sqlite3.Cursor:
     return cursor.execute(_translate(statement), values)
 
 

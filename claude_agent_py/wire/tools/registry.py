@@ -103,7 +103,7 @@ def typed_output(name: str, data: object) -> Any:
     return _fit(name, "Output", data)
 
 
-def _fit(tool: str, suffix: str, data: Any) -> Any:
+def _fit(tool: str, suffix: str, data: object) -> Any:
     """Convert the input or output of a tool to its model; return it unchanged if there is none or it does not match."""
     name = canonical_name(tool)
     if not has_models(name):
