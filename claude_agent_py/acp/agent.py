@@ -33,6 +33,7 @@ from claude_agent_py.acp.updates import Update, Updates, list_commands
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
     AuthenticationError,
+    CLIExitError,
     InterruptedRunError,
     MaxTurnsError,
     PromptCancelledError,
@@ -485,14 +486,17 @@ class _EditorSession:
 
     async def _prompt(self, message: UserMessage, prompt: _Prompt) -> schema.PromptResponse:
         try:
-            async with self._reopening:
-                if not self.client.is_open:
-                    await self.client.reopen()
-                    self._follow()
+            await self._reopen()
             if prompt.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
             prompt.run = self.client.query(message)
-            result = await prompt.run
+            try:
+                result = await prompt.run
+            except CLIExitError as error:
+                if error.result is None or error.result.messages:
+                    raise
+                await self._reopen()  # it was dead before it read the prompt, which is sent again
+                result = await prompt.run
         except RunError as error:
             if error.result is not None:
                 await self._wait_shown(error.result)
@@ -508,6 +512,13 @@ class _EditorSession:
         await self._send_usage(result)
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
+
+    async def _reopen(self) -> None:
+        """Resume the session in a new process, if the CLI has died."""
+        async with self._reopening:
+            if not self.client.is_open:
+                await self.client.reopen()
+                self._follow()
 
     async def _wait_shown(self, result: RunResult) -> None:
         """Wait until the editor has all updates of a run. They end if the process does."""

@@ -19,7 +19,7 @@ from ag_ui.core import BaseEvent, RunAgentInput
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.agui_following import Follower
 from claude_agent_py.serve.agui_messages import Conversation, is_missing, rename
-from claude_agent_py.serve.agui_run import Run
+from claude_agent_py.serve.agui_run import Run, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import FrontendTool, Result
 from claude_agent_py.serve.session import ServedSession, describe
@@ -120,7 +120,10 @@ class Agent:
     ) -> AsyncIterator[BaseEvent]:
         position, events = await session.read()
         earlier = Run(given.thread_id, prompt=None, is_new=True)
-        messages = await anyio.to_thread.run_sync(_list_missing, events, given, earlier)  # a long one takes long
+        is_busy = session.is_busy
+        messages = await anyio.to_thread.run_sync(
+            _list_missing, events, given, earlier, is_busy
+        )  # a long one takes long
         if messages:
             yield core.MessagesSnapshotEvent(messages=list(messages))
         for each in await self._send(session, given, user, run, earlier):
@@ -170,20 +173,17 @@ def _end(run: Run, event: Any) -> Iterator[BaseEvent]:
         yield from run.interrupt()
     elif kind == "run_ended" and event["prompt"] == run.prompt:
         yield from run.end(event["status"], event["error"])
-    elif kind == "closed":
-        yield from run.end("error", event["error"] or "the process ended")
     elif run.pending:
         yield from run.end("ok", "")
     elif kind == "reset":
         raise ValueError("the client has read too slowly: connect again")
 
 
-def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run) -> Sequence[Any]:
+def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run, is_busy: bool) -> Sequence[Any]:
     """Let a run take the events, and return all messages if the client lacks some; otherwise none."""
     conversation = Conversation()
-    for event in events:
-        for each in run.take(json.loads(event.data)):
-            conversation.take(each)
+    for _, each in replay(run, events, is_busy):
+        conversation.take(each)
     messages = conversation.list(without=run.open_messages)
     if not is_missing(messages, given.messages):
         return ()

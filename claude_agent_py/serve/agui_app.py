@@ -80,7 +80,13 @@ def make_agui_app(
     app: ASGIApp = make_routed(sessions, [Route("/", run, methods=["POST"]), Route("/", follow, methods=["GET"])])
     if origins:
         headers = ["authorization", "content-type", "last-event-id"]
-        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["GET", "POST"], allow_headers=headers)
+        app = CORSMiddleware(
+            app,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=headers,
+            expose_headers=["retry-after"],
+        )
     return Guard(app, hosts, origins)
 
 

@@ -13,7 +13,7 @@ from ag_ui import core
 from ag_ui.core import BaseEvent
 
 from claude_agent_py.serve.agui_messages import Conversation
-from claude_agent_py.serve.agui_run import Run
+from claude_agent_py.serve.agui_run import Run, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.session import ServedSession, describe
 
@@ -81,8 +81,7 @@ class Follower:
     async def _catch_up(self) -> list[tuple[str, BaseEvent]]:
         """Return a run with all messages so far; nothing if the reader has them, and nothing is going on."""
         self._position, events = await self._session.read()
-        epoch, _, number = self._after.partition(".")
-        seen = int(number) if epoch == self._session.epoch and number.isdecimal() and len(number) < 20 else -1
+        seen = self._session.find_position(self._after)
         questions: dict[str, Mapping[str, Any]] = {
             key: describe(asked) for key, asked in self._session.questions.items()
         }
@@ -107,6 +106,7 @@ class Follower:
         fact = event["fact"] if event["type"] == "fact" else {}
         kind = fact.get("fact") or event["type"]
         self._mute(kind, fact)
+        at_work = self._run.agents
         made = list(self._run.take(event))
         if kind == "reset" and self._is_open:
             return self._end("", self._run.end("ok", ""))
@@ -118,7 +118,7 @@ class Follower:
             return []
         if not self._is_open:
             self._is_open = True
-            made = [self._run.begin(), *self._held.values(), *made]
+            made = [self._run.begin(), *at_work, *self._held.values(), *made]
             self._held.clear()
         told = [("", each) for each in made]
         if kind == "question":
@@ -166,23 +166,13 @@ class _Folded(NamedTuple):
 
 
 def _fold(run: Run, events: Sequence[ServedEvent], seen: int, is_busy: bool) -> _Folded:
-    """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative.
-
-    Unless the session is busy, a turn that is unfinished in the stored conversation has ended with its process.
-    """
+    """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative."""
     conversation, has_news = Conversation(), seen < 0
     todo: list[BaseEvent] = []
-    is_stored = True
-    for event in events:
-        if is_stored and event.number and not is_busy:
-            run.leave_turn()
-        is_stored = not event.number
-        for each in run.take(json.loads(event.data)):
-            conversation.take(each)
-            has_news = has_news or event.number > seen
-            todo = [each] if isinstance(each, core.StateSnapshotEvent) else todo
-    if is_stored and not is_busy:
-        run.leave_turn()
+    for number, each in replay(run, events, is_busy):
+        conversation.take(each)
+        has_news = has_news or number > seen
+        todo = [each] if isinstance(each, core.StateSnapshotEvent) else todo
     return _Folded([core.MessagesSnapshotEvent(messages=list(conversation.list())), *todo], has_news)
 
 

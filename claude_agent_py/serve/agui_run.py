@@ -4,13 +4,14 @@ It knows what is told and which spans are open, but not who reads: `agui.py` dec
 """
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 from ag_ui import core
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent
 
+from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import strip_name
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.wire import JSONObject
@@ -25,6 +26,8 @@ APPROVAL: Final[JSONObject] = {
     "required": ["approved"],
 }
 """How a permission or a plan is answered."""
+LOST: Final = "(The call has no result: it was cut off.)"
+"""The result of a call that its process has not outlived."""
 _CHANGED: Final = frozenset({"started", "reopened", "progressed", "status_changed", "asked", "finished", "revised"})
 
 
@@ -60,6 +63,8 @@ class Run:
         self.waiting: set[str] = set()
         self.answered: Collection[str] = ()
         self.is_over: bool = False
+        self._is_early = False
+        """Whether the turn has not started: the first words of one that finished tasks caused come before its start."""
         self._is_complete = False
         """Whether the last message of the main agent is complete, so that no call of it follows."""
         self._thread_id = thread_id
@@ -76,7 +81,9 @@ class Run:
         self._calls: dict[str, str] = {}
         """The names of the calls whose arguments are being told."""
         self._told: set[str] = set()
-        """The calls that were told."""
+        """The calls and prompts that were told."""
+        self._unanswered: dict[str, str | None] = {}
+        """The calls without a result, with the subagents that made them."""
         self._agents: dict[str, core.SubagentStartedEvent] = {}
         """The subagents in the foreground that are at work, by their ids."""
         self._awaited: set[str] = set()
@@ -103,13 +110,19 @@ class Run:
         self.prompt = session.prompts[-1]
         self._follows = self._has_text = True
         self.calls, self.waiting = dict(earlier.calls), earlier.waiting - {*self.answered}
+        self._unanswered = dict(earlier._unanswered)
         self._is_complete = earlier._is_complete
         for agent in session.list_waited_agents():
             yield from self._begin_agent(*agent)
 
+    @property
+    def agents(self) -> Sequence[BaseEvent]:
+        """The beginnings of the subagents that the turn waits for. Each run that tells of them has these."""
+        return list(self._agents.values())
+
     def reopen(self) -> Iterator[BaseEvent]:
         """Yield the beginnings of all that is open, for a client that has its contents."""
-        yield from self._agents.values()
+        yield from self.agents
         for name in self._thoughts.open.values():
             yield core.ReasoningStartEvent(message_id=name)
             yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
@@ -140,10 +153,8 @@ class Run:
             if self._follows:
                 yield from self._take_delta(kind, event)
         elif kind == "closed":
-            self.turn = None
-            self._forget_calls()
             self.questions.clear()
-            yield from self.close()
+            yield from self.leave_turn()
         elif kind in ("question", "question_settled", "frontend_call"):
             self._take_open(kind, event)
         elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._has_text:
@@ -159,7 +170,7 @@ class Run:
 
     def _take_delta(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         if self.turn is None:
-            self.turn = ()  # the first words of a turn that finished tasks caused come before its start
+            self.turn, self._is_early = (), True
         if kind == "text":
             yield from self._tell_text(event["message"], event["delta"])
         elif kind == "reasoning":
@@ -172,6 +183,9 @@ class Run:
     def _take_fact(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         kind = fact["fact"]
         if kind == "turn_started":
+            if not self._is_early:
+                yield from self._lose_calls()
+            self._is_early = False
             self.turn = tuple(fact.get("prompts", ()))
             self._follows = self.prompt is None or self.prompt in self.turn
         elif kind == "turn_ended":
@@ -195,28 +209,31 @@ class Run:
         self.turn = None
         if self._follows:
             self._usage = [_count(name, spent) for name, spent in fact.get("models", {}).items()]
+            yield from self.leave_turn()
             self._follows = self.prompt is None
-            self._forget_calls()
-            yield from self.close()
 
-    def leave_turn(self) -> None:
-        """Forget the turn that is running, and what is open in it."""
+    def leave_turn(self) -> Iterator[BaseEvent]:
+        """End the turn that is running, and what is open in it."""
         self.turn = None
-        self._forget_calls()
-        for _ in self.close():
-            pass  # nobody has seen it
+        yield from self._lose_calls()
+        yield from self.close()
 
-    def _forget_calls(self) -> None:
+    def _lose_calls(self) -> Iterator[BaseEvent]:
+        """End the calls that get no result any more: they belong to an earlier turn, or to a process that has ended."""
+        yield from self._close_calls()
+        for call in list(self._unanswered):
+            yield from self._tell_result(call, LOST)
         self.calls.clear()
         self.waiting.clear()
 
     # Messages -----------------------------------------------------------------------------------------------------
 
     def _tell_prompt(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
-        """Tell a prompt, unless the client has sent it."""
-        if self.prompt is not None:
-            return
+        """Tell a prompt, once, unless the client has sent it."""
         name = fact["id"]
+        if self.prompt is not None or name in self._told:
+            return
+        self._told.add(name)
         yield core.TextMessageStartEvent(message_id=name, role="user")
         yield core.TextMessageContentEvent(message_id=name, delta=_read_text(fact["content"]))
         yield core.TextMessageEndEvent(message_id=name)
@@ -247,6 +264,11 @@ class Run:
             yield core.ReasoningMessageEndEvent(message_id=name)
             yield core.ReasoningEndEvent(message_id=name)
 
+    def _close_calls(self) -> Iterator[BaseEvent]:
+        for call in self._calls:
+            yield core.ToolCallEndEvent(tool_call_id=call)
+        self._calls.clear()
+
     def _take_message(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Tell what of a message was not streamed. A subagent's messages are not."""
         agent = fact.get("agent", "")
@@ -273,6 +295,7 @@ class Run:
         yield from self._close_texts()
         yield from self._close_thoughts()
         self._told.add(call)
+        self._unanswered[call] = agent
         self._calls[call] = strip_name(name)
         yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=strip_name(name), subagent_run_id=agent)
 
@@ -292,12 +315,17 @@ class Run:
         agent, call = fact.get("agent", "") or None, fact["id"]
         self.calls.pop(call, None)
         self.waiting.discard(call)
-        if call in self.answered:
-            return
-        content = _read_text(fact["result"].get("content"))
-        yield core.ToolCallResultEvent(
-            message_id=f"{call}-result", tool_call_id=call, content=content, role="tool", subagent_run_id=agent
-        )
+        if call in self._unanswered or call not in self._told:  # it may be told as lost already
+            self._unanswered[call] = agent
+            yield from self._tell_result(call, _read_text(fact["result"].get("content")))
+
+    def _tell_result(self, call: str, content: str) -> Iterator[BaseEvent]:
+        """Tell the result of a call, unless the client has given it."""
+        agent = self._unanswered.pop(call)
+        if call not in self.answered:
+            yield core.ToolCallResultEvent(
+                message_id=f"{call}-result", tool_call_id=call, content=content, role="tool", subagent_run_id=agent
+            )
 
     # Tasks --------------------------------------------------------------------------------------------------------
 
@@ -344,13 +372,12 @@ class Run:
         """Yield the ends of all that is open."""
         yield from self._close_texts()
         yield from self._close_thoughts()
-        for call in self._calls:
-            yield core.ToolCallEndEvent(tool_call_id=call)
-        self._calls.clear()
-        for task in list(self._agents):
-            del self._agents[task]
+        yield from self._close_calls()
+        for task in self._agents:
             outcome = core.SubagentFinishedSuspendedOutcome(type="suspended", interrupt_ids=list(interrupts) or None)
             yield core.SubagentFinishedEvent(subagent_run_id=task, outcome=outcome)
+        if not interrupts:
+            self._agents.clear()
 
     def end(self, status: str, error: str) -> Iterator[BaseEvent]:
         """End the run as its turn has ended, `ok`, `error` or `cancelled`, or with the open questions."""
@@ -380,6 +407,21 @@ class Run:
             thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, usage=self._usage or None
         )
         self.is_over = True
+
+
+def replay(run: Run, events: Iterable[ServedEvent], is_busy: bool) -> Iterator[tuple[int, BaseEvent]]:
+    """Let a run take all events of a session so far, and yield what it tells, with the numbers of the events.
+
+    Unless the session is busy, a turn that is unfinished in the stored conversation has ended with its process.
+    """
+    is_stored = True
+    for event in events:
+        if is_stored and event.number and not is_busy:
+            yield from ((0, each) for each in run.leave_turn())
+        is_stored = not event.number
+        yield from ((event.number, each) for each in run.take(json.loads(event.data)))
+    if is_stored and not is_busy:
+        yield from ((0, each) for each in run.leave_turn())
 
 
 class _Spans:

@@ -14,10 +14,12 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
+from claude_agent_py import Run
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
     ClaudeAgentError,
+    CLIExitError,
     ConnectionClosedError,
     InterruptedRunError,
     PromptCancelledError,
@@ -126,13 +128,19 @@ class ClientSession(ServedSession):
         """Send a prompt. Opens the client first if need be."""
         self._note_use()
         prompt_id = prompt_id or str(uuid4())
+        client, run = await self._query(prompt, prompt_id)
+        spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
+        return prompt_id
+
+    async def _query(self, prompt: str, prompt_id: str) -> tuple[Client, Run[Any]]:
         async with self._opening:
+            while self.client is not None and not self.client.is_open:
+                await self._changed.wait()  # it has died: its last events come first
             client = self.client or await self._open()
             run = client.query(prompt, uuid=prompt_id)
             self._open_prompts[prompt_id] = None
             self._has_begun = True
-        spawn_detached(partial(self._watch, client, prompt_id, run), name="claude_agent_py served run")
-        return prompt_id
+        return client, run
 
     async def start(self) -> None:
         """Start the process, if none runs. A prompt does so, too.
@@ -146,8 +154,10 @@ class ClientSession(ServedSession):
 
     async def stop(self) -> None:
         """Interrupt the turn, and take back the prompts behind it. Background tasks go on."""
-        if self.client is not None:
-            await self.client.interrupt(cancel_queued=True)
+        async with self._opening:  # a prompt that waits for the start is also stopped
+            client = self.client
+        if client is not None:
+            await client.interrupt(cancel_queued=True)
 
     async def read_output(self, task_id: str) -> str | None:
         """Return the end of a task's output."""
@@ -234,11 +244,17 @@ class ClientSession(ServedSession):
                 with anyio.CancelScope(shield=True):
                     await client.close()
 
-    async def _watch(self, client: Client, prompt_id: str, run: Any) -> None:
+    async def _watch(self, client: Client, prompt: str, prompt_id: str, run: Run[Any]) -> None:
         """Add the end of a run, after all that belongs to it."""
         status, text, error, result = "ok", "", "", None
         try:
-            result = await run
+            try:
+                result = await run
+            except CLIExitError as failure:
+                if failure.result is None or failure.result.messages:
+                    raise
+                client, run = await self._query(prompt, prompt_id)  # it was dead before it read the prompt
+                result = await run
         except ClaudeAgentError as failure:
             result, error = getattr(failure, "result", None), str(failure)
             is_cancelled = isinstance(failure, InterruptedRunError | PromptCancelledError)

@@ -112,8 +112,7 @@ class ServedSession(ABC):
         self._positions[reader] = joined
         self._reader_came()
         try:
-            epoch, _, number = (after or "").partition(".")
-            position = int(number) if epoch == self.epoch and number.isdecimal() and len(number) < 20 else -1
+            position = self.find_position(after or "")
             while not self._is_over:
                 if not self.log.has_all_after(position):
                     yield "", ServedEvent(0, b'{"type":"reset"}')
@@ -134,6 +133,12 @@ class ServedSession(ABC):
         finally:
             del self._positions[reader]
             self._note_use()
+
+    def find_position(self, event_id: str) -> int:
+        """Return the number of the event with an id; -1 if this log has never had it."""
+        epoch, _, number = event_id.partition(".")
+        is_known = epoch == self.epoch and number.isdecimal() and len(number) < 20 and int(number) <= self.log.last
+        return int(number) if is_known else -1
 
     async def read(self) -> tuple[str, Sequence[ServedEvent]]:
         """Return the id of the last event, to follow from there, and all events so far.

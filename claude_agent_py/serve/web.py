@@ -10,7 +10,6 @@ import json
 import math
 import secrets
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -35,6 +34,7 @@ from claude_agent_py.errors import (
     TooManySessionsError,
 )
 from claude_agent_py.serve.page import POLICY, read_page
+from claude_agent_py.serve.recent_use import RecentUse
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.serve.sessions import AnySessions
 
@@ -180,24 +180,15 @@ class PromptLimit:
         if most is not None:
             check_count(most, "prompts_per_minute", 1)
         self._most = most
-        self._sent: dict[str, deque[float]] = {}
-        """When each user has sent prompts in the last minute. A user without any has no entry."""
+        self._sent = RecentUse(MINUTE)
 
     def take(self, user: str) -> None:
         """Count a prompt, or refuse it."""
         if self._most is None:
             return
-        now = time.monotonic()
-        for name, times in tuple(self._sent.items()):
-            while times and times[0] <= now - MINUTE:
-                times.popleft()
-            if not times:
-                del self._sent[name]
-        sent = self._sent.setdefault(user, deque())
-        if len(sent) >= self._most:
-            wait = {"retry-after": str(math.ceil(sent[0] + MINUTE - now))}
-            raise Refused(429, f"at most {self._most} prompts a minute", wait)
-        sent.append(now)
+        wait = self._sent.add(user, self._most, time.monotonic())
+        if wait > 0:
+            raise Refused(429, f"at most {self._most} prompts a minute", {"retry-after": str(math.ceil(wait))})
 
 
 class Guard:

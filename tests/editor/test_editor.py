@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import os
 import signal
 import sys
 from collections.abc import Mapping
@@ -515,6 +516,14 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         loaded = [connection.load_session(cwd=str(tmp_path), session_id=session.session_id) for _ in range(3)]
         await asyncio.gather(*loaded)
         assert len(list_clis(model)) == 1
+        # One that dies before it has read the prompt: the prompt is sent again.
+        (idle,) = list_clis(model)
+        os.kill(idle, signal.SIGSTOP)
+        unread = asyncio.create_task(prompt(prompt=text("Third")))
+        await connection.list_sessions(cwd=str(tmp_path))
+        kill(idle)
+        assert (await unread).stop_reason == "end_turn"
+        assert "Third" in str(model.requests[-1].body["messages"])
 
 
 @pytest.mark.parametrize("end", ["end of input", pytest.param("SIGTERM", marks=pytest.mark.long), "SIGINT"])

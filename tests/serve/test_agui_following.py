@@ -162,3 +162,69 @@ async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:
         for run in shown.runs:
             check_order(run)
         assert shown.contents == whole, (moment, events[moment])
+
+
+AGENT = {"task_id": "looker", "run_id": "r1", "author": "looker"}
+
+
+def fact(kind: str, number: int, **more: Any) -> dict[str, Any]:
+    return {"type": "fact", "fact": {"fact": kind, "number": number, "at": float(number), **more}}
+
+
+def call(number: int, name: str, **more: Any) -> dict[str, Any]:
+    called = {"type": "tool_use", "id": name, "name": "Bash", "input": {}}
+    return fact("call_started", number, id=name, call=called, message="m", **more)
+
+
+async def follow_along(events: Sequence[Mapping[str, Any]]) -> Shown:
+    """Return what a page shows that was there from the beginning."""
+    session, shown = Played(), Shown()
+
+    async def show() -> None:
+        async for _, event in Agent({}).follow(session, "t"):  # type: ignore[arg-type]
+            shown.take(event)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(show)
+        with anyio.fail_after(LIMIT):
+            while not shown.events:
+                await anyio.sleep(0)
+        for event in events:
+            session.play(event)
+            for _ in range(5):
+                await anyio.sleep(0)
+        await session.end()
+    return shown
+
+
+async def test_a_subagent_is_told_on_after_background_work_has_asked() -> None:
+    asked = {"type": "question", "question": "q", "kind": "permission", "title": "Allow?", "call": "", "agent": "other"}
+    details: dict[str, Any] = {"lines": [], "diff": "", "markdown": "", "steps": [], "form": []}
+    shown = await follow_along(
+        [
+            fact("turn_started", 1, id="t/1", run="t", prompts=["t"]),
+            call(2, "launch"),
+            fact("task_started", 3, id="r1", call="launch", is_backgrounded=False, type="local_agent", **AGENT),
+            {**asked, **details},
+            call(4, "look", agent="looker"),
+            fact("turn_ended", 5, id="t/1", run="t", status="ok"),
+        ]
+    )
+    for run in shown.runs:
+        check_order(run)
+    assert shown.runs[1][-1].outcome.type == "interrupt"
+    started = [event for event in shown.runs[2] if event.type == "SUBAGENT_STARTED"]
+    assert [event.subagent_run_id for event in started] == ["looker"]
+    assert [event.tool_call_id for event in shown.runs[2] if event.type == "TOOL_CALL_START"] == ["look"]
+
+
+async def test_calls_that_their_process_has_not_outlived_get_a_result() -> None:
+    started = fact("turn_started", 1, id="t/1", run="t", prompts=["t"])
+    again = fact("turn_started", 3, id="t/1", run="t", prompts=["t"])
+    ended = fact("turn_ended", 4, id="t/1", run="t", status="ok")
+    for end in ([again, ended], [{"type": "closed", "error": "it died"}]):
+        events = [started, call(2, "lost"), *end]
+        for shown in (await follow_along(events), await follow_from([*events, again, ended], len(events))):
+            assert "cut off" in shown.contents["lost-result"]
+            for run in shown.runs:
+                check_order(run)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -18,7 +19,8 @@ from starlette.requests import Request
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.serve import FleetSessions, Sessions, make_app
+from claude_agent_py.serve import FleetSessions, Sessions, make_agui_app, make_app
+from claude_agent_py.serve.recent_use import RecentUse
 
 ROUTES = [
     ("GET", "/api/sessions/{id}/events"),
@@ -131,6 +133,19 @@ def test_a_user_sends_so_many_prompts_a_minute_and_others_are_not_affected() -> 
         make_app(sessions, token="t", prompts_per_minute=0)
 
 
+def test_a_limit_of_many_users_takes_no_longer_and_forgets_them() -> None:
+    use, begun = RecentUse(60), time.perf_counter()
+    for now in (30, 60, 90):
+        for number in range(30_000):  # if each looked at all others, this would take minutes
+            assert use.add(f"{now}-{number}", 2, now) == 0
+    assert time.perf_counter() - begun < 30
+    assert len(use.users) == 60_000
+    assert [use.add("ann", 2, now) for now in (91, 92, 111)] == [0, 0, 40]
+    assert use.add("ann", 2, 151) == 0
+    assert set(use.users) == {"ann"}
+    assert use.add("ann", 2, 151.5) == 0.5
+
+
 def test_nothing_is_cached_or_framed_and_the_page_loads_nothing_from_elsewhere(call: Caller) -> None:
     for path in ("/", "/api/sessions", "/missing"):
         headers = call("GET", path)[2]
@@ -146,6 +161,19 @@ def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
         head = f"POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
         never.sendall(f"{head}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n".encode())
         assert never.recv(100).startswith(b"HTTP/1.1 100")  # it waits for the body
+
+
+def test_a_request_for_the_head_of_a_stream_ends() -> None:
+    headers = {"authorization": f"Bearer {TOKEN}", "x-user": "ann"}
+    for make_it in (make_app, make_agui_app):
+        with served(Sessions(ClientOptions(cli_path="/nowhere/claude")), make_it, authenticate=find_user) as url:
+            call = Caller(url)
+            path = f"/api/sessions/{make(call)}/events" if make_it is make_app else "/?threadId=t"
+            with closing(http.client.HTTPConnection(call.host, timeout=30)) as connection:
+                for _ in range(2):  # the second request waits for the end of the first
+                    connection.request("HEAD", path, headers=headers)
+                    with connection.getresponse() as answer:
+                        assert (answer.status, answer.read()) == (200, b"")
 
 
 def test_an_application_without_a_token_is_refused() -> None:

@@ -128,13 +128,23 @@ async def test_questions_are_answered_once_by_id_and_the_limit_of_processes_hold
 @pytest.mark.real_cli
 async def test_a_turn_that_is_stopped_ends_as_cancelled_and_a_failed_start_is_reported() -> None:
     gate = Gate()
-    async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
+    async with ScriptedModel([Reply("Never", after=gate)] * 2) as model, Sessions(model.options()) as sessions:
         session = await sessions.create()
         await session.send("Think")
         await read_until(session, lambda event: event["type"] == "fact" and event["fact"]["fact"] == "turn_started")
         assert session.is_busy
         await session.stop()
-        assert (await read_until(session, is_end))[-1][1]["status"] == "cancelled"
+        name, ended = (await read_until(session, is_end))[-1]
+        assert ended["status"] == "cancelled"
+        # One whose process still starts is also stopped.
+        await session.close()
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.send, "Think again")
+            with anyio.fail_after(LIMIT):
+                while not session.is_opening:
+                    await anyio.sleep(0)
+            await session.stop()
+        assert (await read_until(session, is_end, name))[-1][1]["status"] == "cancelled"
         gate.open()
     async with Sessions(ClientOptions(cli_path="/nowhere/claude")) as sessions:
         session = await sessions.create()
@@ -176,7 +186,7 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
 @pytest.mark.real_cli
 async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_again() -> None:
     gate = Gate()
-    async with ScriptedModel([Reply("Here.", after=gate)] * 2) as model:
+    async with ScriptedModel([Reply("Here.", after=gate), Reply("Still here.")]) as model:
         async with Sessions(model.options(), max_open=1) as sessions:
             made = [await sessions.create() for _ in range(3)]
             refused: list[ServedSession] = []
@@ -192,15 +202,27 @@ async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_a
                     group.start_soon(send, session)
             assert len(refused) == 2
             (session,) = {*made} - {*refused}
-            # The process dies before it has stored anything.
+            # The process dies before it has stored anything: the prompt is sent again.
             assert session.client is not None
             assert session.client.pid is not None
             os.kill(session.client.pid, signal.SIGKILL)
             await read_until(session, lambda event: event["type"] == "closed")
             gate.open()
-            await session.send("Are you there?")
-            found = await read_until(session, lambda event: is_end(event) and event["status"] == "ok")
-            assert found[-1][1]["text"] == "Here."
+            found = await read_until(session, is_end)
+            assert (found[-1][1]["status"], found[-1][1]["text"]) == ("ok", "Here.")
+            # Or before it has read the prompt.
+            assert session.client is not None
+            idle = session.client.pid
+            assert idle is not None
+            os.kill(idle, signal.SIGSTOP)
+            await session.send("Still there?")
+            os.kill(idle, signal.SIGKILL)
+            found = await read_until(session, is_end, found[-1][0])
+            assert (found[-1][1]["status"], found[-1][1]["text"]) == ("ok", "Still here.")
+            assert [event["type"] for _, event in found if event["type"] in ("opened", "closed")] == [
+                "closed",
+                "opened",
+            ]
 
 
 @pytest.mark.anyio
