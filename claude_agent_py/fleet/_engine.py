@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from claude_agent_py.fleet._settings import FleetSettings
+from claude_agent_py.fleet._state import Question
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
@@ -113,15 +114,8 @@ class Engine(Protocol):
         """Return the events after a number, and the state of the session at that moment."""
         ...
 
-    async def questions(self, session: str | None) -> Sequence[Mapping[str, Any]]:
-        """Return the unanswered questions of one session or of all, oldest first.
-
-        They have the keys `id`, `session`, `kind`, `request` (JSON text), `agent_id` and `created_at`.
-        """
-        ...
-
-    async def is_settled(self, interaction: str) -> bool:
-        """Return whether a question was answered or withdrawn."""
+    async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:
+        """Return the unanswered questions of one session or of all, each with its session, oldest first."""
         ...
 
     async def check_question(self, session: str, interaction: str) -> None:

@@ -1,13 +1,13 @@
 """`FleetInteraction`: a question of a fleet session, which any process can answer."""
 
-import json
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 import anyio
 
 from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._state import Question
 from claude_agent_py.permissions import AnswerSource, Interaction, QuestionRecord
 from claude_agent_py.wire import JSONObject
 
@@ -17,22 +17,23 @@ T = TypeVar("T")
 class FleetInteraction(Interaction):
     """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
 
-    def __init__(self, engine: Engine, row: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, session: str, question: Question) -> None:
         self._engine = engine
-        self._record = QuestionRecord(kind=row["kind"], request=json.loads(row["request"]))
+        self._session = session
+        self._record = QuestionRecord.from_dict(question.record)
         super().__init__(
             self._record.kind,
             self._record.wire,
-            id=row["id"],
-            created_at=row["created_at"],
-            session_id=row["session"],
-            agent_id=row["agent_id"],
+            id=question.id,
+            created_at=question.created_at,
+            session_id=session,
+            agent_id=self._record.agent_id,
         )
 
     @property
     def done(self) -> bool:
         """Whether the question was answered or withdrawn. Asks the fleet, which blocks."""
-        return _run(self._engine.is_settled, self.id)
+        return all(question.id != self.id for _, question in _run(self._engine.questions, self._session))
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
@@ -46,7 +47,7 @@ class FleetInteraction(Interaction):
         return _run(self._give, reply, source)
 
     async def _give(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return await self._engine.answer(str(self.session_id), self.id, reply, source)
+        return await self._engine.answer(self._session, self.id, reply, source)
 
 
 def _run(call: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:

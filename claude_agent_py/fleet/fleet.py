@@ -289,7 +289,7 @@ class Fleet(FleetSettings):
 
     async def interactions(self, session_id: str | None = None) -> Sequence[FleetInteraction]:
         """Return the unanswered questions of one session or of all, oldest first."""
-        return [FleetInteraction(self._engine, row) for row in await self._engine.questions(session_id)]
+        return [FleetInteraction(self._engine, *found) for found in await self._engine.questions(session_id)]
 
     async def workers(self) -> Sequence[FleetWorkerInfo]:
         """Return the workers, oldest first."""

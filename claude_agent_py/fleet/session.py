@@ -140,7 +140,7 @@ class FleetSession:
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""
-        return [FleetInteraction(self._engine, row) for row in await self._engine.questions(self.id)]
+        return [FleetInteraction(self._engine, *found) for found in await self._engine.questions(self.id)]
 
     async def answer(self, interaction_id: str, value: Any, *, by: str = "") -> bool:
         """Answer a question. When all questions are answered, any worker continues the session.

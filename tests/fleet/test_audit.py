@@ -26,10 +26,11 @@ async def test_each_command_is_recorded_once_if_it_did_something(fleet_url: str)
         await session.send("more", key="once", actor="Bob")
         await session.send("more", key="once", actor="Eve")  # was sent
         assert await session.interrupt(actor="Cyd")
-        row = "'q', 'one', 2, 'permission', 'd', 'pending', :request, 0"
-        request = json.dumps({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t"})
-        columns = "id, session, run, kind, digest, state, request, created_at"
-        execute(fleet, f"INSERT INTO fleet_interactions ({columns}) VALUES ({row})", request=request)
+        row = "'q', 'one', 'd', 'pending', :record, 0"
+        request = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {}, "tool_use_id": "t"}
+        columns = "id, session, digest, state, record, created_at"
+        record = json.dumps({"kind": "permission", "request": request})
+        execute(fleet, f"INSERT INTO fleet_interactions ({columns}) VALUES ({row})", record=record)
         [question] = await fleet.interactions()
         assert await question.deny(by="Dan")
         assert not await session.answer("q", None, by="Eve")  # too late

@@ -59,7 +59,8 @@ def test_everything_from_a_shell(
         assert began["state"] == "runs"
         monkeypatch.setenv("CLAUDE_AGENT_FLEET", made.url)
         [started] = fleet("start", "asker", "do it", "--id", "one")
-        assert (started["id"], started["state"]) == ("one", "queued")
+        assert started["id"] == "one"
+        assert started["state"] in ("queued", "running")
         for event in follow(made.url):  # another process
             if event["kind"] == "state" and event["data"]["state"] == "waiting":
                 break

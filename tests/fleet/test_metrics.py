@@ -154,11 +154,12 @@ async def test_lists_of_20_000_sessions_read_no_whole_table(fleet_url: str, monk
         }
         copied = f"SELECT {', '.join(changed.get(name, name) for name in names)} FROM fleet_sessions, each"
         execute(fleet, f"INSERT INTO fleet_sessions ({', '.join(names)}) {numbers} {copied}")
-        columns = "id, session, run, kind, digest, request, state, created_at"
+        columns = "id, session, digest, record, state, created_at"
         state = "CASE WHEN n % 1000 = 0 THEN 'pending' ELSE 'used' END"
-        values = f"'q' || n, 's' || n, 1, 'permission', '', :request, {state}, n"
+        values = f"'q' || n, 's' || n, '', :record, {state}, n"
         asked = f"INSERT INTO fleet_interactions ({columns}) {numbers} SELECT {values} FROM each"
-        execute(fleet, asked, request='{"tool_name": "Bash", "input": {}, "tool_use_id": "t1"}')
+        request = {"tool_name": "Bash", "input": {}, "tool_use_id": "t1"}
+        execute(fleet, asked, record=json.dumps({"kind": "permission", "request": request}))
         execute(fleet, "ANALYZE")
         explain = explaining(fleet, monkeypatch)
         assert [info.id for info in await fleet.list(limit=2)] == ["s20000", "s19999"]

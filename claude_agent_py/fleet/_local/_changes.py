@@ -8,28 +8,21 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import UUID, uuid4, uuid5
+from uuid import uuid4
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome, Waiting
+from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
+from claude_agent_py.fleet._local._rows import Event, add_events, add_to_total, changing, load_session, record
+from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, Prompt, Session, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.records import FleetOutcome
 from claude_agent_py.permissions import AnswerSource
 
-EARLIER_FAILED: Final = "EarlierPromptFailed"
-"""The error of a prompt that failed because one before it did."""
-ALONE_CRASHES: Final = 2
-"""After so many crashes, a prompt runs with no other in its process."""
 ALONE_SECONDS: Final = 10.0
 """For how long such a prompt waits for a process without sessions; then the one with the fewest takes no others."""
 CLOCK_SECONDS: Final = 60.0
 """A session that was queued so far in the future waits no longer: the clock was set back."""
-OVERDUE: Final = Failed(error="RunTimeoutError", reason="the prompt was not answered in time")
-RESULT_FIELDS: Final = frozenset(FleetOutcome.__dataclass_fields__)
-
-Event = tuple[str, float, Mapping[str, object]]
 
 
 class LostError(Exception):
@@ -37,67 +30,21 @@ class LostError(Exception):
 
 
 class Claim(NamedTuple):
-    """A session that a worker runs, and its current prompt."""
+    """A session that a worker runs, as it was when the worker claimed it."""
 
-    session: Row
-    run: Row
-    epoch: int
+    session: Session
+    prompt: Prompt
+    folder: str | None
+    """The folder of the workspace."""
     seconds: float | None
     """Within which the prompt has to be answered."""
 
     @property
     def id(self) -> str:
-        return str(self.session["id"])
+        return self.session.id
 
 
-# Records --------------------------------------------------------------------------------------------------------------
-
-
-def record(tx: Transaction, action: str, by: AnswerSource, session: str | None = None, **details: object) -> None:
-    """Add an entry to the audit log."""
-    entry = {"at": tx.now, "actor": by.by, "origin": by.origin, "action": action, "session": session}
-    tx.insert("fleet_audit", {**entry, "details": json.dumps(details)})
-
-
-def add_to_total(tx: Transaction, tenant: str, name: str, amount: float) -> None:
-    """Add to a sum that outlives the sessions."""
-    statement = "INSERT INTO fleet_totals VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET value = value + excluded.value"
-    tx.run(statement, tenant, name, amount)
-
-
-def add_events(tx: Transaction, session: str, run: int, new: Sequence[Event], **changes: object) -> None:
-    """Append events, each with its kind and time, and change the row of the session."""
-    number = tx.value("SELECT events FROM fleet_sessions WHERE id = ?", session)
-    tx.update("fleet_sessions", {"id": session}, events=number + len(new), **changes)
-    rows = [
-        {"session": session, "number": number + i, "run": run, "kind": kind, "at": at, "data": json.dumps(data)}
-        for i, (kind, at, data) in enumerate(new, 1)
-    ]
-    tx.insert("fleet_events", *rows)
-
-
-def set_state(tx: Transaction, session: str, run: int, state: str, *first: Event, **changes: Any) -> None:
-    """Change the state of a session, and add an event after other ones."""
-    data = {"state": state, **({"reason": changes["reason"]} if changes.get("reason") else {})}
-    new = [*first, ("state", tx.now, data)]
-    add_events(tx, session, run, new, state=state, updated_at=tx.now, **changes)
-
-
-# Sessions and prompts -------------------------------------------------------------------------------------------------
-
-
-def load_session(tx: Transaction, session: str) -> Row:
-    """Return the row of a session. Raises FleetError if it does not exist."""
-    row = tx.one("SELECT * FROM fleet_sessions WHERE id = ?", session)
-    if row is None:
-        raise FleetError(f"the fleet has no session {session!r}", session_id=session)
-    return row
-
-
-def find_current_run(tx: Transaction, session: str) -> Row | None:
-    """Return the first prompt that has not ended, or None."""
-    query = "SELECT * FROM fleet_runs WHERE session = ? AND state IN ('queued', 'running') ORDER BY number LIMIT 1"
-    return tx.one(query, session)
+# Commands ------------------------------------------------------------------------------------------------------------
 
 
 def register_agents(tx: Transaction, known: Sequence[FleetAgent]) -> None:
@@ -125,7 +72,7 @@ def start(tx: Transaction, new: NewSession, known: Sequence[FleetAgent], by: Ans
     row: Row = {"id": new.id, "agent": new.agent, "version": _find_version(tx, new), "tenant": new.tenant}
     row |= {"priority": new.priority, "state": "idle", "cli_session": str(uuid4())}
     tx.insert("fleet_sessions", {**row, **dict.fromkeys(("queued_at", "created_at", "updated_at"), tx.now)})
-    _add_run(tx, load_session(tx, new.id), new.prompt, new.timeout, new.key)
+    _add_prompt(tx, new.id, new.prompt, new.timeout, new.key)
     record(tx, "start", by, new.id, run=1)
 
 
@@ -171,105 +118,39 @@ def send(tx: Transaction, session: str, prompt: object, timeout: float | None, k
         return int(known)
     if row["state"] == "cancelled":
         raise FleetError(f"the session {session!r} was cancelled: {row['reason']}", session_id=session)
-    number = _add_run(tx, row, prompt, timeout, key)
+    number = _add_prompt(tx, session, prompt, timeout, key)
     record(tx, "send", by, session, run=number)
     return number
 
 
-def _add_run(tx: Transaction, session: Row, prompt: object, timeout: float | None, key: str | None) -> int:
-    number = int(session["runs"]) + 1
-    if timeout is None:
-        query = "SELECT timeout FROM fleet_agents WHERE name = ? AND version = ?"
-        timeout = tx.value(query, session["agent"], session["version"])
-    row: Row = {
-        "session": session["id"],
-        "number": number,
-        "key": key,
-        "prompt": json.dumps(prompt),
-        "uuid": str(uuid4()),
-    }
-    row |= {"state": "queued", "timeout": timeout, "deadline": timeout and tx.now + timeout, "created_at": tx.now}
-    tx.insert("fleet_runs", row)
-    sent: Event = ("run", tx.now, {"run": number, "state": "queued"})
-    if session["state"] in ("idle", "failed"):
-        queue(tx, session, number, sent, runs=number)
-    else:
-        add_events(tx, session["id"], number, [sent], runs=number, updated_at=tx.now)
-    return number
-
-
-def queue(
-    tx: Transaction, session: Row, run: int, *first: Event, delay: float = 0.0, reason: str | None = None, **more: Any
-) -> None:
-    """Queue a session for its next prompt."""
-    waits = "SELECT 1 FROM fleet_sessions WHERE state = 'queued' AND tenant = ? AND id != ? LIMIT 1"
-    if tx.value(waits, session["tenant"], session["id"]) is None:
-        # A tenant that had nothing to run has saved no turns.
-        tx.run(
-            "INSERT INTO fleet_turns SELECT ?, turn FROM fleet_meta WHERE true "
-            "ON CONFLICT DO UPDATE SET turn = max(turn, excluded.turn)",
-            session["tenant"],
-        )
-    times = {"queued_at": tx.now, "not_before": tx.now + delay if delay else 0.0}
-    set_state(tx, session["id"], run, "queued", *first, worker=None, wanted=None, reason=reason, **times, **more)
-
-
-def _queue_next(tx: Transaction, session: Row, run: int) -> None:
-    """Queue a session for its next prompt, or make it idle if there is none."""
-    if find_current_run(tx, session["id"]) is not None:
-        queue(tx, session, run)
-    else:
-        set_state(tx, session["id"], run, "idle", worker=None, wanted=None, reason=None)
-
-
-def _end_run(tx: Transaction, session: str, number: int, state: str, result: Mapping[str, Any]) -> None:
-    ended = {"state": state, "result": json.dumps(result), "ended_at": tx.now}
-    tx.update("fleet_runs", {"session": session, "number": number}, **ended)
-    data = {"run": number, "state": state, "text": result.get("text", ""), "reason": result.get("reason", "")}
-    add_events(tx, session, number, [("run", tx.now, data)])
+def _add_prompt(tx: Transaction, session: str, prompt: object, timeout: float | None, key: str | None) -> int:
+    with changing(tx, session) as s:
+        return s.add(str(uuid4()), json.dumps(prompt), timeout, key, tx.now).number
 
 
 def interrupt(tx: Transaction, session: str, by: AnswerSource) -> bool:
     """Interrupt the current prompt, and return whether there was one. The next one follows."""
-    row = load_session(tx, session)
-    run = find_current_run(tx, session)
-    if run is None or row["state"] not in ("running", "queued", "waiting"):
-        return False
-    if row["state"] == "running":
-        # To cancel interrupts too, and for good.
-        tx.update("fleet_sessions", {"id": session}, wanted=row["wanted"] or "interrupt")
-    else:
-        _interrupt_now(tx, row, run)
+    with changing(tx, session) as s:
+        if (prompt := s.current) is None:
+            return False
+        if s.state != "running":
+            s.stop(prompt, tx.now)
+        elif s.wanted is None:  # to cancel interrupts too, and for good
+            s.wanted = "interrupt"
     record(tx, "interrupt", by, session)
     return True
 
 
-def _interrupt_now(tx: Transaction, row: Row, run: Row) -> None:
-    withdraw_questions(tx, row["id"])
-    result = {"error": "InterruptedRunError", "reason": "interrupted while no process ran"}
-    _end_run(tx, row["id"], run["number"], "cancelled", result)
-    _queue_next(tx, row, run["number"])
-
-
 def cancel(tx: Transaction, session: str, reason: str, by: AnswerSource) -> bool:
     """Cancel a session permanently. Return False if it was cancelled before."""
-    row = load_session(tx, session)
-    if row["state"] == "cancelled" or row["wanted"] == "cancel":
-        return False
-    if row["state"] == "running":
-        tx.update("fleet_sessions", {"id": session}, wanted="cancel", reason=reason)
-    else:
-        _cancel_now(tx, session, reason)
+    with changing(tx, session) as s:
+        if s.state == "cancelled" or s.wanted == "cancel":
+            return False
+        s.wanted, s.reason = "cancel", reason
+        if s.state != "running":
+            s.cancel(tx.now)
     record(tx, "cancel", by, session, reason=reason)
     return True
-
-
-def _cancel_now(tx: Transaction, session: str, reason: str) -> None:
-    """End all open prompts of a session, and mark it cancelled."""
-    withdraw_questions(tx, session)
-    while (run := find_current_run(tx, session)) is not None:
-        _end_run(tx, session, run["number"], "cancelled", {"error": "", "reason": reason})
-    set_state(tx, session, 0, "cancelled", worker=None, wanted=None, reason=reason)
 
 
 def retry(tx: Transaction, session: str, by: AnswerSource) -> int:
@@ -278,61 +159,21 @@ def retry(tx: Transaction, session: str, by: AnswerSource) -> int:
     Raises:
         FleetError: The session has not failed.
     """
-    row = load_session(tx, session)
-    if row["state"] != "failed":
-        raise FleetError(f"the session {session!r} is {row['state']}, not failed", session_id=session)
-    number = 0
-    query = "SELECT * FROM fleet_runs WHERE session = ? AND state = 'failed' ORDER BY number DESC"
-    for run in tx.all(query, session):
-        number = int(run["number"])
-        # The conversation may have the prompt, which gets an answer only if it is sent anew.
-        fresh = {"state": "queued", "uuid": str(uuid5(UUID(run["uuid"]), "retry")), "attempts": 0, "crashes": 0}
-        fresh |= {"deadline": run["timeout"] and tx.now + run["timeout"], "result": None, "ended_at": None}
-        tx.update("fleet_runs", {"session": session, "number": number}, **fresh)
-        if decode(run["result"]).get("error") != EARLIER_FAILED:
-            break
-    queue(tx, row, number)
+    with changing(tx, session) as s:
+        if s.state != "failed":
+            raise FleetError(f"the session {session!r} is {s.state}, not failed", session_id=session)
+        number = s.retry(tx.now)
     record(tx, "retry", by, session)
     return number
 
 
-# Questions ------------------------------------------------------------------------------------------------------------
-
-
-def withdraw_questions(tx: Transaction, session: str) -> None:
-    """Withdraw the unanswered questions of a session, because no process asks them any more."""
-    for question in tx.all("SELECT * FROM fleet_interactions WHERE session = ? AND state = 'pending'", session):
-        settle_question(tx, question, "withdrawn")
-
-
-def settle_question(tx: Transaction, question: Row, state: str, **changes: object) -> None:
-    """Change the state of a question, and add an event unless only its answer was taken."""
-    tx.update("fleet_interactions", {"id": question["id"]}, state=state, **changes)
-    if state != "taken":
-        data = {"id": question["id"], "state": state}
-        if state == "answered":
-            data |= {"kind": question["kind"], "by": changes["answered_by"]}
-        add_events(tx, question["session"], question["run"], [("interaction", tx.now, data)])
-
-
 def answer(tx: Transaction, session: str, interaction: str, reply: Mapping[str, Any], by: AnswerSource) -> bool:
     """Record an answer, and queue the session if no question is left. Return whether it is the first answer."""
-    question = tx.one("SELECT * FROM fleet_interactions WHERE id = ? AND session = ?", interaction, session)
-    if question is None or question["state"] != "pending":
-        return False
-    given = {"reply": json.dumps(reply), "answered_by": by.by, "answered_from": by.origin}
-    settle_question(tx, question, "answered", **given)
-    row = load_session(tx, session)
-    if row["state"] == "waiting" and not count_pending(tx, session):
-        queue(tx, row, question["run"])
+    with changing(tx, session) as s:
+        if not s.answer(interaction, reply, by.by):
+            return False
     record(tx, "answer", by, session, id=interaction)
     return True
-
-
-def count_pending(tx: Transaction, session: str) -> int:
-    """Return how many questions of a session are unanswered."""
-    query = "SELECT count(*) FROM fleet_interactions WHERE session = ? AND state = 'pending'"
-    return int(tx.value(query, session))
 
 
 # Claims ---------------------------------------------------------------------------------------------------------------
@@ -379,24 +220,18 @@ def claim(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Claim 
     tx.update("fleet_meta", {"rowid": 1}, turn=row["turn"])
     turns = {"tenant": row["tenant"], "turn": row["turn"] + row["step"]}
     tx.insert("fleet_turns", turns, instead="INSERT OR REPLACE")
-    run = find_current_run(tx, row["id"])
-    assert run is not None  # noqa: S101 - the query joins it
-    epoch = int(row["epoch"]) + 1
-    first: list[Event] = []
-    if run["started_at"] is None:
-        first = [("run", tx.now, {"run": run["number"], "state": "running", "worker": worker})]
-    changes = {"worker": worker, "epoch": epoch, "reason": None}
-    set_state(tx, row["id"], run["number"], "running", *first, **changes)
-    begun = {"state": "running", "started_at": run["started_at"] or tx.now}
-    tx.update("fleet_runs", {"session": row["id"], "number": run["number"]}, **begun)
-    seconds = None if run["deadline"] is None else max(0.0, run["deadline"] - tx.now)
-    return Claim({**row, **changes}, {**run, **begun}, epoch, seconds)
+    with changing(tx, row["id"]) as s:
+        s.epoch += 1
+        s.begin(worker, tx.now)
+    prompt = s.current
+    assert prompt is not None  # noqa: S101 - the query joins it
+    return Claim(s, prompt, row["folder"], None if prompt.deadline is None else max(0.0, prompt.deadline - tx.now))
 
 
 def check_claim(tx: Transaction, claimed: Claim) -> Row:
     """Return the row of a claimed session. Raises LostError."""
     row = tx.one("SELECT * FROM fleet_sessions WHERE id = ?", claimed.id)
-    if row is None or row["epoch"] != claimed.epoch or row["state"] != "running":
+    if row is None or row["epoch"] != claimed.session.epoch or row["state"] != "running":
         raise LostError(claimed.id)
     return row
 
@@ -404,7 +239,7 @@ def check_claim(tx: Transaction, claimed: Claim) -> Row:
 def write_events(tx: Transaction, claimed: Claim, new: Sequence[Event]) -> None:
     """Append events of a claimed session. Raises LostError."""
     check_claim(tx, claimed)
-    add_events(tx, claimed.id, claimed.run["number"], new)
+    add_events(tx, claimed.id, [(claimed.prompt.number, event) for event in new])
 
 
 def note_workspace(tx: Transaction, claimed: Claim, where: Mapping[str, str]) -> None:
@@ -415,40 +250,15 @@ def note_workspace(tx: Transaction, claimed: Claim, where: Mapping[str, str]) ->
 
 def settle(tx: Transaction, claimed: Claim, outcome: TurnOutcome) -> str:
     """Store the outcome of a claim, queue the session if it goes on, and return its state. Raises LostError."""
-    row, run = check_claim(tx, claimed), claimed.run
-    number = run["number"]
-    result = {name: value for name, value in outcome.to_dict().items() if name in RESULT_FIELDS and value is not None}
-    result["worker"] = row["worker"]
-    if isinstance(outcome, Done | Interrupted):
-        withdraw_questions(tx, claimed.id)  # the turn could not if the file was locked
-    if row["wanted"] == "cancel":
-        _cancel_now(tx, claimed.id, row["reason"] or "cancelled")
-    elif isinstance(outcome, Done):
-        if outcome.is_recovered:
-            result |= _find_costs(tx, claimed.id, number)
-        _end_run(tx, claimed.id, number, "done", result)
-        _queue_next(tx, row, number)
-    elif isinstance(outcome, Interrupted):
-        interrupted = {"error": "InterruptedRunError", "reason": "interrupted"}
-        _end_run(tx, claimed.id, number, "cancelled", {**result, **interrupted})
-        _queue_next(tx, row, number)
-    elif isinstance(outcome, Failed):
-        fail_run(tx, row, number, result)
-    elif row["wanted"] == "interrupt":
-        # The worker did not hear of it before the process ended.
-        _interrupt_now(tx, row, run)
-    elif isinstance(outcome, Waiting) and count_pending(tx, claimed.id):
-        set_state(tx, claimed.id, number, "waiting", worker=None, wanted=None, reason=None)
-    elif isinstance(outcome, Later):
-        tx.update(
-            "fleet_runs", {"session": claimed.id, "number": number}, attempts=run["attempts"] + outcome.is_attempt
-        )
-        queue(tx, row, number, delay=outcome.pause, reason=outcome.reason if outcome.pause else None)
-    else:
-        # The answer arrived before the session could wait for it.
-        queue(tx, row, number)
+    row = check_claim(tx, claimed)
+    result = TurnResult.of(outcome, row["worker"])
+    if isinstance(outcome, Done) and outcome.is_recovered:
+        result.result |= _find_costs(tx, claimed.id, claimed.prompt.number)
+    with changing(tx, claimed.id) as s:
+        if (prompt := s.current) is not None:
+            s.settle(prompt, result, tx.now)
     _add_totals(tx, row["tenant"], outcome)
-    return str(tx.value("SELECT state FROM fleet_sessions WHERE id = ?", claimed.id))
+    return s.state
 
 
 def _find_costs(tx: Transaction, session: str, run: int) -> dict[str, Any]:
@@ -472,28 +282,6 @@ def _add_totals(tx: Transaction, tenant: str, outcome: TurnOutcome) -> None:
         add_to_total(tx, tenant, "rate_limits", 1)
 
 
-def fail_run(tx: Transaction, session: Row, number: int, result: Mapping[str, Any]) -> None:
-    """Fail a prompt. Those behind it run, or fail too. The session becomes a dead letter if none is left."""
-    name = session["id"]
-    current = find_current_run(tx, name)
-    _end_run(tx, name, number, "failed", result)
-    reason = ": ".join(part for part in (result.get("error"), result.get("reason")) if part)
-    query = "SELECT after_failure FROM fleet_agents WHERE name = ? AND version = ?"
-    if tx.value(query, session["agent"], session["version"]) == "fail":
-        behind = "SELECT number FROM fleet_runs WHERE session = ? AND number > ? AND state IN ('queued', 'running')"
-        failure = {"error": EARLIER_FAILED, "reason": f"prompt {number} failed: {reason}"}
-        for later in tx.all(f"{behind} ORDER BY number", name, number):
-            _end_run(tx, name, later["number"], "failed", failure)
-    # A prompt behind the current one failed, because its time was over.
-    if current is not None and current["number"] != number:
-        return
-    withdraw_questions(tx, name)
-    if find_current_run(tx, name) is not None:
-        queue(tx, session, number)
-    else:
-        set_state(tx, name, number, "failed", worker=None, wanted=None, reason=reason)
-
-
 def fail_overdue(tx: Transaction) -> None:
     """Fail prompts whose time is over and that nobody watches. A worker watches the prompt that it runs."""
     late = tx.all(
@@ -503,11 +291,10 @@ def fail_overdue(tx: Transaction) -> None:
         tx.now,
     )
     for row in late:
-        # It may have failed with an earlier one.
-        state = "SELECT state FROM fleet_runs WHERE session = ? AND number = ?"
-        if tx.value(state, row["session"], row["number"]) in ("queued", "running"):
-            session = load_session(tx, row["session"])
-            fail_run(tx, session, row["number"], {"error": OVERDUE.error, "reason": OVERDUE.reason})
+        with changing(tx, row["session"]) as s:
+            for prompt in s.prompts:
+                if prompt.number == row["number"] and prompt.ended_at is None:  # it may have failed with an earlier one
+                    s.fail(prompt, OVERDUE, tx.now)
 
 
 # Workers --------------------------------------------------------------------------------------------------------------
@@ -553,38 +340,25 @@ def free_dead(tx: Transaction, dead: Mapping[str, int], max_crashes: int) -> lis
     found = [str(row["id"]) for row in tx.all(query, json.dumps(dict(dead)))]
     for worker in found:
         delete_worker(tx, worker)
-    lost = "SELECT * FROM fleet_sessions WHERE state = 'running' AND worker NOT IN (SELECT id FROM fleet_workers)"
+    lost = "SELECT id FROM fleet_sessions WHERE state = 'running' AND worker NOT IN (SELECT id FROM fleet_workers)"
     for row in tx.all(lost):
-        _free_session(tx, row, max_crashes)
+        _free_session(tx, row["id"], max_crashes)
     return found
 
 
 def free_unknown(tx: Transaction, worker: str, running: Collection[str], max_crashes: int) -> None:
     """Queue the sessions that a worker has claimed, but that do not run there."""
-    mine = tx.all("SELECT * FROM fleet_sessions WHERE worker = ? AND state = 'running'", worker)
-    for row in mine:
+    for row in tx.all("SELECT id FROM fleet_sessions WHERE worker = ? AND state = 'running'", worker):
         if row["id"] not in running:
-            _free_session(tx, row, max_crashes)
+            _free_session(tx, row["id"], max_crashes)
 
 
-def _free_session(tx: Transaction, row: Row, max_crashes: int) -> None:
-    run = find_current_run(tx, row["id"])
-    if row["wanted"] == "cancel":
-        _cancel_now(tx, row["id"], row["reason"] or "cancelled")
-        return
-    if run is None:
-        _queue_next(tx, row, 0)
-        return
-    crashes = int(run["crashes"]) + 1
-    tx.update("fleet_runs", {"session": row["id"], "number": run["number"]}, crashes=crashes)
-    add_to_total(tx, row["tenant"], "crashes", 1)
-    if row["wanted"] == "interrupt":
-        _interrupt_now(tx, row, run)
-    elif crashes >= max_crashes:
-        reason = f"{crashes} workers died while running it"
-        fail_run(tx, row, run["number"], {"error": "WorkerDied", "reason": reason})
-    else:
-        queue(tx, row, run["number"])
+def _free_session(tx: Transaction, session: str, max_crashes: int) -> None:
+    with changing(tx, session) as s:
+        s.max_crashes = max_crashes
+        if (prompt := s.current) is not None:
+            s.crash(prompt, tx.now)
+    add_to_total(tx, s.tenant, "crashes", 1)
 
 
 class Look(NamedTuple):

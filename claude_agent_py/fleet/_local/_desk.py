@@ -1,15 +1,15 @@
 """`FileDesk`: the questions of one prompt, in the file of the fleet."""
 
-import json
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
+from functools import partial
 
 import anyio
 
 from claude_agent_py.durable import PendingQuestion
-from claude_agent_py.fleet._local._changes import Claim, LostError, add_events, check_claim, settle_question
-from claude_agent_py.fleet._local._file import File, Row, Transaction, decode
+from claude_agent_py.fleet._local._changes import Claim, LostError, check_claim
+from claude_agent_py.fleet._local._file import File, Transaction
+from claude_agent_py.fleet._local._rows import changing, load_questions
 from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.wire import JSONObject
 
@@ -36,53 +36,27 @@ class FileDesk:
         return True
 
     async def ask(self, question: QuestionRecord) -> JSONObject | None:
-        found: JSONObject | None = await self._file.write(self._ask, question)
-        return found
-
-    def _ask(self, tx: Transaction, question: QuestionRecord) -> JSONObject | None:
-        check_claim(tx, self._claim)
-        row = self._find(tx, question)
-        if row is not None:
-            if row["state"] != "answered":
-                return None
-            settle_question(tx, row, "taken")
-            reply: JSONObject = decode(row["reply"])
+        def ask(tx: Transaction) -> JSONObject | None:
+            check_claim(tx, self._claim)
+            with changing(tx, self._claim.id) as s:
+                reply: JSONObject | None = s.ask(
+                    question.key, question.to_dict(), partial(secrets.token_hex, 6), tx.now
+                )
             return reply
-        run = self._claim.run["number"]
-        asked: Mapping[str, Any] = {"id": secrets.token_hex(6), "kind": question.kind, "state": "pending"}
-        stored = {"session": self._claim.id, "run": run, "digest": question.key, "agent_id": question.agent_id}
-        request = {"request": json.dumps(question.request), "created_at": tx.now}
-        tx.insert("fleet_interactions", {**asked, **stored, **request})
-        add_events(tx, self._claim.id, run, [("interaction", tx.now, {**asked, "request": question.request})])
-        return None
+
+        return await self._file.write(ask)
 
     async def wait(self, question: QuestionRecord) -> None:
-        while True:
-            row = await self._file.read(self._find, question)
-            if row is None or row["state"] == "answered":
-                return
+        while any(each.question.key == question.key and not each.is_answered for each in await self.pending()):  # noqa: ASYNC110
             await anyio.sleep(self._poll)
 
     async def pending(self) -> Sequence[PendingQuestion]:
-        rows = await self._file.read(self._list_open)
-        return [PendingQuestion(self._read(row), row["state"] == "answered") for row in rows]
+        found = await self._file.read(load_questions, self._claim.id)
+        return [PendingQuestion(QuestionRecord.from_dict(each.record), each.reply is not None) for each in found]
 
     async def withdraw(self, question: QuestionRecord) -> None:
         def withdraw(tx: Transaction) -> None:
-            row = self._find(tx, question)
-            if row is not None:
-                settle_question(tx, row, "withdrawn" if row["state"] == "pending" else "taken")
+            with changing(tx, self._claim.id) as s:
+                s.withdraw(question.key)
 
         await self._file.write(withdraw)
-
-    def _list_open(self, tx: Transaction) -> list[Row]:
-        query = "SELECT * FROM fleet_interactions WHERE session = ? AND run = ? AND state IN ('pending', 'answered')"
-        return tx.all(f"{query} ORDER BY created_at", self._claim.id, self._claim.run["number"])
-
-    def _find(self, tx: Transaction, question: QuestionRecord) -> Row | None:
-        return next((row for row in self._list_open(tx) if row["digest"] == question.key), None)
-
-    def _read(self, row: Row) -> QuestionRecord:
-        return QuestionRecord(
-            kind=row["kind"], request=decode(row["request"]), session_id=row["session"], agent_id=row["agent_id"]
-        )

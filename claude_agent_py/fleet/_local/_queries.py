@@ -2,11 +2,13 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py.fleet._local._changes import find_abilities, load_session
+from claude_agent_py.fleet._local._changes import find_abilities
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
+from claude_agent_py.fleet._local._rows import load_session, read_question
+from claude_agent_py.fleet._state import Question, read_outcome
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
@@ -94,10 +96,7 @@ def load_outcome(tx: Transaction, session: str, run: int | None) -> FleetOutcome
     row = tx.one("SELECT * FROM fleet_runs WHERE session = ? AND number = ?", session, run or found["runs"])
     if row is None:
         raise FleetError(f"the session {session!r} has no run {run}", session_id=session)
-    result: Mapping[str, Any] = decode(row["result"])
-    fields: dict[str, Any] = {"prompt_uuid": row["uuid"], **result}
-    fields |= {name: row[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at")}
-    return FleetOutcome(**fields, session_id=session, run=row["number"], cli_session_id=found["cli_session"])
+    return read_outcome(session, found["cli_session"], row["number"], {**row, "result": decode(row["result"])})
 
 
 def load_events(tx: Transaction, session: str, after: int, limit: int) -> tuple[list[FleetEvent], SessionState]:
@@ -110,17 +109,14 @@ def load_events(tx: Transaction, session: str, after: int, limit: int) -> tuple[
     return [FleetEvent(**{**row, "data": decode(row["data"])}, session_id=session) for row in rows], state
 
 
-def list_questions(tx: Transaction, session: str | None) -> list[Row]:
-    """Return the unanswered questions of one session or of all, oldest first."""
+def list_questions(tx: Transaction, session: str | None) -> list[tuple[str, Question]]:
+    """Return the unanswered questions of one session or of all, each with its session, oldest first."""
     query = "SELECT * FROM fleet_interactions WHERE state = 'pending'"
     if session is None:
-        return tx.all(f"{query} ORDER BY created_at")
-    return tx.all(f"{query} AND session = ? ORDER BY created_at", session)
-
-
-def is_settled(tx: Transaction, interaction: str) -> bool:
-    """Return whether a question was answered or withdrawn."""
-    return bool(tx.value("SELECT state FROM fleet_interactions WHERE id = ?", interaction) != "pending")
+        rows = tx.all(f"{query} ORDER BY created_at")
+    else:
+        rows = tx.all(f"{query} AND session = ? ORDER BY created_at", session)
+    return [(row["session"], read_question(row)) for row in rows]
 
 
 def check_question(tx: Transaction, session: str, interaction: str) -> None:

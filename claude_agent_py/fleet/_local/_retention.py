@@ -4,8 +4,8 @@ import json
 from typing import Final
 
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet._local._changes import find_current_run, record
 from claude_agent_py.fleet._local._file import File, Row, Transaction, as_list
+from claude_agent_py.fleet._local._rows import record
 from claude_agent_py.fleet.worker import PROJECT
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
@@ -65,10 +65,10 @@ async def prune_events(file: File, seconds: float, session: str | None, by: Answ
 def _prune_events(tx: Transaction, session: str, seconds: float, by: AnswerSource | None) -> int:
     """Replace the old events of a session by one that says so. Those of the current prompt are kept."""
     row = tx.one("SELECT events FROM fleet_sessions WHERE id = ?", session)
-    run = find_current_run(tx, session)
     kept = tx.value(
-        "SELECT min(number) FROM fleet_events WHERE session = ? AND kind != 'pruned' AND (at > ? OR run >= ?)",
-        *(session, tx.now - seconds, float("inf") if run is None else run["number"]),
+        "SELECT min(number) FROM fleet_events WHERE session = ?1 AND kind != 'pruned' AND (at > ?2 OR run >= "
+        "(SELECT min(number) FROM fleet_runs WHERE session = ?1 AND state IN ('queued', 'running')))",
+        *(session, tx.now - seconds),
     )
     if row is None:
         return 0

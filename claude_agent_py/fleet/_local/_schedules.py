@@ -9,8 +9,9 @@ from zoneinfo import ZoneInfo
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._engine import NewSession
-from claude_agent_py.fleet._local._changes import record, start
+from claude_agent_py.fleet._local._changes import start
 from claude_agent_py.fleet._local._file import Row, Transaction
+from claude_agent_py.fleet._local._rows import record
 from claude_agent_py.permissions import AnswerSource
 
 MADE_UP: Final = 20

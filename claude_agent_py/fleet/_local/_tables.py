@@ -34,9 +34,8 @@ SCHEMA: Final = (
         data TEXT NOT NULL, PRIMARY KEY (session, number))""",
     # A question is pending, answered, taken or withdrawn.
     """CREATE TABLE IF NOT EXISTS fleet_interactions (
-        id TEXT PRIMARY KEY, session TEXT NOT NULL, run INTEGER NOT NULL, digest TEXT NOT NULL, kind TEXT NOT NULL,
-        request TEXT NOT NULL, agent_id TEXT, state TEXT NOT NULL, reply TEXT, answered_by TEXT, answered_from TEXT,
-        created_at REAL NOT NULL)""",
+        id TEXT PRIMARY KEY, session TEXT NOT NULL, digest TEXT NOT NULL, record TEXT NOT NULL, state TEXT NOT NULL,
+        reply TEXT, created_at REAL NOT NULL)""",
     "CREATE INDEX IF NOT EXISTS fleet_interactions_session ON fleet_interactions (session, state)",
     "CREATE INDEX IF NOT EXISTS fleet_interactions_state ON fleet_interactions (state, created_at)",
     # A worker whose `beats` stay the same for its lease is dead. `expires_at` only says so to people.

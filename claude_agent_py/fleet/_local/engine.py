@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from types import CoroutineType
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
-from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
+from claude_agent_py.fleet._local import _changes, _queries, _retention, _rows, _schedules
 from claude_agent_py.fleet._local._file import File, Transaction
 from claude_agent_py.fleet._local.worker import LocalWorker
 from claude_agent_py.fleet._settings import FleetSettings
@@ -45,7 +45,6 @@ class LocalEngine(File):
     outcome = _call(File.read, _queries.load_outcome)
     events = _call(File.read, _queries.load_events)
     questions = _call(File.read, _queries.list_questions)
-    is_settled = _call(File.read, _queries.is_settled)
     check_question = _call(File.read, _queries.check_question)
 
     list_sessions = _call(File.read, _queries.list_sessions)
@@ -59,7 +58,7 @@ class LocalEngine(File):
 
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         pruned = await _retention.prune(self, store, seconds)
-        await self.write(lambda tx: _changes.record(tx, "prune", by, older_than=seconds))
+        await self.write(lambda tx: _rows.record(tx, "prune", by, older_than=seconds))
         return len(pruned)
 
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:

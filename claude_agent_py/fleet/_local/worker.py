@@ -20,9 +20,11 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Failed, Lost, TurnOutcome
 from claude_agent_py.fleet._folders import SessionFolder
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
-from claude_agent_py.fleet._local._changes import OVERDUE, Claim, LostError
+from claude_agent_py.fleet._local._changes import Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import File, Row
+from claude_agent_py.fleet._local._rows import Event
+from claude_agent_py.fleet._state import OVERDUE
 from claude_agent_py.fleet.worker import Execution, Worker
 from claude_agent_py.journal import Fact, encode_fact
 
@@ -38,17 +40,18 @@ class _Execution(Execution):
     """A claimed session that runs, and the facts that are not yet in the file."""
 
     def __init__(self, claim: Claim, file: File, poll: float) -> None:
-        given = claim.session["cli_session"], claim.run["uuid"], json.loads(claim.run["prompt"])
-        super().__init__(claim.id, *given, int(claim.run["attempts"]) + 1)
+        prompt = claim.prompt
+        content = json.loads(prompt.content)
+        super().__init__(claim.id, claim.session.conversation, prompt.uuid, content, prompt.attempts + 1)
         self.claim = claim
         self.desk = FileDesk(file, claim, poll)
         self._file = file
-        self._facts: list[_changes.Event] = []
+        self._facts: list[Event] = []
         self._writing = anyio.Lock()
 
     async def begin(self, where: dict[str, str]) -> None:
         """Note the workspace, if it is another one than before."""
-        if where and where["workspace"] != self.claim.session["workspace"]:
+        if where and where["workspace"] != self.claim.session.workspace:
             try:
                 await self._file.write(_changes.note_workspace, self.claim, where)
             except LostError:
@@ -228,7 +231,7 @@ class LocalWorker(Worker):
         found = await self._file.read(_changes.look, self.id, self._known)
         for session, execution in running.items():
             epoch, action = found.wanted.get(session, (None, None))
-            if epoch != execution.claim.epoch:
+            if epoch != execution.claim.session.epoch:
                 execution.stop.abandon()
             elif action == "cancel":
                 execution.stop.release()
@@ -261,11 +264,12 @@ class LocalWorker(Worker):
     async def _execute(self, execution: _Execution) -> None:
         """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
         claim = execution.claim
-        outcome: TurnOutcome = OVERDUE
+        outcome: TurnOutcome = Failed(**OVERDUE)
         try:
-            agent = self._fleet.agents[claim.session["agent"], claim.session["version"]]
+            agent = self._fleet.agents[claim.session.agent, claim.session.version]
+            folder = self._get_folder(claim.id, claim.session.conversation, claim.folder)
             with anyio.move_on_after(claim.seconds):
-                outcome = await self._run_prompt(agent, execution, self._find_folder(claim.session))
+                outcome = await self._run_prompt(agent, execution, folder)
             if not isinstance(outcome, Lost):
                 state = await self._insist(lambda: self._settle(execution, outcome))
                 if state == "cancelled":

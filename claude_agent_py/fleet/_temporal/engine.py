@@ -32,6 +32,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
+from claude_agent_py.fleet._state import Prompt, Question, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import LIMIT, Limit, limit_id
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
@@ -43,8 +44,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     TENANT,
     WORKFLOW,
     Command,
-    Prompt,
-    Session,
+    WorkflowSession,
     attributes,
     show,
 )
@@ -99,7 +99,7 @@ class TemporalEngine:
         if not known and await self._server.find_deployment(new.agent) is None:
             raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
         now = datetime.now(UTC).timestamp()
-        session = Session(
+        session = WorkflowSession(
             id=new.id,
             agent=new.agent,
             conversation=str(uuid4()),
@@ -193,15 +193,8 @@ class TemporalEngine:
         if memo["info"]["state"] != "failed":
             state = memo["info"]["state"]
             raise FleetError(f"the session {session!r} is {state}, not failed", session_id=session)
-        number = 0
-        for run in reversed(memo["runs"]):
-            if run["state"] != "failed":
-                break
-            number = run["number"]
-            if run["result"].get("error") != "EarlierPromptFailed":
-                break
         await self._signal(session, "retry", Command(by.by, by.origin))
-        return number
+        return list_retried([Prompt(**run) for run in memo["runs"]])[-1].number
 
     async def _signal(self, session: str, name: str, *args: Any) -> None:
         client = await self._server.connect()
@@ -267,16 +260,13 @@ class TemporalEngine:
         return await read_events(self._settings.store, *given), info["state"]
 
     @on_asyncio
-    async def questions(self, session: str | None) -> Sequence[Mapping[str, Any]]:
+    async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:
         if session is not None:
             memos = [await self._load(session)]
         else:
             memos = [memo async for memo in self._list(f"{QUESTIONS.name} > 0")]
-        found = [read_question(memo["info"]["id"], question) for memo in memos for question in memo["questions"]]
-        return sorted(found, key=lambda question: float(question["created_at"]))
-
-    async def is_settled(self, interaction: str) -> bool:
-        return all(question["id"] != interaction for question in await self.questions(None))
+        found = [(memo["info"]["id"], Question(**fields)) for memo in memos for fields in memo["questions"]]
+        return sorted(found, key=lambda each: each[1].created_at)
 
     @on_asyncio
     async def check_question(self, session: str, interaction: str) -> None:
@@ -528,29 +518,3 @@ def read_info(info: Mapping[str, Any]) -> FleetSessionInfo:
 def name_prompt(conversation: str, key: str) -> str:
     """Return the uuid of a prompt, which is known before a worker has seen it."""
     return str(uuid5(UUID(conversation), key))
-
-
-def read_outcome(session: str, conversation: str, number: int, run: Mapping[str, Any]) -> FleetOutcome:
-    """Return the record of a prompt."""
-    names = FleetOutcome.__dataclass_fields__
-    result = {name: value for name, value in run["result"].items() if name in names and value is not None}
-    given = {name: run[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at") if name in run}
-    return FleetOutcome(
-        session_id=session,
-        run=number,
-        cli_session_id=conversation,
-        **{"prompt_uuid": run.get("uuid", ""), **result, **given},
-    )
-
-
-def read_question(session: str, question: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a question as `Engine.questions` does."""
-    record = question["record"]
-    return {
-        "id": question["id"],
-        "session": session,
-        "kind": record["kind"],
-        "request": json.dumps(record["request"]),
-        "agent_id": record.get("agent_id"),
-        "created_at": question["created_at"],
-    }

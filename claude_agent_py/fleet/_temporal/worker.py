@@ -33,20 +33,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import (
-    Done,
-    Failed,
-    Interrupted,
-    Later,
-    PendingQuestion,
-    TurnOutcome,
-    TurnStop,
-    Waiting,
-)
+from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
+from claude_agent_py.fleet._state import ENDS, Prompt, TurnResult
 from claude_agent_py.fleet._temporal.events import EventLog
 from claude_agent_py.fleet._temporal.limits import (
     FIND_GONE,
@@ -67,11 +59,9 @@ from claude_agent_py.fleet._temporal.workflow import (
     WORKFLOW,
     AgentSettings,
     Command,
-    Prompt,
-    Session,
     SessionWorkflow,
     Turn,
-    TurnResult,
+    WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.worker import Execution, Worker
@@ -411,7 +401,7 @@ class TemporalWorker(Worker):
 
     async def _apply_schedules(self) -> None:
         for name, given in self._fleet.schedules.items():
-            session = Session(
+            session = WorkflowSession(
                 id="",
                 agent=given["agent"],
                 conversation="",
@@ -491,19 +481,14 @@ class TemporalWorker(Worker):
 
     def _read(self, turn: Turn, outcome: TurnOutcome, log: EventLog) -> TurnResult:
         """Return what the workflow keeps of an outcome, and add an event if the prompt has ended."""
-        if isinstance(outcome, Later):
-            return TurnResult("later", outcome.pause, outcome.is_attempt, outcome.reason)
-        if not isinstance(outcome, Done | Failed | Interrupted):
-            return TurnResult(outcome.kind, 0.0 if isinstance(outcome, Waiting) else 1.0)
-        result = {**outcome.to_dict(), "worker": self.id}
-        state = {"done": "done", "failed": "failed"}.get(outcome.kind, "cancelled")
-        if isinstance(outcome, Interrupted):
-            result |= {"error": "InterruptedRunError", "reason": "interrupted"}
-        log.add("run", {"run": turn.run, "state": state, "result": result})
-        if len(json.dumps(result)) > LONG_RESULT:
-            brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
-            result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
-        return TurnResult(outcome.kind, result=result)
+        found = TurnResult.of(outcome, self.id)
+        if found.kind in ENDS:
+            result = found.result
+            log.add("run", {"run": turn.run, "state": ENDS[found.kind], "result": result})
+            if len(json.dumps(result)) > LONG_RESULT:
+                brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
+                found.result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
+        return found
 
 
 def make_runner() -> SandboxedWorkflowRunner:
