@@ -240,7 +240,7 @@ WAITING = [runs, queries, maps_runs]
 async def test_a_program_that_is_cancelled_leaves_no_process(work: Any, late: int, anyio_backend: str) -> None:
     for how in ways(anyio_backend):
 
-        async def attempt(cancelling: Cancelling) -> None:
+        async def attempt(cancelling: Cancelling, how: How = how) -> None:
             started: list[Answers] = []
 
             def spawn(plan: Any) -> Answers:
