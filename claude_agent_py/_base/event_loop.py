@@ -34,7 +34,9 @@ else:
     asyncio = LazyModule("asyncio")
 
 T = TypeVar("T")
-AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Coroutine[Any, Any, None]])
+Returned: TypeAlias = Coroutine[Any, Any, T]
+"""What a call of an async function returns."""
+AnyWorker = TypeVar("AnyWorker", bound=Callable[..., Returned[None]])
 Arguments = TypeVarTuple("Arguments")
 
 PipeWriter: TypeAlias = "asyncio.StreamWriter"
@@ -57,7 +59,7 @@ class PerLoop(Generic[T]):
 
     def __init__(self, make: Callable[[], T]) -> None:
         self._make = make
-        self._values: WeakKeyDictionary[Any, T] = WeakKeyDictionary()
+        self._values: WeakKeyDictionary[object, T] = WeakKeyDictionary()
 
     def get(self) -> T:
         """Return the value of the running loop."""
@@ -84,7 +86,7 @@ def in_trio() -> bool:
     return in_run is not None and bool(in_run())
 
 
-_workers: list[Callable[..., Any]] = []
+_workers: list[Callable[..., object]] = []
 """The functions marked with `worker`."""
 
 
@@ -195,7 +197,7 @@ class AsyncioReader:
             wake([self._future])
 
 
-def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: str) -> None:
+def spawn_detached(function: Callable[[], Returned[None]], *, name: str) -> None:
     """Run an async function as a worker outside of any task group, with the context variables of the caller.
 
     The worker is cancelled when the loop ends, and may still clean up. Its exceptions are logged.
@@ -241,7 +243,7 @@ def spawn_detached(function: Callable[[], Coroutine[Any, Any, None]], *, name: s
     asyncio.get_running_loop().create_task(started, name=name)
 
 
-async def run_to_its_end(function: Callable[[], Coroutine[Any, Any, T]], *, name: str) -> T:
+async def run_to_its_end(function: Callable[[], Returned[T]], *, name: str) -> T:
     """Run an async function to its end, however often the caller is cancelled; then raise the cancellation, if any.
 
     A cancellation by asyncio itself passes a shield, and a second one reaches what cleans up after the first. So the
@@ -299,7 +301,7 @@ def _first_step() -> Generator[None, None, None]:
 
 
 @types.coroutine
-def run_until_wait(coroutine: Coroutine[Any, Any, None], on_wait: Callable[[], object]) -> Generator[Any, Any, bool]:
+def run_until_wait(coroutine: Returned[None], on_wait: Callable[[], object]) -> Generator[object, object, bool]:
     """Await a coroutine in a copy of the context, and return whether it had to wait for anything.
 
     `on_wait` is called once, when it first has to wait. The coroutine runs in the calling worker, so that cancel scopes
@@ -430,7 +432,7 @@ def in_event_loop() -> bool:
     return True
 
 
-def run_anywhere(function: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def run_anywhere(function: Callable[[], Returned[T]]) -> T:
     """Run an async function from synchronous code, inside a running event loop in a thread with its own loop."""
     if not in_event_loop():
         return anyio.run(function)

@@ -408,7 +408,7 @@ class Connection:
         else:
             self.act([message])
 
-    _ON_EVENT: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+    _ON_EVENT: ClassVar[Mapping[type, Callable[..., None]]] = {
         RequestReceived: lambda self, event: self.handlers.take(event),
         RequestUnreadable: lambda self, event: self.handlers.answer_unreadable(event),
         RequestCancelled: lambda self, event: self.handlers.withdraw(event),
@@ -419,7 +419,7 @@ class Connection:
         TurnResumed: lambda self, event: self.resumption.on_turn_resumed(event),
         StreamEnded: _on_end_of_stream,
     }
-    _NOTED: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+    _NOTED: ClassVar[Mapping[type, Callable[..., None]]] = {
         **dict.fromkeys(SessionFacts.HANDLERS, lambda self, message: self.session.facts.track(message)),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,

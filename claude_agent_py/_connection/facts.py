@@ -1,7 +1,7 @@
 """`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 from uuid import UUID
 
 from claude_agent_py._base.log import logger
@@ -88,7 +88,7 @@ class SessionFacts:
     def _on_status(self, message: StatusMessage) -> None:
         self.permission_mode = message.permission_mode or self.permission_mode
 
-    HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any], None]]] = {
+    HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
         InitMessage: _on_init,
         ResultMessage: _on_result,
         CommandsChangedMessage: _on_commands,

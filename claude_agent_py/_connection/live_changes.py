@@ -1,8 +1,8 @@
 """`LiveChanges`: the changes made to a running session, to repeat them in its next process."""
 
 import contextlib
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import Final
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError
 from claude_agent_py._base.log import logger
@@ -22,7 +22,7 @@ class LiveChanges:
         self._requests: dict[str, JSONObject] = {}
         """The fields of the latest request of each kind; settings are merged."""
 
-    def note(self, subtype: str, fields: Mapping[str, Any]) -> None:
+    def note(self, subtype: str, fields: JSONObject) -> None:
         """Note a request that the CLI accepted."""
         if subtype not in NOTED:
             return

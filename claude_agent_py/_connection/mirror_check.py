@@ -7,8 +7,8 @@ no command understands: their turns have no model call.
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
 from claude_agent_py.wire.messages.system import InformationalMessage
 
@@ -33,7 +33,7 @@ class MirrorCheck:
         """Note a prompt that was sent to the CLI."""
         self._prompts.add(prompt_uuid)
 
-    def mirror(self, entries: Iterable[Mapping[str, Any]]) -> None:
+    def mirror(self, entries: Iterable[JSONObject]) -> None:
         """Note entries that the CLI has mirrored."""
         mirrored = self._mirrored[0]
         for entry in entries:

@@ -279,7 +279,7 @@ class Engine:
         waited, self._was_answered = self._was_answered or bool(self._asked), False
         return waited
 
-    _HANDLERS: ClassVar[Mapping[type, Callable[[Any, Any, list[Event]], None]]] = {
+    _HANDLERS: ClassVar[Mapping[type, Callable[..., None]]] = {
         ControlRequest: _on_request,
         ControlResponse: _on_response,
         ControlCancelRequest: _on_cancel,

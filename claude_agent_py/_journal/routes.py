@@ -35,7 +35,7 @@ Routing: TypeAlias = tuple[tuple[Any, ...], bool]
 class _Rule(NamedTuple):
     """How to route messages of one type."""
 
-    on_message: Callable[[Any, Any, float], Audience]
+    on_message: Callable[..., Audience]
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""

@@ -5,7 +5,7 @@ The CLI silently drops *all* agents when one field of one is invalid, so fields 
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Final, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -168,7 +168,7 @@ class AgentDefinition(ConfigModel):
     """False: its observers do not watch the agents that it starts."""
     observe_tool_results: bool | None = None
     """False, on an observer: its digests omit tool results."""
-    hooks: dict[str, Any] | None = None
+    hooks: JSONObject | None = None
     """Command hooks that apply while it runs, as in a settings file. `Stop` runs when the agent stops; `SubagentStart`
     does not run. For Python functions use the option `hooks`."""
     color: str | None = None
@@ -201,7 +201,7 @@ def _spec_to_wire(spec: AgentMCPServerSpec) -> Sequence[str | JSONObject]:
     return [spec] if isinstance(spec, str) else [{name: server.to_wire()} for name, server in spec.items()]
 
 
-AgentLike: TypeAlias = AgentDefinition | Mapping[str, Any]
+AgentLike: TypeAlias = AgentDefinition | Mapping[str, object]
 """An agent as a definition, or as the dict of its fields."""
 
 

@@ -8,13 +8,15 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from types import ModuleType
+from typing import Final, Literal, TypeAlias
 
 from claude_agent_py._base.bounded_reading import check_depth, read_bytes
 from claude_agent_py._base.configuration import inner_text, snake_case
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.definition import FENCE, AgentDefinition, check_name
 from claude_agent_py.formatting.encoders import import_yaml
+from claude_agent_py.wire.base import JSONObject
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 
@@ -116,7 +118,7 @@ class _Reader:
             )
         return match.group(1), text[match.end() :]
 
-    def _parse(self, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
+    def _parse(self, text: str) -> tuple[JSONObject, Mapping[str, int]]:
         """Return the values of the front matter, and the line of each."""
         yaml = import_yaml()
         # PyYAML raises ValueError for an invalid date, for example.
@@ -131,7 +133,7 @@ class _Reader:
             return self._parse_header(yaml, _quote_values(text))
         raise self._build_error(f"invalid YAML: {problem}", mark.line + 2 if mark else 1)
 
-    def _parse_header(self, yaml: Any, text: str) -> tuple[dict[str, Any], Mapping[str, int]]:
+    def _parse_header(self, yaml: ModuleType, text: str) -> tuple[JSONObject, Mapping[str, int]]:
         loader = yaml.SafeLoader(text)
         try:
             node = loader.get_single_node()
@@ -155,17 +157,17 @@ class _Reader:
         finally:
             loader.dispose()
 
-    def _check_size(self, values: dict[Any, Any]) -> None:
+    def _check_size(self, values: Mapping[object, object]) -> None:
         try:
             check_depth(values, MOST_VALUES)
         except ValueError as error:
             raise self._build_error(f"the front matter cannot be read: {error}", 1) from None
 
-    def _select_known(self, fields: Mapping[str, tuple[str, object]]) -> dict[str, Any]:
+    def _select_known(self, fields: Mapping[str, tuple[str, object]]) -> JSONObject:
         """Return the values by field name. Unknown names are kept for the definition to reject, or ignored."""
         known = AgentDefinition.model_fields.keys()
         readable = known - {"prompt"}
-        values: dict[str, Any] = {}
+        values: JSONObject = {}
         for field, (key, value) in fields.items():
             if value is not None and (field in readable or self._unknown == "error"):
                 values[field if field in known else key] = value

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 import anyio
 from pydantic import AliasChoices, Field, StringConstraints
@@ -212,7 +212,7 @@ TheirPriority: TypeAlias = Annotated[
 ]
 
 
-def child_tool(agent: ChildAgent) -> Tool[..., Any]:
+def child_tool(agent: ChildAgent) -> Tool:
     """Return the tool `create_subtask_<agent id>`, for `custom_tools` or a `ToolServer`.
 
     It starts the child, **blocks until the child ends** (even while it waits for a person), and returns

@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Collection
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from claude_agent_py.compat.types import SessionKey, SessionStore, SessionStoreEntry
 from claude_agent_py.sessions import implements
@@ -34,7 +34,7 @@ async def run_session_store_conformance(make_store: MakeStore, *, skip_optional:
             await check(await _make(make_store))
 
 
-async def _make(make_store: MakeStore) -> Any:
+async def _make(make_store: MakeStore) -> SessionStore:
     made = make_store()
     return await made if inspect.isawaitable(made) else made
 
@@ -48,7 +48,7 @@ def _entry(uuid: str, **fields: object) -> SessionStoreEntry:
     return cast("SessionStoreEntry", {"type": "user", "uuid": uuid, **fields})
 
 
-async def _keeps_order(store: Any) -> None:
+async def _keeps_order(store: SessionStore) -> None:
     entries = [_entry(name, n=number, nested={"a": [number, None]}) for number, name in enumerate("zamb")]
     await store.append(_KEY, entries[:1])
     await store.append(_KEY, entries[1:3])
@@ -57,20 +57,20 @@ async def _keeps_order(store: Any) -> None:
     _require(await store.load(_KEY) == entries, "load() returns what was appended, in that order")
 
 
-async def _knows_no_other_key(store: Any) -> None:
+async def _knows_no_other_key(store: SessionStore) -> None:
     _require(await store.load(_KEY) is None, "load() returns None for an unknown key")
     await store.append(_KEY, [_entry("x")])
     _require(await store.load({**_KEY, "subpath": "nope"}) is None, "load() returns None for an unknown subpath")
 
 
-async def _keeps_transcripts_apart(store: Any) -> None:
+async def _keeps_transcripts_apart(store: SessionStore) -> None:
     for key in (_KEY, _SUB, _OTHER):
         await store.append(key, [_entry("same", of=dict(key))])
     for key in (_KEY, _SUB, _OTHER):
         _require(await store.load(key) == [_entry("same", of=dict(key))], f"{key} has its own transcript")
 
 
-async def _lists_sessions(store: Any) -> None:
+async def _lists_sessions(store: SessionStore) -> None:
     await store.append(_KEY, [_entry("a")])
     await store.append({**_KEY, "session_id": "two"}, [_entry("b")])
     await store.append(_SUB, [_entry("c")])
@@ -85,7 +85,7 @@ def _is_milliseconds(value: object) -> bool:
     return isinstance(value, int | float) and math.isfinite(value) and value > 1e12
 
 
-async def _lists_summaries(store: Any) -> None:
+async def _lists_summaries(store: SessionStore) -> None:
     await store.append(_KEY, [_entry("a", timestamp="2024-01-01T00:00:00Z"), _entry("b")])
     await store.append(_SUB, [_entry("c")])
     await store.append(_OTHER, [_entry("d")])
@@ -100,21 +100,22 @@ async def _lists_summaries(store: Any) -> None:
         _require(await store.list_session_summaries("proj") == [], "delete() also deletes the summary")
 
 
-async def _deletes(store: Any) -> None:
+async def _deletes(store: SessionStore) -> None:
     await store.delete(_KEY)
-    for key in (_KEY, _SUB, {**_KEY, "session_id": "two"}, _OTHER):
+    other: SessionKey = {**_KEY, "session_id": "two"}
+    for key in (_KEY, _SUB, other, _OTHER):
         await store.append(key, [_entry("a")])
     await store.delete(_KEY)
     _require(await store.load(_KEY) is None, "delete() deletes the session")
     _require(await store.load(_SUB) is None, "delete() of a session deletes its subagents")
-    _require(await store.load({**_KEY, "session_id": "two"}) is not None, "delete() keeps other sessions")
+    _require(await store.load(other) is not None, "delete() keeps other sessions")
     _require(await store.load(_OTHER) is not None, "delete() keeps other projects")
     if implements(store, "list_sessions"):
         listed = await store.list_sessions("proj")
         _require([each["session_id"] for each in listed] == ["two"], "a deleted session is not listed")
 
 
-async def _deletes_one_transcript(store: Any) -> None:
+async def _deletes_one_transcript(store: SessionStore) -> None:
     second: SessionKey = {**_KEY, "subpath": "subagents/agent-2"}
     for key in (_KEY, _SUB, second):
         await store.append(key, [_entry("a")])
@@ -124,7 +125,7 @@ async def _deletes_one_transcript(store: Any) -> None:
     _require(await store.load(second) is not None, "delete() with a subpath keeps other subpaths")
 
 
-async def _lists_subkeys(store: Any) -> None:
+async def _lists_subkeys(store: SessionStore) -> None:
     _require(await store.list_subkeys(_KEY) == [], "an unknown session has no subkeys")
     await store.append(_KEY, [_entry("a")])
     _require(await store.list_subkeys(_KEY) == [], "list_subkeys() leaves the session itself out")
@@ -135,7 +136,7 @@ async def _lists_subkeys(store: Any) -> None:
     _require(found == ["subagents/agent-1", "subagents/agent-2"], "list_subkeys() lists one session")
 
 
-_CHECKS: Final[tuple[tuple[str | None, Callable[[Any], Awaitable[None]]], ...]] = (
+_CHECKS: Final[tuple[tuple[str | None, Callable[[SessionStore], Awaitable[None]]], ...]] = (
     (None, _keeps_order),
     (None, _knows_no_other_key),
     (None, _keeps_transcripts_apart),

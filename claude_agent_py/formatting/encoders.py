@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from math import isfinite
 from pathlib import PurePath
+from types import ModuleType
 from typing import Any, Final, Protocol
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -116,7 +117,7 @@ class YAMLEncoder:
             raise ValueError(f"not YAML: {error}") from error
 
 
-def import_yaml() -> Any:
+def import_yaml() -> ModuleType:
     """Return the package `yaml`. Raises ImportError if PyYAML is not installed."""
     try:
         import yaml

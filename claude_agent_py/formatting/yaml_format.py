@@ -80,7 +80,7 @@ class YAMLReader:
     """Reads a text when it is complete: finds the entries by their indentation, and decodes contents with PyYAML."""
 
     def __init__(self, source: TextSource, builder: SectionBuilder) -> None:
-        self._yaml: Any = import_yaml()
+        self._yaml = import_yaml()
         self._source = source
         self._builder = builder
         self._end = 0

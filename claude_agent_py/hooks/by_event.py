@@ -14,7 +14,7 @@ from claude_agent_py.wire.hooks import inputs
 
 Input = TypeVar("Input", default=Any)
 
-Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, Any]
+Hook: TypeAlias = HookHandler[Input] | HookMatcher[Input] | Mapping[str, object]
 """A handler, a `HookMatcher`, or a matcher of the official SDK as a dict."""
 
 

@@ -12,7 +12,7 @@ from claude_agent_py.wire.hooks import inputs, outputs
 Input = TypeVar("Input")
 Output = TypeVar("Output")
 
-Answer: TypeAlias = "Output | outputs.HookOutput | outputs.AsyncHookOutput | Mapping[str, Any] | None"
+Answer: TypeAlias = "Output | outputs.HookOutput | outputs.AsyncHookOutput | Mapping[str, object] | None"
 Handler: TypeAlias = "Callable[[Input, HookContext], Answer[Output] | Awaitable[Answer[Output]]]"
 
 

@@ -10,7 +10,7 @@ from claude_agent_py.wire.hooks.outputs import AsyncHookOutput, HookOutput
 
 Input = TypeVar("Input", default=Any)
 
-HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, Any] | None
+HookAnswer: TypeAlias = HookOutput | AsyncHookOutput | Mapping[str, object] | None
 """The return type of handlers: the event's output model, a dict in wire form, or None."""
 
 HookHandler: TypeAlias = Callable[[Input, HookContext], HookAnswer | Awaitable[HookAnswer]]

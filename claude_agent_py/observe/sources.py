@@ -92,7 +92,7 @@ def recorded_frames(path: str | os.PathLike[str]) -> Iterator[TimedFrame]:
         raise OptionsError(f"{os.fspath(path)} is not a recording: none of its lines is a frame")
 
 
-def _read_frames(path: str | os.PathLike[str]) -> Generator[tuple[Any, float | None, bool], None, None]:
+def _read_frames(path: str | os.PathLike[str]) -> Generator[TimedFrame, None, None]:
     """Yield each frame, its time in the recording and whether it was sent to the CLI."""
     with os.fdopen(open_regular(path), "rb") as file:
         while line := file.readline(LINE_BYTES):

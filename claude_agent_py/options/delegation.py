@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Final, Literal, cast
 
 from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
 from claude_agent_py.options.fields import OptionFields
@@ -146,7 +146,7 @@ def find_custom_names(options: OptionFields, name: str) -> list[str]:
     ]
 
 
-def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool[..., Any]]]:
+def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool]]:
     """Return the tools that this process serves, by the name of their server."""
     servers = {name: getattr(server, "tools", ()) for name, server in options.hosted_mcp_servers.items()}
     if options.custom_tools:

@@ -151,7 +151,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     fallback_model: Annotated[str | Sequence[str] | None, _reads(read.models)] = None
     """Models to use, in order, while `model` is overloaded. `model` is tried again at every turn."""
     thinking: Annotated[
-        ThinkingConfig | Literal["adaptive", "disabled"] | Mapping[str, Any] | None, _reads(read_thinking)
+        ThinkingConfig | Literal["adaptive", "disabled"] | Mapping[str, object] | None, _reads(read_thinking)
     ] = None
     """How the model thinks before it answers."""
     max_thinking_tokens: Annotated[int, Field(ge=0, strict=True)] | None = None
@@ -172,7 +172,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     # Prompts and instructions
 
     system_prompt: Annotated[
-        SystemPrompt | str | Sequence[str] | Mapping[str, Any] | None, _reads(read_system_prompt)
+        SystemPrompt | str | Sequence[str] | Mapping[str, object] | None, _reads(read_system_prompt)
     ] = None
     """None keeps the CLI's own prompt (the official SDKs send an empty one instead). Text or a list of blocks
     *replaces* it; `SystemPromptPreset(append=...)` adds to it; `SystemPromptFile(path)` is read by the CLI."""
@@ -186,7 +186,9 @@ class OptionFields(ConfigModel, Generic[Output]):
 
     # Tools
 
-    tools: Annotated[Sequence[str] | Literal["default"] | Mapping[str, Any] | None, _reads(read.built_in_tools)] = None
+    tools: Annotated[Sequence[str] | Literal["default"] | Mapping[str, object] | None, _reads(read.built_in_tools)] = (
+        None
+    )
     """The built-in tools that *exist* in the session: use this to restrict it. `[]` means none, `"default"` and None
     the default set. MCP tools are not affected."""
     allowed_tools: Rules = ()
@@ -214,7 +216,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Enable the model's to-do list tools (TaskCreate, TaskUpdate, ...). They are unrelated to background tasks."""
     question_preview_format: Literal["markdown", "html"] | None = None
     """The format of the previews that the model adds to the options of a question."""
-    plugins: Annotated[Sequence[PluginConfig | str | Path | Mapping[str, Any]], _needs(read_plugins)] = ()
+    plugins: Annotated[Sequence[PluginConfig | str | Path | Mapping[str, object]], _needs(read_plugins)] = ()
     """Plugins on this machine, by path."""
 
     # Permissions and hooks
@@ -303,7 +305,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     """The type of the structured output: a pydantic model, dataclass, TypedDict, `list[int]`, ... `RunResult.output`
     has this type, also for type checkers. For a union or a `Literal`, type checkers need a cast: `cast(type[int |
     str], int | str)`."""
-    output_format: Annotated[Mapping[str, Any] | None, _reads(check_output_format)] = None
+    output_format: Annotated[Mapping[str, object] | None, _reads(check_output_format)] = None
     """The JSON Schema of the structured output. `RunResult.output` is then plain JSON."""
     include_partial_messages: StrictBool = False
     """Stream partial messages (`StreamEventMessage`)."""
@@ -364,10 +366,10 @@ class OptionFields(ConfigModel, Generic[Output]):
     setting_sources: Sequence[SettingSource] | None = None
     """The settings sources to load. None means all, or none with a private `home`; `[]` means none, which also skips
     CLAUDE.md. The project's CLAUDE.md and settings need `project`."""
-    settings: Annotated[Mapping[str, Any] | str | Path | None, _reads(read.settings)] = None
+    settings: Annotated[Mapping[str, object] | str | Path | None, _reads(read.settings)] = None
     """Additional settings, which override those in files: an object, its JSON, or the path of a file. One invalid
     value makes the CLI silently ignore *all* of them."""
-    managed_settings: Annotated[Mapping[str, Any] | str | None, _reads(read.managed_settings)] = None
+    managed_settings: Annotated[Mapping[str, object] | str | None, _reads(read.managed_settings)] = None
     """Managed settings, like an administrator's. They can only restrict."""
     project_config_root: AnyPath = None
     """The checkout whose settings, agents and servers are used instead of those in `cwd`, for work in an untrusted

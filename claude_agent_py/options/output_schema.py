@@ -80,12 +80,12 @@ class _Fitting:
         ignored = {name for name, needed in NEEDS.items() if not needed(fitted)}
         return {name: value for name, value in fitted.items() if name not in ignored and value is not _LEFT_OUT}
 
-    def schemas(self, value: object, path: str) -> list[Any]:
+    def schemas(self, value: object, path: str) -> list[object]:
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"{_at(path)} must be a list of schemas, not {value!r}")
         return [self.schema(one, f"{path}/{place}") for place, one in enumerate(value)]
 
-    def one_or_more(self, value: object, path: str) -> Any:
+    def one_or_more(self, value: object, path: str) -> object:
         return self.schemas(value, path) if isinstance(value, list | tuple) else self.schema(value, path)
 
     def schemas_by_name(self, value: object, path: str) -> JSONObject:
@@ -118,10 +118,10 @@ class _Fitting:
             raise ValueError(f"{_at(path)} must be one of {', '.join(TYPES)}, not {wrong[0] if wrong else value!r}")
         return types if isinstance(value, list | tuple) else value
 
-    def enum(self, value: object, path: str) -> list[Any]:
+    def enum(self, value: object, path: str) -> list[object]:
         if not isinstance(value, list | tuple) or not value:
             raise ValueError(f"{_at(path)} must be a list of values, not {value!r}")
-        kept: list[Any] = []
+        kept: list[object] = []
         for one in value:
             if not any(one == other and type(one) is type(other) for other in kept):
                 kept.append(one)
@@ -185,7 +185,7 @@ class _Fitting:
 
 _LEFT_OUT: Final = object()
 
-KEYWORDS: Final[Mapping[str, Callable[[_Fitting, object, str], Any]]] = {
+KEYWORDS: Final[Mapping[str, Callable[[_Fitting, object, str], object]]] = {
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _Fitting.number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _Fitting.count),
     **dict.fromkeys(("minProperties", "maxProperties"), _Fitting.count),

@@ -6,7 +6,7 @@ Conversion is strict: an answer that the CLI would partly drop or misread is rej
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from pydantic import BaseModel
 
@@ -25,10 +25,10 @@ NO_REASON = "The user denied this."
 class Allow:
     """Let the tool run."""
 
-    updated_input: WireModel | BaseModel | Mapping[str, Any] | None = None
+    updated_input: WireModel | BaseModel | Mapping[str, object] | None = None
     """Run the tool with this input instead, a dict or the tool's model. None keeps the input. The CLI does not check
     the new input against its rules, not even deny rules. An empty dict is rejected, unless the input was empty."""
-    updated_permissions: Sequence[PermissionUpdate | Mapping[str, Any]] = ()
+    updated_permissions: Sequence[PermissionUpdate | Mapping[str, object]] = ()
     """Change the permission rules, so that the CLI does not ask again. Pick from the request's `suggestions`; returning
     all of them may also change the permission mode."""
     decision_classification: PermissionDecisionClassification | None = None

@@ -16,7 +16,7 @@ from claude_agent_py.wire.control.asks import ElicitationRequest
 class Accept:
     """The person agreed, with this content."""
 
-    content: Mapping[str, Any] | None = None
+    content: Mapping[str, object] | None = None
     """Validated against the form. None for a page to open."""
 
 

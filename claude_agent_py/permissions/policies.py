@@ -20,6 +20,7 @@ from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describ
 from claude_agent_py.permissions.prompts import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
 from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_name, is_misspelt, suggested_tool
 
 Opinion: TypeAlias = Decision | None
@@ -334,21 +335,21 @@ def _check_steps(path: str) -> None:
 _Paths: TypeAlias = tuple[Path, ...]
 
 
-def _read_named_path(field: str) -> Callable[[Mapping[str, Any]], _Paths]:
+def _read_named_path(field: str) -> Callable[[JSONObject], _Paths]:
     return lambda data: (_resolve(data[field]),)
 
 
 _SPACE_IN_SCREENSHOT = re.compile(r"[ \u202f](?=(?:AM|PM)\.png\Z)")
 
 
-def _read_read_paths(data: Mapping[str, Any]) -> _Paths:
+def _read_read_paths(data: JSONObject) -> _Paths:
     path = data["file_path"]
     named = _resolve(path)
     other = _SPACE_IN_SCREENSHOT.sub(lambda space: "\u202f" if space[0] == " " else " ", path)
     return named, _resolve(other)
 
 
-def _read_glob_paths(data: Mapping[str, Any]) -> _Paths:
+def _read_glob_paths(data: JSONObject) -> _Paths:
     root = _resolve(data["path"])
     pattern = data["pattern"]
     if ".." in re.split(r"[/\\{},]", pattern):
@@ -357,7 +358,7 @@ def _read_glob_paths(data: Mapping[str, Any]) -> _Paths:
     return root, _resolve(os.path.dirname(fixed)), _resolve(fixed.rstrip())
 
 
-_PATH_READERS: Mapping[str, Callable[[Mapping[str, Any]], _Paths]] = {
+_PATH_READERS: Mapping[str, Callable[[JSONObject], _Paths]] = {
     "Read": _read_read_paths,
     "Write": _read_named_path("file_path"),
     "Edit": _read_named_path("file_path"),

@@ -17,7 +17,6 @@ from claude_agent_py.permissions.elicitation import (
 )
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
-from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -90,9 +89,9 @@ class PromptKind:
 
     wire: type[Any]
     """The request on the wire."""
-    subject: Callable[[Any, HandlerContext | None], Any]
+    subject: Callable[..., Any]
     """Return the first argument of a handler."""
-    read: Callable[[Any, Any], JSONObject]
+    read: Callable[..., JSONObject]
     """Convert an answer to the reply; raise ValueError if it is invalid."""
     refuse: Callable[[str], JSONObject]
     """Return the reply that refuses, with a reason if the kind supports one."""

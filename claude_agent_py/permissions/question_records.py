@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self, cast
 
@@ -92,6 +91,6 @@ class QuestionRecord:
         return asdict(self)
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+    def from_dict(cls, data: JSONObject) -> Self:
         """Return the record in a result of `to_dict`. Raises TypeError for fields that it does not have."""
         return cls(**data)

@@ -1,7 +1,7 @@
 """The signatures of handlers that answer for a person. Async or plain; plain ones run in a worker thread."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from claude_agent_py.permissions.decisions import Allow, Decision
 from claude_agent_py.permissions.elicitation import ElicitationAnswer
@@ -23,7 +23,7 @@ PlanHandler: TypeAlias = Callable[[Plan, PermissionContext], Decision | Awaitabl
 
 ElicitationHandler: TypeAlias = Callable[
     [ElicitationRequest, PermissionContext],
-    ElicitationAnswer | Mapping[str, Any] | Awaitable[ElicitationAnswer | Mapping[str, Any] | None | None],
+    ElicitationAnswer | Mapping[str, object] | Awaitable[ElicitationAnswer | Mapping[str, object] | None | None],
 ]
 """Answers an MCP server that asks for input; a dict has MCP form. None cancels."""
 

@@ -67,7 +67,7 @@ class SessionRequest:
 
     options: ClientOptions
     """A copy, as the process is started with them."""
-    keys: Mapping[str, Any]
+    keys: Mapping[str, object]
     """The options, for comparison."""
     directory: str
     environment: bytes

@@ -128,7 +128,7 @@ class MapRuns(Generic[Output]):
     async def __anext__(self) -> RunOutcome[Output]:
         return await self._job.next(ordered=self._ordered)
 
-    def __await__(self) -> Generator[Any, None, list[RunOutcome[Output]]]:
+    def __await__(self) -> Generator[object, None, list[RunOutcome[Output]]]:
         return self._all().__await__()
 
     async def _all(self) -> list[RunOutcome[Output]]:

@@ -29,7 +29,7 @@ def copy_options(options: ClientOptions) -> ClientOptions:
     return copy
 
 
-def build_key(options: ClientOptions, name: str) -> Any:
+def build_key(options: ClientOptions, name: str) -> object:
     """Return the current value of an option for comparison with `==`."""
     value = getattr(options, name)
     if name == "hooks":

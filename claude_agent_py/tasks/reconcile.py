@@ -8,13 +8,13 @@ have ended, and reads the files of a quiet task from time to time, because they 
 import logging
 import math
 import os
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 
 import anyio
 
 from claude_agent_py._base.coalescing import SharedCall
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import Returned, run_file_work
 from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
@@ -37,7 +37,7 @@ PATIENCE: Final = 0.25
 """Seconds after which each session reads its files alone, because those of another one may be large."""
 
 T = TypeVar("T")
-StartWorker: TypeAlias = Callable[[Callable[[], Coroutine[Any, Any, None]]], object]
+StartWorker: TypeAlias = Callable[[Callable[[], Returned[None]]], object]
 
 
 class Reconciler:

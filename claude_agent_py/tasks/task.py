@@ -58,7 +58,7 @@ class Task:
         """Pickle it with all tasks of its session, but without the session."""
         return operator.call, (self._find, self.id)
 
-    def __await__(self) -> Generator[Any, Any, TaskOutcome]:
+    def __await__(self) -> Generator[object, None, TaskOutcome]:
         return self.wait().__await__()
 
     # Identity

@@ -147,7 +147,7 @@ def _prefix_lines(lines: Sequence[str], prefix: str) -> list[str]:
 # Answers ----------------------------------------------------------------------------------------------------------
 
 
-def build_answer(answer: Mapping[str, Any]) -> Answer:
+def build_answer(answer: JSONObject) -> Answer:
     """Convert an answer of the Messages API to an answer of a scripted model."""
     if "message" not in answer:
         error = answer.get("error") or {}

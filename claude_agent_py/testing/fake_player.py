@@ -55,7 +55,7 @@ class Player:
         self.received: list[JSONObject] = []
         """Every frame received, in order."""
         self._steps: list[JSONObject] = list(scenario["steps"])
-        self._answers: Mapping[str, Any] = scenario["answers"]
+        self._answers: JSONObject = scenario["answers"]
         self._ignores_eof = bool(scenario["ignore_eof"])
         self._gate_is_open = gate_is_open
         self._at = 0
@@ -249,7 +249,7 @@ def contains(frame: object, match: object) -> bool:
     return bool(frame == match)
 
 
-def build_greeting(plain: Mapping[str, Any], request: Mapping[str, Any]) -> JSONObject:
+def build_greeting(plain: JSONObject, request: JSONObject) -> JSONObject:
     """Return the response to `initialize` like CLI 2.1.328, with the agents, hooks and manifests of the request.
 
     Agents of the request replace agents of `plain` with the same name. The list is sorted by name.

@@ -8,11 +8,9 @@ import itertools
 import json
 import uuid
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
 
 from claude_agent_py._version import CLI_VERSION
-
-JSONObject: TypeAlias = dict[str, Any]
+from claude_agent_py.wire import JSONObject as JSONObject
 
 SESSION_ID = "5e55107d-0000-4000-8000-000000000001"
 MODEL = "claude-scripted"

@@ -3,11 +3,11 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from claude_agent_py.testing.script import Block, RawBlock, Reply, Text, Thinking, ToolCall
+from claude_agent_py.wire import JSONObject
 
-JSONObject = dict[str, Any]
 NewID = Callable[[str], str]
 """Returns a fresh id with a prefix."""
 

@@ -58,7 +58,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_call(item: pytest.Item) -> Generator[None, Any, Any]:
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Fail a test whose session differed from its cassette, and show the differences if it failed anyway."""
     try:
         result = yield

@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from anyio import from_thread, to_thread
 
@@ -105,7 +105,7 @@ class ToolCall:
     """A tool call. If `id` is None, the model generates one."""
 
     name: str
-    input: Mapping[str, Any] = field(default_factory=dict)
+    input: Mapping[str, object] = field(default_factory=dict)
     id: str | None = None
 
 
@@ -113,7 +113,7 @@ class ToolCall:
 class RawBlock:
     """A content block as JSON, for example `redacted_thinking`, a server tool or an unknown type."""
 
-    json: Mapping[str, Any]
+    json: Mapping[str, object]
 
 
 Block: TypeAlias = Text | Thinking | ToolCall | RawBlock

@@ -341,7 +341,7 @@ class _Player:
         return item
 
 
-def _answers_prompts(options: Mapping[str, Any]) -> bool:
+def _answers_prompts(options: JSONObject) -> bool:
     """Return whether something in the options answers permission prompts, which `bypassPermissions` never asks."""
     names = ("can_use_tool", "interactions", "permission_prompt_tool_name")
     is_handled = any(options.get(name) not in (None, False) for name in names)

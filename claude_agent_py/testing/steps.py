@@ -18,7 +18,7 @@ class Step:
     """A step of a scenario, created by the functions of this module."""
 
     do: str
-    values: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
     gate: Gate | None = None
 
 

@@ -79,7 +79,7 @@ class FormType:
             raise ValueError(f"the answer is not valid: {problems}") from None
 
 
-def _flatten(name: str, field: JSONObject, definitions: Mapping[str, Any]) -> JSONObject:
+def _flatten(name: str, field: JSONObject, definitions: JSONObject) -> JSONObject:
     """Return the schema of a field without references and null, which forms do not have."""
     field = dict(field)
     choices = [each for each in field.pop("anyOf", ()) if each != {"type": "null"}]

@@ -42,7 +42,7 @@ class ToolCall:
     """Why the call cannot run, for the model; empty if it can."""
 
 
-LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, Any] | object
+LooseCall: TypeAlias = ToolCall | ToolUseBlock | Mapping[str, object] | object
 """A call, as a block or a dict with `name` and `input`, or any other content block."""
 
 LooseCalls: TypeAlias = str | AssistantMessage | LooseCall | Iterable[LooseCall]

@@ -181,7 +181,7 @@ class ToolChain:
     ) -> None:
         if max_concurrency is not None and max_concurrency < 1:
             raise OptionsError(f"max_concurrency must be at least 1, not {max_concurrency}", option="ToolChain")
-        self._tools: dict[str, Tool[..., Any]] = {}
+        self._tools: dict[str, Tool] = {}
         for made in map(as_tool, tools):
             if made.name in self._tools:
                 raise OptionsError(f"two tools are named {made.name!r}", option="ToolChain")
@@ -196,7 +196,7 @@ class ToolChain:
         return f"<ToolChain {', '.join(self._tools)}>"
 
     @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
+    def tools(self) -> tuple[Tool, ...]:
         """The tools, in order."""
         return tuple(self._tools.values())
 

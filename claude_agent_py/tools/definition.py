@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
+from typing import Any, Final, Generic, overload
 from weakref import WeakKeyDictionary
 
 from anyio import CapacityLimiter, get_cancelled_exc_class
-from typing_extensions import TypedDict, Unpack
+from typing_extensions import ParamSpec, TypedDict, TypeVar, Unpack
 
 from claude_agent_py._base.callbacks import (
     Callback,
@@ -41,13 +41,13 @@ from claude_agent_py.tools.results import (
 from claude_agent_py.tools.schema import AnyParameters, Parameters, read_docstring
 from claude_agent_py.wire.base import JSONObject
 
-P = ParamSpec("P")
-R = TypeVar("R")
+P = ParamSpec("P", default=...)
+R = TypeVar("R", default=Any)
 
 NAME = re.compile(r"[a-zA-Z0-9_.-]{1,128}")
 """Tool names that MCP allows."""
 
-_limiters: "PerLoop[WeakKeyDictionary[Tool[..., Any], CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
+_limiters: "PerLoop[WeakKeyDictionary[Tool, CapacityLimiter]]" = PerLoop(WeakKeyDictionary)
 
 ALWAYS_LOAD = "anthropic/alwaysLoad"
 SEARCH_HINT = "anthropic/searchHint"
@@ -98,7 +98,7 @@ class ToolSettings(TypedDict, total=False):
     overflow_directory: str | Path | None
     encoder: Encoder
     structured: bool
-    meta: Mapping[str, Any]
+    meta: Mapping[str, object]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -131,7 +131,7 @@ class Tool(Generic[P, R]):
     """Encodes returned data as text."""
     structured: bool = False
     """Also send returned data as structured content. The CLI shows the model this *instead of* the text."""
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, object] = field(default_factory=dict)
     """Additional `_meta` fields of the definition."""
     agent: Any = None
     """The definition of the agent that a call starts, for the delegation guide; None for all other tools."""
@@ -300,7 +300,7 @@ _INSTEAD: Final[Mapping[str, str]] = {
 }
 
 
-def as_tool(function: object) -> Tool[..., Any]:
+def as_tool(function: object) -> Tool:
     """Return a tool unchanged, or create one from a function. Raises OptionsError for anything else."""
     if not callable(function):
         kind = f"{type(function).__module__}.{type(function).__qualname__}".removeprefix("builtins.")
@@ -345,7 +345,7 @@ def _split_settings(settings: ToolSettings) -> dict[str, Any]:
     }
 
 
-def _check_settings(tool: Tool[..., Any]) -> None:
+def _check_settings(tool: Tool) -> None:
     """Reject settings that would fail later, far from their definition."""
     option = f"tool {tool.name!r}"
     if not NAME.fullmatch(tool.name):
@@ -368,7 +368,7 @@ def _check_settings(tool: Tool[..., Any]) -> None:
 
 
 async def run_tool(
-    tool: Tool[..., Any],
+    tool: Tool,
     arguments: Mapping[str, object],
     context: ToolContext,
     *,

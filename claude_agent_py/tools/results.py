@@ -92,7 +92,7 @@ class ToolResult:
     structured: Any = None
     """Structured content. **The model sees it instead of the text**, which the CLI drops. Values other than objects are
     wrapped as `{"result": ...}`."""
-    meta: Mapping[str, Any] | None = None
+    meta: Mapping[str, object] | None = None
     """Additional data for programs; the model does not see it."""
 
     def __post_init__(self) -> None:
@@ -108,7 +108,7 @@ class ToolOutcome:
     media: tuple[Media, ...] = ()
     is_error: bool = False
     structured: JSONObject | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
+    meta: Mapping[str, object] = field(default_factory=dict)
     value: Any = None
     """The return value of the function."""
     error: Exception | None = None
@@ -140,7 +140,7 @@ def as_result(value: object) -> ToolResult:
     return ToolResult(text=value)
 
 
-def _read_mcp(value: Mapping[str, Any]) -> ToolResult | None:
+def _read_mcp(value: JSONObject) -> ToolResult | None:
     """Convert a result in MCP form, as returned by tools for other SDKs. Return None for plain data.
 
     `is_error` next to `content` marks a failure even if the rest is not in MCP form and is encoded as data. Otherwise a

@@ -46,7 +46,7 @@ class _Converter:
 
     def __init__(self, namespace: Mapping[str, object]) -> None:
         self._namespace = namespace
-        self._done: dict[Any, object] = {}
+        self._done: dict[object, object] = {}
 
     def convert(self, annotation: object) -> Any:
         if is_typeddict(annotation) and type(annotation).__module__ == "typing":
@@ -71,7 +71,7 @@ class _Converter:
         return new
 
 
-def _rebuild(annotation: Any, arguments: tuple[Any, ...]) -> object:
+def _rebuild(annotation: Any, arguments: tuple[object, ...]) -> object:
     if isinstance(annotation, types.UnionType):
         return functools.reduce(operator.or_, arguments)
     if hasattr(annotation, "copy_with"):
@@ -166,7 +166,7 @@ def _read_entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, s
 PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
 """Property names that the Messages API allows."""
 
-Bound: TypeAlias = tuple[list[Any], dict[str, Any]]
+Bound: TypeAlias = tuple[list[object], dict[str, object]]
 """Positional arguments and keywords."""
 
 SHOWN_CHARS = 80

@@ -224,7 +224,7 @@ class ToolServer:
         self.prompts: Mapping[str, Prompt] = {prompt.name: prompt for prompt in prompts}
         self.always_load = always_load
         self.page_size = page_size
-        self._tools: dict[str, Tool[..., Any]] = {}
+        self._tools: dict[str, Tool] = {}
         self._sessions: weakref.WeakSet[Any] = weakref.WeakSet()
         for function in tools:
             self._register(as_tool(function))
@@ -237,7 +237,7 @@ class ToolServer:
     # Tools
 
     @property
-    def tools(self) -> tuple[Tool[..., Any], ...]:
+    def tools(self) -> tuple[Tool, ...]:
         """The tools, in order."""
         return tuple(self._tools.values())
 
@@ -246,11 +246,11 @@ class ToolServer:
         """The full names of the tools, for `allowed_tools` and permission rules."""
         return [mcp_tool_name(self.name, name) for name in self._tools]
 
-    def get(self, name: str) -> Tool[..., Any] | None:
+    def get(self, name: str) -> Tool | None:
         """Return a tool by its own name, or None."""
         return self._tools.get(name)
 
-    def add(self, function: Callable[..., object]) -> Tool[..., Any]:
+    def add(self, function: Callable[..., object]) -> Tool:
         """Add a tool, replacing one of the same name. Clients are notified, and the model sees it in its next turn.
 
         Call it in the event loop of the sessions.
@@ -266,7 +266,7 @@ class ToolServer:
         if self._tools.pop(name, None) is not None:
             self._announce()
 
-    def _register(self, tool: Tool[..., Any]) -> None:
+    def _register(self, tool: Tool) -> None:
         clash = next((known for known in self._tools if sanitise(known) == sanitise(tool.name)), None)
         if clash is not None:
             raise OptionsError(

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
@@ -56,7 +56,7 @@ class LaunchPlan:
     """The whole environment, which may contain secrets. Emptied once the CLI has started."""
     cwd: Path | None = None
     """The working directory; None means this process's."""
-    initialize: Mapping[str, Any] = field(default_factory=dict)
+    initialize: Mapping[str, object] = field(default_factory=dict)
     """The fields of the first control request, which the session sends."""
     config_dir: Path | None = None
     """Where the CLI keeps sessions, transcripts and to-do lists."""

@@ -4,8 +4,9 @@ The tables derive from the unions: to add a message, add it to `SystemMessage` o
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.frames import ControlFrame
 from claude_agent_py.wire.messages import conversation, occasional, system, tasks
 from claude_agent_py.wire.messages.stream import StreamEventMessage
@@ -69,7 +70,7 @@ SYSTEM_MODELS: Final[Mapping[str, type]] = {model.subtype: model for model in ge
 MODELS: Final[Mapping[str, type]] = {model.type: model for model in get_args(TopLevelMessage | ControlFrame)}
 
 
-def model_of(raw: Mapping[str, Any]) -> type | None:
+def model_of(raw: JSONObject) -> type | None:
     """Return the model for a frame's type and subtype, or None if they are unknown."""
     if raw["type"] == "system":
         return SYSTEM_MODELS.get(raw["subtype"])

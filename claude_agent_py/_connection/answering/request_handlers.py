@@ -5,7 +5,7 @@ Features load when the options need them or on their first request. Without a ha
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
@@ -231,7 +231,7 @@ class RequestHandlers:
             return await self.ask_parent(request, context)
         return await self.permissions.answer(request, context)
 
-    _ANSWERS: ClassVar[dict[type, Callable[..., Coroutine[Any, Any, JSONObject]]]] = {
+    _ANSWERS: ClassVar[dict[type, Callable[..., Awaitable[JSONObject]]]] = {
         HookCallbackRequest: _answer_hook,
         MCPMessageRequest: _answer_mcp,
         CanUseToolRequest: _answer_permission,

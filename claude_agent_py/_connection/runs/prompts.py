@@ -27,7 +27,7 @@ GENERATOR_GRACE: Final = 1.0
 
 Value = TypeVar("Value")
 
-PromptContent: TypeAlias = str | Sequence[ContentBlock | Mapping[str, Any]] | Mapping[str, Any] | UserMessage
+PromptContent: TypeAlias = str | Sequence[ContentBlock | Mapping[str, object]] | Mapping[str, object] | UserMessage
 """One prompt: text, a list of content blocks, or a `UserMessage`; blocks and messages also as dicts of the API."""
 
 Prompt: TypeAlias = PromptContent | AsyncIterable[PromptContent]
@@ -45,7 +45,7 @@ def check_run_arguments(until: object, timeout: object) -> None:
     check_seconds(timeout, "timeout")
 
 
-def is_stream(prompt: object) -> TypeIs[AsyncIterable[Any]]:
+def is_stream(prompt: object) -> TypeIs[AsyncIterable[object]]:
     """Return whether a prompt is an async iterable of prompts."""
     return isinstance(prompt, AsyncIterable)
 

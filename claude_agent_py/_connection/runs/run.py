@@ -186,7 +186,7 @@ class Run(Generic[Output]):
 
     # Result ------------------------------------------------------------------------------------------------------
 
-    def __await__(self) -> Generator[Any, None, RunResult[Output]]:
+    def __await__(self) -> Generator[object, None, RunResult[Output]]:
         return self._finish().__await__()
 
     async def result(self) -> RunResult[Output]:
@@ -310,7 +310,7 @@ async def _dequeue(session: ControlPort, prompt: str) -> bool:
 class OldText:
     """The deprecated `Run.text()`. Printed, it is a hint, because `run.text` without `await` is a likely mistake."""
 
-    def __init__(self, run: Run[Any]) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
 
     def __call__(self) -> AsyncIterator[str]:

@@ -7,7 +7,7 @@ only as text. A content security policy allows only this style and this script.
 import html
 import json
 from string import Template
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -79,7 +79,7 @@ def _encode_usage(used: Used) -> JSONObject:
     return {"calls": used.calls, "tools": used.tools, "tokens": counts, "cost": used.cost_usd}
 
 
-def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
+def _encode_span(span: Span, start: float, limit: int | None) -> list[object]:
     return [
         span.id,
         _KINDS.index(span.kind),
@@ -96,7 +96,7 @@ def _encode_span(span: Span, start: float, limit: int | None) -> list[Any]:
     ]
 
 
-def _shorten(value: object, limit: int | None) -> Any:
+def _shorten(value: object, limit: int | None) -> object:
     if limit is not None and isinstance(value, str) and len(value) > limit:
         return f"{value[:limit]}..."
     return value

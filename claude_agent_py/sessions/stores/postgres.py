@@ -17,7 +17,7 @@ from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import Row
 from claude_agent_py.sessions.stores.protocol import Place, format_key
-from claude_agent_py.sessions.stores.sql import Execute, SQLStore
+from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -68,7 +68,7 @@ FROZEN_SECONDS: Final = 30.0
 """How many seconds a suspended process can hold a transaction before the server rolls it back."""
 MOST_IDLE: Final = 8
 """The maximum number of idle connections."""
-_used: ContextVar["list[Connection[Any]] | None"] = ContextVar("_used", default=None)
+_used: ContextVar["list[Connection] | None"] = ContextVar("_used", default=None)
 """The connections that the current call has used."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _END_CUT: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -108,7 +108,7 @@ class PostgresStore(SQLStore):
         self._parse: Any = psycopg.conninfo.conninfo_to_dict
         self._conninfo = conninfo
         self._schema = schema
-        self._idle: list[Connection[Any]] = []
+        self._idle: list[Connection] = []
         self._lock = ThreadLock()
         self._is_ready = False
         self._owner = os.getpid()
@@ -141,7 +141,7 @@ class PostgresStore(SQLStore):
     async def _run_in_thread(
         self, action: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments
     ) -> T:
-        used: list[Connection[Any]] = []
+        used: list[Connection] = []
         token = _used.set(used)
         try:
             with anyio.move_on_after(ANSWER_SECONDS):
@@ -155,14 +155,14 @@ class PostgresStore(SQLStore):
         message = f"{self!r} cannot {action} {format_key(place.key)}: no answer within {ANSWER_SECONDS:g} s"
         raise StoreError(message, key=place.key, session_id=place.session or None)
 
-    def _borrow(self) -> "Connection[Any]":
+    def _borrow(self) -> "Connection":
         connection = self._find_idle()
         if connection is None:
             return self._open()
         _note_used(connection)
         return connection
 
-    def _find_idle(self) -> "Connection[Any] | None":
+    def _find_idle(self) -> "Connection | None":
         with self._lock:
             # In a forked process, the connections belong to the parent.
             if self._owner != os.getpid():
@@ -174,10 +174,10 @@ class PostgresStore(SQLStore):
                     return idle
         return None
 
-    def _open(self) -> "Connection[Any]":
+    def _open(self) -> "Connection":
         settings = {**TCP, **self._parse(self._conninfo)}
         # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
-        connection: Connection[Any] = self._connect(**settings, autocommit=True, prepare_threshold=None)
+        connection: Connection = self._connect(**settings, autocommit=True, prepare_threshold=None)
         _note_used(connection)  # the first statements may also stay without an answer
         try:
             milliseconds = str(int(FROZEN_SECONDS * 1000))
@@ -191,14 +191,14 @@ class PostgresStore(SQLStore):
         self._is_ready = True
         return connection
 
-    def _return_connection(self, connection: "Connection[Any]") -> None:
+    def _return_connection(self, connection: "Connection") -> None:
         with self._lock:
             if not connection.closed and len(self._idle) < MOST_IDLE:
                 self._idle.append(connection)
                 return
         connection.close()
 
-    def _migrate(self, connection: "Connection[Any]") -> None:
+    def _migrate(self, connection: "Connection") -> None:
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"claude-agent-py {self._schema}",))
             cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (self._schema,))
@@ -223,7 +223,7 @@ class PostgresStore(SQLStore):
         cursor.execute(statement.encode(), values)
         return cursor
 
-    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _query(self, statement: str, *values: object) -> list[SQLRow]:
         with self._transaction() as execute:
             return [*execute(statement, *values)]
 
@@ -250,14 +250,14 @@ class PostgresStore(SQLStore):
         return value
 
 
-def _note_used(connection: "Connection[Any]") -> None:
+def _note_used(connection: "Connection") -> None:
     """Note that the current call uses a connection."""
     used = _used.get()
     if used is not None:
         used.append(connection)
 
 
-def break_off(connection: "Connection[Any]") -> None:
+def break_off(connection: "Connection") -> None:
     """Break a connection, so that a call in another thread that waits for the server fails."""
     # A closed connection has no file descriptor.
     with contextlib.suppress(Exception):
@@ -268,7 +268,7 @@ def break_off(connection: "Connection[Any]") -> None:
             end.detach()
 
 
-def _close_connections(connections: "list[Connection[Any]]", owner: int) -> None:
+def _close_connections(connections: "list[Connection]", owner: int) -> None:
     if owner == os.getpid():
         for connection in connections:
             with contextlib.suppress(Exception):

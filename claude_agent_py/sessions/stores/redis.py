@@ -6,7 +6,7 @@ after a conflict.
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
 from claude_agent_py._base.errors import OptionsError, StoreError
@@ -22,6 +22,8 @@ from claude_agent_py.sessions.stores.base import (
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 T = TypeVar("T")
+Pipeline: TypeAlias = Any
+"""`redis.client.Pipeline`, whose methods return other types in asyncio."""
 
 VERSION: Final = 1
 
@@ -76,7 +78,7 @@ class RedisStore(SummarisingStore):
             )
         self._is_ready = True
 
-    def _change(self, watched: list[str], work: Callable[[Any], T]) -> T:
+    def _change(self, watched: list[str], work: Callable[[Pipeline], T]) -> T:
         """Run `work` until it succeeds without a conflict. It reads first, then queues changes after `multi()`."""
         self._ensure_version()
         value: T = self._redis.transaction(work, *watched, value_from_callable=True)
@@ -90,7 +92,7 @@ class RedisStore(SummarisingStore):
         # Watch a key of the session, so that only appends to the same session conflict.
         touched = self._key("touched", *place[:2])
 
-        def work(pipe: Any) -> None:
+        def work(pipe: Pipeline) -> None:
             check_epoch(_parse_lease(pipe.get(lease)), place.key, epoch)
             known = _find_known(pipe, uuids, rows)
             new = drop_known(rows, known)
@@ -136,7 +138,7 @@ class RedisStore(SummarisingStore):
         subpaths = self._key("subpaths", *place[:2])
         touched = self._key("touched", *place[:2])
 
-        def work(pipe: Any) -> None:
+        def work(pipe: Pipeline) -> None:
             if place.subpath:
                 pipe.multi()
                 pipe.srem(subpaths, encode_utf8(place.subpath))
@@ -160,7 +162,7 @@ class RedisStore(SummarisingStore):
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         lease = self._key("lease", *place[:2])
 
-        def work(pipe: Any) -> LeaseState:
+        def work(pipe: Pipeline) -> LeaseState:
             before = _parse_lease(pipe.get(lease))
             seconds, microseconds = pipe.time()
             state = change(before, seconds + microseconds / 1_000_000)
@@ -171,7 +173,7 @@ class RedisStore(SummarisingStore):
         return self._change([lease], work)
 
 
-def _find_known(pipe: Any, key: str, rows: list[Row]) -> set[str]:
+def _find_known(pipe: Pipeline, key: str, rows: list[Row]) -> set[str]:
     uuids = [row.uuid for row in rows if row.uuid is not None]
     if not uuids:
         return set()

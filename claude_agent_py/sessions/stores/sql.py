@@ -7,6 +7,9 @@ from typing import Any, ClassVar, Final, Protocol, TypeAlias
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
+SQLRow: TypeAlias = tuple[Any, ...]
+"""The values of a row, in the order of the statement's columns."""
+
 
 class Cursor(Protocol):
     """The outcome of a statement, before the next one."""
@@ -16,7 +19,7 @@ class Cursor(Protocol):
         """How many rows it changed."""
         ...
 
-    def __iter__(self) -> Iterator[tuple[Any, ...]]:
+    def __iter__(self) -> Iterator[SQLRow]:
         """Yield the rows that it selected."""
         ...
 
@@ -40,7 +43,7 @@ class SQLStore(SummarisingStore):
         """Begin a transaction, which ends with the context: committed, or rolled back after an exception."""
         raise NotImplementedError
 
-    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _query(self, statement: str, *values: object) -> list[SQLRow]:
         """Run a statement that only reads, and return the rows."""
         raise NotImplementedError
 

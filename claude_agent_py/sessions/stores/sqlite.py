@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterator
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared
-from claude_agent_py.sessions.stores.sql import Execute, SQLStore
+from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
 
 MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
     (
@@ -75,7 +75,7 @@ class SQLiteStore(SQLStore):
             cursor.execute("BEGIN IMMEDIATE")
             yield partial(_execute, cursor)
 
-    def _query(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+    def _query(self, statement: str, *values: object) -> list[SQLRow]:
         with self._file.borrow() as connection, contextlib.closing(connection.cursor()) as cursor:
             return _execute(cursor, statement, *values).fetchall()
 

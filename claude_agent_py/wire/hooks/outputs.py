@@ -23,7 +23,7 @@ def _plain(value: object) -> object:
 
 
 if TYPE_CHECKING:
-    ToolInputValue: TypeAlias = Mapping[str, Any] | WireModel | BaseModel | None
+    ToolInputValue: TypeAlias = Mapping[str, object] | WireModel | BaseModel | None
     """A tool's input as a dict or as its model, which is converted to a dict."""
 else:
     ToolInputValue = Annotated[JSONObject | None, BeforeValidator(_plain)]

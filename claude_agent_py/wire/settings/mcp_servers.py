@@ -58,7 +58,7 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.hostname or ''}"
 
 
-_SHOWN: Final[Mapping[str, Callable[[Any], Any]]] = {
+_SHOWN: Final[Mapping[str, Callable[..., object]]] = {
     "args": lambda args: f"<{len(args)}>",
     "env": sorted,
     "headers": sorted,

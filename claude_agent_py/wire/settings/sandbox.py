@@ -180,7 +180,7 @@ def _merged_value(old: Any, new: Any, path: tuple[str, ...]) -> object:
 
 def _joined(old: list[object], new: list[object]) -> list[object]:
     """Join two lists. For the same credential an entry that denies wins, otherwise the newer one."""
-    by_key: dict[Any, object] = {}
+    by_key: dict[object, object] = {}
     for entry in [*old, *new]:
         key = (entry.get("path") or entry.get("name")) if isinstance(entry, Mapping) else entry
         kept = by_key.get(key)
