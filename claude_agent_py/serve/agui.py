@@ -23,7 +23,7 @@ from claude_agent_py.serve.agui_run import Run, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import FrontendTool, Result
 from claude_agent_py.serve.session import ServedSession, describe
-from claude_agent_py.serve.sessions import AnySessions, is_uuid
+from claude_agent_py.serve.sessions import AnySessions, is_derived, is_uuid
 from claude_agent_py.wire import JSONObject
 
 
@@ -82,12 +82,14 @@ class Agent:
         """Return the session of a thread, a new one if need be.
 
         Raises:
-            SessionNotFoundError: It belongs to another user.
+            SessionNotFoundError: It belongs to another user, or its id is a uuid of version 5 and it does not exist.
         """
         name = name_session(thread_id, user)
         try:
             return await self._sessions.get(name, user=user)
         except SessionNotFoundError:
+            if is_derived(thread_id):
+                raise
             try:
                 return await self._sessions.create(user=user, session_id=name)
             except OptionsError:  # another run of the thread has just made it, or it belongs to another user

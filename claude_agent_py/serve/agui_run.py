@@ -39,7 +39,7 @@ class Run:
         turn: The prompts of the turn that is running, none if finished tasks caused it; None between two turns.
         questions: The open questions, by id.
         calls: The calls of the main agent that have no result, and whether the client runs them itself.
-        waiting: Those that wait for the client.
+        waiting: Those that wait for the client, and whether calls after them may wait for that.
         answered: Those whose results the client has given, and so is not told.
         is_over: Whether the run has ended.
     """
@@ -60,7 +60,7 @@ class Run:
         self.turn: tuple[str, ...] | None = None
         self.questions: dict[str, Mapping[str, Any]] = {}
         self.calls: dict[str, bool] = {}
-        self.waiting: set[str] = set()
+        self.waiting: dict[str, bool] = {}
         self.answered: Collection[str] = ()
         self.is_over: bool = False
         self._is_early = False
@@ -109,7 +109,8 @@ class Run:
             return
         self.prompt = session.prompts[-1]
         self._follows = self._has_text = True
-        self.calls, self.waiting = dict(earlier.calls), earlier.waiting - {*self.answered}
+        self.calls = dict(earlier.calls)
+        self.waiting = {call: blocks for call, blocks in earlier.waiting.items() if call not in self.answered}
         self._unanswered = dict(earlier._unanswered)
         self._is_complete = earlier._is_complete
         for agent in session.list_waited_agents():
@@ -134,8 +135,13 @@ class Run:
     @property
     def pending(self) -> list[str]:
         """The calls whose results the client has to give; none as long as anything else is going on."""
-        is_stuck = self._is_complete and all(self.calls.values()) and self.calls.keys().isdisjoint(self.answered)
-        return list(self.calls) if is_stuck and not self.waiting.isdisjoint(self.calls) else []
+        if not self._is_complete or not self.waiting or not self.calls.keys().isdisjoint(self.answered):
+            return []
+        first = next(
+            (call for call, is_frontend in self.calls.items() if not is_frontend or self.waiting.get(call)), ""
+        )
+        is_stuck = self.calls.get(first, True)  # the first of the others is behind a call that blocks it
+        return [call for call, is_frontend in self.calls.items() if is_frontend] if is_stuck else []
 
     @property
     def open_messages(self) -> set[str]:
@@ -166,7 +172,7 @@ class Run:
         elif kind == "question_settled":
             self.questions.pop(event["question"], None)
         else:
-            self.waiting.add(event["call"])
+            self.waiting[event["call"]] = event["blocks"]
 
     def _take_delta(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         if self.turn is None:
@@ -314,7 +320,7 @@ class Run:
     def _take_result(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
         agent, call = fact.get("agent", "") or None, fact["id"]
         self.calls.pop(call, None)
-        self.waiting.discard(call)
+        self.waiting.pop(call, None)
         if call in self._unanswered or call not in self._told:  # it may be told as lost already
             self._unanswered[call] = agent
             yield from self._tell_result(call, _read_text(fact["result"].get("content")))

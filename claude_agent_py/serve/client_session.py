@@ -14,7 +14,7 @@ from uuid import uuid4
 import anyio
 import anyio.to_thread
 
-from claude_agent_py import Run
+from claude_agent_py import Run, verbatim
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
@@ -22,12 +22,13 @@ from claude_agent_py.errors import (
     CLIExitError,
     ConnectionClosedError,
     InterruptedRunError,
+    OptionsError,
     PromptCancelledError,
     SessionError,
     SessionNotFoundError,
 )
 from claude_agent_py.journal import CallEnded, Fact, TurnEnded
-from claude_agent_py.messages import ResultMessage, StreamEventMessage
+from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import FrontendTools
@@ -137,10 +138,17 @@ class ClientSession(ServedSession):
             while self.client is not None and not self.client.is_open:
                 await self._changed.wait()  # it has died: its last events come first
             client = self.client or await self._open()
-            run = client.query(prompt, uuid=prompt_id)
+            run = client.query(self._read_prompt(client, prompt), uuid=prompt_id)
             self._open_prompts[prompt_id] = None
             self._has_begun = True
         return client, run
+
+    def _read_prompt(self, client: Client, prompt: str) -> str | UserMessage:
+        """Return a prompt as it is sent. A user's `@file` would show any file of the server, and commands would run."""
+        if self.owner and "verbatim_prompts" not in self._options.model_fields_set:
+            return verbatim(prompt)
+        _check_command(client, prompt)
+        return prompt
 
     async def start(self) -> None:
         """Start the process, if none runs. A prompt does so, too.
@@ -287,9 +295,9 @@ class ClientSession(ServedSession):
             self._shown.append(event.uuid)
             self._wake()
 
-    def _show_call(self, call: str) -> None:
-        """Add that a call waits for the client's result."""
-        self._add({"type": "frontend_call", "call": call})
+    def _show_call(self, call: str, blocks: bool) -> None:
+        """Add that a call waits for the client's result, and whether others may wait for it."""
+        self._add({"type": "frontend_call", "call": call, "blocks": blocks})
 
     def _show_todo(self) -> None:
         """Add the to-do list, if it has changed."""
@@ -317,6 +325,14 @@ class ClientSession(ServedSession):
             elif kind == "input_json_delta" and event.index in self._blocks:
                 call = self._blocks[event.index]
                 self._add({"type": "arguments", "call": call, "delta": event.delta.partial_json}, part_of=call)
+
+
+def _check_command(client: Client, prompt: str) -> None:
+    """Refuse the command that begins another conversation: a served session is one."""
+    command, *_ = prompt.split(maxsplit=1) or [""]
+    names = next((["clear", *(each.aliases or ())] for each in client.info.commands if each.name == "clear"), [])
+    if command.startswith("/") and command[1:] in names and not client.options.verbatim_prompts:
+        raise OptionsError(f"{command} begins another conversation; make another session instead", option="prompt")
 
 
 def _list_todo(client: Client) -> list[dict[str, str]]:

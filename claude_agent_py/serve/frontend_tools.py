@@ -1,7 +1,7 @@
 """`FrontendTools`: tools that the client of a session runs itself, in its page. A call waits for its result."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
@@ -15,6 +15,8 @@ from claude_agent_py.wire import JSONObject
 SERVER: Final = "frontend"
 """The name of the server with these tools: the model sees `mcp__frontend__<tool>`."""
 MAX_TOOLS: Final = 64
+MOMENT: Final = 1.0
+"""How many seconds calls of the same message may take before they are believed to wait."""
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 _TAKEN: Final = frozenset(name.lower() for name in (*BUILTIN_TOOL_NAMES, "Task", "TaskOutput"))
 
@@ -40,10 +42,11 @@ class FrontendTools:
     Args:
         allowed: The names that a client may use; True allows any.
         timeout: For how many seconds a call waits.
-        tell: Called with the id of a call that begins to wait.
+        tell: Called with the id of a call that begins to wait, and False; again with True if it still waits after a
+            moment, because the CLI may hold back calls of the same message until it has its result.
     """
 
-    def __init__(self, allowed: bool | Collection[str], timeout: float, tell: Any) -> None:
+    def __init__(self, allowed: bool | Collection[str], timeout: float, tell: Callable[[str, bool], None]) -> None:
         self.server: ToolServer = ToolServer(SERVER, always_load=True)
         self._allowed = allowed
         self._timeout = timeout
@@ -110,10 +113,10 @@ class FrontendTools:
             raise ToolError(f"{name} runs in the person's page, for the main agent only")
         if call not in self._results:
             self._waiting[call] = anyio.Event()
-            self._tell(call)
+            self._tell(call, False)
             try:
                 with anyio.move_on_after(self._timeout):
-                    await self._waiting[call].wait()
+                    await self._wait(call, self._waiting[call])
             finally:
                 del self._waiting[call]
         result = self._results.pop(call, None)
@@ -122,6 +125,13 @@ class FrontendTools:
         if result.is_error:
             raise ToolError(result.text)
         return result.text
+
+    async def _wait(self, call: str, answered: anyio.Event) -> None:
+        with anyio.move_on_after(MOMENT):
+            await answered.wait()
+        if not answered.is_set():
+            self._tell(call, True)
+            await answered.wait()
 
     def answer(self, results: Mapping[str, Result]) -> None:
         """Give the results of calls, by their ids."""

@@ -313,6 +313,11 @@ def _describe(session_id: str, session: ClientSession | None, stored: SessionInf
     )
 
 
+def is_derived(session_id: str) -> bool:
+    """Return whether an id may be made of the name of somebody's thread. A request may not choose such an id."""
+    return is_uuid(session_id) and UUID(session_id).version == 5
+
+
 def is_uuid(text: str) -> bool:
     """Return whether a text is a uuid as they are usually written."""
     try:

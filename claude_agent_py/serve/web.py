@@ -36,7 +36,7 @@ from claude_agent_py.errors import (
 from claude_agent_py.serve.page import POLICY, read_page
 from claude_agent_py.serve.recent_use import RecentUse
 from claude_agent_py.serve.session import ServedSession
-from claude_agent_py.serve.sessions import AnySessions
+from claude_agent_py.serve.sessions import AnySessions, is_derived
 
 Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None]
 """Returns the name of the user who makes a request; None refuses it."""
@@ -293,7 +293,10 @@ class _API:
     async def create(self, request: Request) -> Response:
         user = await find_user(self._authenticate, request)
         body = await _read_body(request)
-        session = await self._sessions.create(user=user, session_id=_get_text(body, "id") or None)
+        session_id = _get_text(body, "id") or None
+        if session_id is not None and is_derived(session_id):
+            raise Refused(400, "`id` must not be a uuid of version 5: those are made of the names of AG-UI threads")
+        session = await self._sessions.create(user=user, session_id=session_id)
         return JSONResponse({"id": session.id}, 201)
 
     async def follow(self, request: Request) -> Response:

@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from claude_agent_py import AgentDefinition
 from claude_agent_py.serve import ServedSession, Sessions, make_agui_app
-from claude_agent_py.serve.agui import Agent
+from claude_agent_py.serve.agui import Agent, name_session
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = pytest.mark.real_cli
@@ -54,6 +54,7 @@ class Page:
         try:
             connection.request(method, path, data, sent)
             answer = connection.getresponse()
+            self.headers = answer.headers
             return answer.status, answer.read()
         finally:
             connection.close()
@@ -273,7 +274,8 @@ async def test_two_first_runs_of_a_thread_at_once_are_both_answered() -> None:
 
 def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
     with ScriptedModel([Reply("One."), Reply("Two."), Reply("Three.")]) as model:
-        limits = {"authenticate": find_user, "prompts_per_minute": 4}
+        site = "https://chat.example.com"
+        limits = {"authenticate": find_user, "prompts_per_minute": 4, "origins": [site]}
         with served(Sessions(model.options()), make_agui_app, **limits) as url:
             ann, bob = Page(url, user="ann"), Page(url, user="bob")
             assert say(ann.run("Hi")) == "One."
@@ -290,5 +292,9 @@ def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
             assert bob.get(f"/?threadId={uuid}")[0] == 404
             assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
             assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
+            name = name_session("main", "ann")
+            assert Page(url, name, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
             assert ann.run(messages=[])[-1].type == "RUN_ERROR"
-            assert ann.post({"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []})[0] == 429
+            given = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
+            assert ann.post(given, origin=site)[0] == 429
+            assert ann.headers["access-control-expose-headers"] == "retry-after"

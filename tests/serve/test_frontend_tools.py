@@ -45,12 +45,14 @@ def words(request: Any) -> str:
 async def test_a_call_ends_the_run_and_the_next_run_has_its_result() -> None:
     script = [
         Reply("Hello."),
-        Reply([*pick("sky").blocks, shell("true").blocks[0]]),
+        Reply([shell("true").blocks[0], *pick("sky").blocks]),
         Reply("Blue it is."),
         pick("grass", "sea"),
         Reply("Both."),
         pick("sun"),
         Reply("An error."),
+        Reply([*pick("star").blocks, *shell("touch made").blocks]),
+        Reply("Made."),
         pick("moon"),
         Reply("Nobody answered."),
         Reply("Next."),
@@ -65,8 +67,8 @@ async def test_a_call_ends_the_run_and_the_next_run_has_its_result() -> None:
             names = {tool["name"] for tool in model.requests[-1].tools}
             assert {"mcp__frontend__pickColor", "mcp__frontend__show"} <= names
             # The run goes on as long as anything else does.
-            call, shell_call = started(events)
-            assert [e.tool_call_name for e in events if e.type == "TOOL_CALL_START"] == ["pickColor", "Bash"]
+            shell_call, call = started(events)
+            assert [e.tool_call_name for e in events if e.type == "TOOL_CALL_START"] == ["Bash", "pickColor"]
             assert [e.tool_call_id for e in events if e.type == "TOOL_CALL_RESULT"] == [shell_call]
             assert events[-1].outcome.pending_tool_call_ids == [call]
             # A page that is opened meanwhile has the call, and that it waits.
@@ -91,6 +93,14 @@ async def test_a_call_ends_the_run_and_the_next_run_has_its_result() -> None:
             # A result that nobody waits for, and a person who goes on without answering.
             assert "does not wait" in (await client.run("", result(call, "yellow")))[-1].message
             client.messages.pop()
+            # A call that the CLI does not begin before it has the result of the client's call.
+            events = await client.run("The star")
+            call, _ = started(events)
+            assert events[-1].outcome.pending_tool_call_ids == [call]
+            events = await client.run("", result(call, "white"))
+            (asked,) = events[-1].outcome.interrupts
+            approved = core.ResumeEntry(interrupt_id=asked.id, status="resolved", payload={"approved": True})
+            assert say(await client.run(resume=[approved])) == "Made."
             await client.run("The moon")
             assert say(await client.run("Never mind")) in ("Next.", "Nobody answered.")
             assert "has not answered" in words(model.requests[-1])

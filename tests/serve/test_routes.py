@@ -20,6 +20,7 @@ from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.serve import FleetSessions, Sessions, make_agui_app, make_app
+from claude_agent_py.serve.agui import name_session
 from claude_agent_py.serve.recent_use import RecentUse
 
 ROUTES = [
@@ -113,6 +114,9 @@ def test_bad_requests_get_a_clear_status(call: Caller) -> None:
     assert call("POST", f"{there}/answers/none", {"decision": "allow"})[0] == 409
     assert call("GET", f"{there}/tasks/none/output")[0] == 404
     assert call("POST", "/api/sessions", {"id": session_id})[0] == 400
+    # Ann's thread `main` has this id: nobody else can take it first.
+    status, told, _ = call("POST", "/api/sessions", {"id": name_session("main", "ann")}, user="bob")
+    assert (status, "version 5" in told["error"]) == (400, True)
     assert call("DELETE", there + "/prompts")[0] == 405
     status, told, _ = call("POST", f"{there}/prompts", {"text": "Hello"})
     assert status == 502

@@ -1,8 +1,11 @@
 """The served page in a real Chromium, with the real CLI."""
 
 import json
+import os
+import signal
 from pathlib import Path
 
+import anyio
 import pytest
 from chromium import Browser, browser as browser
 from serving import TOKEN, served
@@ -146,6 +149,23 @@ def test_a_turn_is_stopped(browser: Browser) -> None:
         browser.wait("document.getElementById('stop').hidden")
         shows(browser, "Stopped.")
         gate.open()
+
+
+def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:
+    script = [Reply([tool_use("Bash", {"command": "touch made", "description": "Make it"})]), Reply("Again.")]
+    with ScriptedModel(script) as model:
+        sessions = Sessions(model.options(permission_mode="default"))
+        with served(sessions) as url:
+            visit(browser, url)
+            say(browser, "Make it")
+            browser.wait("document.querySelector('.card') !== null")
+            (session,) = [anyio.run(sessions.get, info.id) for info in anyio.run(sessions.list)]
+            assert session.client is not None
+            assert session.client.pid is not None
+            os.kill(session.client.pid, signal.SIGKILL)
+            shows(browser, "cut off")
+            say(browser, "Go on")
+            shows(browser, "Again.")
 
 
 def test_a_narrow_screen_scrolls_only_down_and_every_control_has_a_name(browser: Browser) -> None:

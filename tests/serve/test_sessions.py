@@ -298,3 +298,32 @@ async def spares(sessions: Sessions, count: int) -> None:
     with anyio.fail_after(LIMIT):
         while sessions.spares != count:
             await anyio.sleep(0.02)
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_the_prompts_of_users_read_no_files_and_run_no_commands(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.txt"
+    secret.write_text("the secret 77")
+    async with ScriptedModel([Reply("Mine."), *[Reply("Theirs.")] * 3, Reply("Mine again.")]) as model:
+        async with Sessions(model.options(), owns=lambda user, session_id: True) as sessions:
+            own = await sessions.create()
+            await own.send(f"Look at @{secret}")
+            await read_until(own, is_end)
+            assert "the secret 77" in str(model.requests[-1].body)
+            with pytest.raises(OptionsError, match="/new begins another conversation"):
+                await own.send("/new")
+            theirs = await sessions.create(user="ann")
+            last = None
+            for prompt in (f"Look at @{secret}", "/clear", "/compact"):
+                await theirs.send(prompt)
+                found = await read_until(theirs, is_end, last)
+                last = found[-1][0]
+                assert found[-1][1]["text"] == "Theirs."
+            assert "the secret 77" not in str(model.requests[-1].body)
+        async with Sessions(model.options(verbatim_prompts=False), owns=lambda user, session_id: True) as sessions:
+            theirs = await sessions.get(theirs.id, user="ann")
+            await theirs.send(f"Look at @{secret}")
+            found = await read_until(theirs, is_end)
+            assert [fact["content"] for fact in facts_of(found, "prompt_sent")][1:3] == ["/clear", "/compact"]
+            assert "the secret 77" in str(model.requests[-1].body)

@@ -227,17 +227,30 @@ function addCall(fact) {
   shown.title.textContent = `${fact.agent ? "↳ " : ""}${fact.display_name || fact.call.name} ${about.split("\n")[0].slice(0, 120)}`;
   shown.input.textContent = JSON.stringify(input, null, 2);
   shown.status.textContent = "pending";
+  shown.agent = fact.agent || "";
+  shown.isOpen = true;
 }
 
 function endCall(fact) {
   const shown = callOf(fact.id, fact.call.name);
   if (!shown.input.textContent) addCall(fact);
   shown.status.textContent = fact.status;
+  shown.isOpen = false;
   shown.element.classList.add(fact.status);
   follow(() => {
     shown.result.textContent = textOf(fact.result.content).slice(0, 50000);
     shown.result.hidden = !shown.result.textContent;
   });
+}
+
+// Calls without a result end with the turn that made them, and all of them with the process.
+function loseCalls(isAll) {
+  for (const shown of view.calls.values()) {
+    if (!shown.isOpen || (shown.agent && !isAll)) continue;
+    shown.isOpen = false;
+    shown.status.textContent = "cut off";
+    shown.element.classList.add("cancelled");
+  }
 }
 
 // Tasks -----------------------------------------------------------------------------------------------------------
@@ -437,7 +450,10 @@ const ON_FACT = {
     callOf(fact.id).status.textContent = `${done} ${fact.text || ""}`.slice(0, 200);
   },
   call_ended: endCall,
-  turn_started: () => setRunning(true),
+  turn_started() {
+    loseCalls(false);
+    setRunning(true);
+  },
   turn_ended(fact) {
     setRunning(false);
     if (fact.cost_usd && !view.turns.has(fact.id)) {
@@ -473,6 +489,7 @@ const ON_EVENT = {
     refresh(); // the session may have a title now
   },
   closed(event) {
+    loseCalls(true);
     setRunning(false);
     for (const id of view.questions.keys()) settle({ question: id });
     if (event.error) note(event.error, true);
