@@ -42,32 +42,24 @@ from claude_agent_py._journal.facts import (
     InputAdded,
     MessageAdded,
     PromptSent,
-    RequestOpened,
     RequestRetried,
-    RequestSettled,
-    RequestStatus,
     Spent,
     StateChanged,
-    TaskBackgrounded,
-    TaskFinished,
-    TaskReopened,
-    TaskStarted,
     Tokens,
     ToolCallStatus,
     TurnEnded,
     TurnStarted,
     TurnStatus,
 )
-from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, PROGRESS, HookRun, describe, read_reply
+from claude_agent_py._journal.open_requests import OpenRequests
+from claude_agent_py._journal.requests import PROGRESS, HookRun
+from claude_agent_py._journal.task_facts import TaskFacts
 from claude_agent_py._journal.tasks import signals
-from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.tasks.record import EventT, Record
 from claude_agent_py._journal.tasks.spending import read_count
-from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import HookCallbackRequest, MCPMessageRequest
-from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse, ControlSuccess
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
@@ -91,7 +83,6 @@ from claude_agent_py.wire.messages.tasks import (
     TaskNotificationMessage,
     TaskProgressMessage,
     TaskStartedMessage,
-    TaskStatus,
     TaskUpdatedMessage,
 )
 from claude_agent_py.wire.messages.usage import ModelUsage, Usage
@@ -104,11 +95,8 @@ _CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
 """The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
-_MAX_ENDED: Final = 1000
-"""How many tasks that have ended are remembered, for what may still be told about them."""
 
 Kind = TypeVar("Kind", bound=AnyFact)
-Value = TypeVar("Value")
 TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 
@@ -171,25 +159,22 @@ class Journal:
         """The calls that were open when their task ended. Only until the next turn may their results still arrive."""
         self._running: set[str] = set()
         self._denials: dict[str, PermissionDecision] = {}
-        self._tasks: dict[str, TaskStarted | TaskReopened] = {}
-        self._ended: dict[str, None] = {}
-        """The runs of tasks that have ended, by id. Their outcome may be corrected."""
         self._follows = ledger is not None
         """Whether a session feeds the ledger."""
-        self._task_of_run: dict[str, str] = {}
         self._tokens: dict[tuple[str, str | int], str] = {}
         """The open calls that may report progress, by server and token."""
-        self._requests: dict[str, RequestOpened] = {}
+        self._requests = OpenRequests(self._add)
         self._drops = Drops("the journal of a session")
         self._ledger = ledger or Ledger()
+        self._tasks = TaskFacts(self._ledger, self._number, self._leave)
         if ledger is not None:
-            self._start_open_tasks()
+            self._tasks.add_running()
 
     @property
     def open(self) -> Sequence[Fact]:
         """The facts that started what has not ended, in order."""
         turn = () if self._turn is None else (self._turn,)
-        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls, self._tasks, self._requests)
+        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls, self._tasks.open, self._requests.facts)
         return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
 
     @property
@@ -233,11 +218,16 @@ class Journal:
         self._facts.append(cast("Fact", fact))
         return fact
 
-    def _start_open_tasks(self) -> None:
-        for record in self._ledger.records.values():
-            if record.is_live and record.run.is_announced and not record.is_ambient:
-                self._at = check_time(record.run.started_at)
-                self._take(self._build_start(record), record)
+    def _number(self, fact: Kind) -> Kind:
+        """Add a fact that was made before, and return it with its number."""
+        self.number += 1
+        numbered = replace(fact, number=self.number)
+        self._facts.append(cast("Fact", numbered))
+        return numbered
+
+    def _leave(self, task_id: str) -> None:
+        """Note that a task has ended, and with it the conversation that its calls are from."""
+        self._left |= {call.id for call in self._calls.values() if call.agent == task_id}
 
     # Prompts and turns
 
@@ -321,7 +311,7 @@ class Journal:
             model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=float(usage.cost_usd))
             for model, usage in (message.model_usage_since_last_result or {}).items()
         }
-        cause = self._task_of_run.get((message.origin and message.origin.run_id) or "")
+        cause = None if message.origin is None else self._tasks.find_named_run(message.origin.run_id)
         self._end_turn(
             self._at,
             status,
@@ -400,7 +390,7 @@ class Journal:
         call = message.parent_tool_use_id
         if message.agent_id is not None or call is None:
             return message.agent_id or MAIN
-        return next((task.task_id for task in self._tasks.values() if task.call == call), call)
+        return self._tasks.find_launched(call) or call
 
     def _on_stream_event(self, message: StreamEventMessage) -> None:
         """Report the output tokens, which an assistant message does not contain yet."""
@@ -431,7 +421,7 @@ class Journal:
         if agent == MAIN:
             is_cause = message.origin is not None and not message.origin.is_human and not message.is_replay
             if is_cause and (self._turn is None or self._turn.prompts or self._is_answered):
-                self._begin_turn((), [self._find_run(task_id) for task_id in _TASK_ID.findall(message.text)])
+                self._begin_turn((), [self._tasks.find_run(task_id) for task_id in _TASK_ID.findall(message.text)])
             self._worked_at = at
         results = message.tool_results
         for block in results:
@@ -476,7 +466,7 @@ class Journal:
             self._mark_running(message.tool_use_id)
         if self._follows:
             if isinstance(message, TaskNotificationMessage):
-                self._on_late_report(message)
+                self._tasks.add_late_report(message, self._at)
             return
         self._feed_ledger(signals.HANDLERS[type(message)], message)
 
@@ -486,75 +476,16 @@ class Journal:
         if not self._ledger.touched:
             return  # most messages
         _, changes = self._ledger.take_changes(now)
-        self._add_events(changes)
+        self._tasks.add(changes, self._at)
         for task_id in {event.task_id for event in changes}:
             record = self._ledger.records[task_id]
             if record.run.outcome is not None and record.is_part_of_its_call:
                 del self._ledger.records[task_id]  # every command of the model is one
 
-    def _on_late_report(self, message: TaskNotificationMessage) -> None:
-        """Add the end of a task of an earlier process when it is reported: the ledger does not end it again."""
-        record = self._ledger.records.get(message.task_id)
-        if record is None or not record.run.is_earlier or record.is_ambient or record.run.id in self._ended:
-            return
-        run, status = record.run, message.task_status or TaskStatus.STOPPED
-        known = self._ledger.build_outcome(record, run)
-        outcome = replace(known, status=status, evidence=Evidence.NOTIFICATION, summary=message.summary)
-        self._take(self._build_start(record), record)
-        launcher = self._ledger.records.get(record.parent_id or "")
-        acts, end = status is not TaskStatus.STOPPED, {"outcome": outcome, "message": message}
-        self._take(record.build_event(TaskFinished, run, self._at or 0.0, launcher, acts=acts, **end), record)
-
-    def _add_events(self, events: list[TaskEvent]) -> None:
-        """Add the events of the ledger, and replace those in the list that become facts by the facts."""
-        for place, event in enumerate(events):
-            record = self._ledger.records[event.task_id]
-            if not record.is_ambient:
-                events[place] = self._take(event, record)
-
-    def _take(self, event: EventT, record: Record) -> EventT:
-        """Return the fact of an event; the event itself if it is about a part of a call or about an unknown run."""
-        kind = type(event)
-        begins = kind is TaskStarted or kind is TaskReopened
-        if begins or (kind is TaskBackgrounded and record.id not in self._tasks):
-            if record.is_part_of_its_call:
-                return event
-            start: Any = self._number(event if begins else self._build_start(record))
-            self._tasks[record.id] = start
-            self._ended.pop(start.id, None)
-            if start.run_id is not None:
-                _remember(self._task_of_run, start.run_id, start.id)
-            return start if begins else self._number(event)
-        if kind is TaskFinished:
-            self._left |= {call.id for call in self._calls.values() if call.agent == record.id}
-        started = self._tasks.get(record.id)
-        if started is None or started.id != event.id:
-            return self._number(event) if event.id in self._ended else event
-        if kind is TaskFinished:
-            _remember(self._ended, self._tasks.pop(record.id).id, None)
-        return self._number(event)
-
-    def _build_start(self, record: Record) -> TaskEvent:
-        return record.build_start(record.run, self._at or 0.0, self._ledger.records.get(record.parent_id or ""))
-
-    def _number(self, event: EventT) -> EventT:
-        self.number += 1
-        fact = replace(event, number=self.number)
-        self._facts.append(cast("Fact", fact))
-        return fact
-
-    def _find_run(self, task_id: str) -> str:
-        """Return the id of the current run of a task."""
-        record = self._ledger.records.get(task_id)
-        return record.run.id if record is not None and record.runs else task_id
-
     # Requests
 
     def _on_request(self, frame: ControlRequest) -> None:
-        fields = describe(frame.request)
-        if fields is not None and frame.request_id not in self._requests:
-            fields["agent"] = fields.get("agent") or self._child
-            self._open_request(id=frame.request_id, **fields)
+        self._requests.open(frame, self._at, self._child)
         if isinstance(frame.request, HookCallbackRequest) and not self._follows:
             data = frame.request.input
             self._feed_ledger(signals.apply_hook, str(data.get("hook_event_name")), data)
@@ -575,51 +506,6 @@ class Journal:
                 about = {"progress": given["progress"], "total": given.get("total"), "text": given.get("message") or ""}
                 self._add(CallProgressed, self._at, id=call.id, agent=call.agent, **about)
 
-    def _on_reply(self, frame: ControlResponse) -> None:
-        response = frame.response
-        if isinstance(response, ControlSuccess):
-            self._settle(frame.request_id, response.response or {})
-        else:
-            self._settle(frame.request_id, None, "error")
-
-    def _on_cancel(self, frame: ControlCancelRequest) -> None:
-        self._settle(frame.request_id, None, "cancelled")
-
-    def _open_request(self, at: float | None = None, **fields: object) -> None:
-        request = self._add(RequestOpened, self._at if at is None else at, **fields)
-        self._requests[request.id] = request
-
-    def _settle(self, request_id: str, reply: object, status: RequestStatus | None = None) -> None:
-        request = self._requests.pop(request_id, None)
-        if request is not None:
-            self._add_settled(request, status or read_reply(reply), reply if isinstance(reply, dict) else None)
-
-    def _add_settled(self, request: RequestOpened, status: str, reply: object) -> None:
-        known = {name: getattr(request, name) for name in ("id", "agent", "kind", "name", "handler")}
-        self._add(RequestSettled, self._at, **known, status=status, reply=reply)
-
-    def _on_hook_run(self, run: HookRun) -> None:
-        """Add the handler to the request of a hook. Without the request, the run is all that is known of it."""
-        known = self._requests.get(run.request_id)
-        if known is not None:
-            self._requests[known.id] = replace(known, handler=run.handler)
-            return
-        began = None if self._at is None else self._at - run.duration
-        agent = run.agent_id or MAIN
-        self._open_request(began, id=run.request_id, agent=agent, kind="hook", name=run.event, handler=run.handler)
-        self._settle(run.request_id, run.output, None if run.error is None else "error")
-
-    def _on_hook_started(self, message: HookStartedMessage) -> None:
-        event, name = message.hook_event, message.hook_name
-        tool = name.removeprefix(f"{event}:") if event in HOOKS_ABOUT_CALLS and name != event else ""
-        self._open_request(id=message.hook_id, kind="hook", name=event, handler=name, tool=tool)
-
-    def _on_hook_response(self, message: HookResponseMessage) -> None:
-        hook = self._requests.pop(message.hook_id, None)
-        if hook is not None:
-            ends = {"success": "ok", "cancelled": "cancelled"}
-            self._add_settled(hook, ends.get(message.outcome, "error"), message.output or None)
-
 
 RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     InitMessage: Journal._on_init,
@@ -638,17 +524,17 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     TaskUpdatedMessage: Journal._on_task,
     TaskNotificationMessage: Journal._on_task,
     BackgroundTasksChangedMessage: Journal._on_task,
-    list: Journal._add_events,  # of a ledger
+    list: lambda self, events: self._tasks.add(events, self._at),  # of a ledger
     ControlRequest: Journal._on_request,
-    ControlCancelRequest: Journal._on_cancel,
-    HookRun: Journal._on_hook_run,
-    HookStartedMessage: Journal._on_hook_started,
-    HookResponseMessage: Journal._on_hook_response,
+    ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
+    HookRun: lambda self, run: self._requests.add_run(run, self._at),
+    HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
+    HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),
 }
 """What the journal does with what the CLI sent."""
 SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     UserMessage: Journal._on_prompt,
-    ControlResponse: Journal._on_reply,
+    ControlResponse: lambda self, frame: self._requests.on_reply(frame, self._at),
     ControlRequest: Journal._on_sent_request,
 }
 """What it does with what was sent to the CLI."""
@@ -696,9 +582,3 @@ def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
         cache_read=read_count(usage.cache_read_input_tokens),
         cache_write=read_count(usage.cache_creation_input_tokens),
     )
-
-
-def _remember(table: dict[str, Value], key: str, value: Value) -> None:
-    table[key] = value
-    if len(table) > _MAX_ENDED:
-        del table[next(iter(table))]
