@@ -27,6 +27,8 @@ from urllib.parse import unquote, urlsplit
 
 import griffe
 
+from claude_agent_py.observe import Timeline
+
 ROOT: Final = Path(__file__).parent.parent
 BUILD: Final = ROOT / "build"
 PAGES: Final = BUILD / "pages"
@@ -67,6 +69,8 @@ DOORS: Final = (
 
 FENCED: Final = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 COMMENT: Final = re.compile(r"^<!--.*?-->\n", re.MULTILINE | re.DOTALL)
+TIMELINE: Final = re.compile(r"^<!-- timeline: (\S+) -->\n", re.MULTILINE)
+"""Where a guide shows the timeline of a recording."""
 LINK: Final = re.compile(r"(?P<image>!?)\[(?P<text>(?:[^\[\]]|\[[^\]]*\])+)\]\((?P<target>[^)\s]+)\)")
 
 
@@ -103,7 +107,8 @@ def convert(text: str, source: str, sources: Mapping[str, str]) -> str:
         link = posixpath.relpath(page, posixpath.dirname(sources[source]) or ".")
         return f"[{found['text']}]({link}{'#' * bool(anchor)}{anchor})"
 
-    prose = COMMENT.sub("", text)
+    frame = r'<iframe class="timeline" title="The timeline of a session" src="timelines/\1.html"></iframe>\n'
+    prose = COMMENT.sub("", TIMELINE.sub(frame, text))
     parts = [_indent(LINK.sub(replace, part)) for part in FENCED.split(prose)]
     fences = [*FENCED.findall(prose), ""]
     return "".join(part + fence for part, fence in zip(parts, fences, strict=True))
@@ -410,6 +415,13 @@ def write_pages(texts: Mapping[str, str], groups: Mapping[str, list[str]]) -> No
         path.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs/images", PAGES / "images")
     shutil.copy(ROOT / "docs/site.css", PAGES / "site.css")
+    for name in {
+        name for path in ROOT.glob("docs/*.md") for name in TIMELINE.findall(path.read_text(encoding="utf-8"))
+    }:
+        page = PAGES / "timelines" / f"{name}.html"
+        page.parent.mkdir(parents=True, exist_ok=True)
+        timeline = Timeline.from_recording(ROOT / "tests/recordings" / f"{name}.jsonl")
+        page.write_text(timeline.to_html(), encoding="utf-8")
     config = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for title in ("Examples", "Reference"):
         entries = ", ".join(f"{{ {json.dumps(_short_title(page))} = {json.dumps(page)} }}" for page in groups[title])
