@@ -415,13 +415,12 @@ def write_pages(texts: Mapping[str, str], groups: Mapping[str, list[str]]) -> No
         path.write_text(text, encoding="utf-8")
     shutil.copytree(ROOT / "docs/images", PAGES / "images")
     shutil.copy(ROOT / "docs/site.css", PAGES / "site.css")
-    for name in {
-        name for path in ROOT.glob("docs/*.md") for name in TIMELINE.findall(path.read_text(encoding="utf-8"))
-    }:
-        page = PAGES / "timelines" / f"{name}.html"
-        page.parent.mkdir(parents=True, exist_ok=True)
+    guides = [path.read_text(encoding="utf-8") for path in ROOT.glob("docs/*.md")]
+    for name in {name for text in guides for name in TIMELINE.findall(text)}:
+        shown = PAGES / "timelines" / f"{name}.html"
+        shown.parent.mkdir(parents=True, exist_ok=True)
         timeline = Timeline.from_recording(ROOT / "tests/recordings" / f"{name}.jsonl")
-        page.write_text(timeline.to_html(), encoding="utf-8")
+        shown.write_text(timeline.to_html(), encoding="utf-8")
     config = (ROOT / "zensical.toml").read_text(encoding="utf-8")
     for title in ("Examples", "Reference"):
         entries = ", ".join(f"{{ {json.dumps(_short_title(page))} = {json.dumps(page)} }}" for page in groups[title])
