@@ -23,6 +23,7 @@ from claude_agent_py._base.errors import (
     OptionsError,
 )
 from claude_agent_py._base.event_loop import run_to_its_end
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.answering.preloading import load_parts
 from claude_agent_py._connection.controls.session_controls import SessionControls
@@ -496,7 +497,7 @@ class Client(SessionControls, Generic[Output]):
 
     # Inspection -----------------------------------------------------------------------------------------------------
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> dict[str, Any]:
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
         """Send any control request and return the payload of its reply (`{}` if the CLI sends none).
 
         Args:

@@ -94,7 +94,6 @@ if TYPE_CHECKING:
         TaskNotFoundError as TaskNotFoundError,
         TaskOutputError as TaskOutputError,
         TaskTimeoutError as TaskTimeoutError,
-        TextFormatError as TextFormatError,
         ToolError as ToolError,
         ToolInputError as ToolInputError,
         ToolTimeoutError as ToolTimeoutError,
@@ -123,6 +122,7 @@ if TYPE_CHECKING:
         UnreadableResultError as UnreadableResultError,
     )
     from claude_agent_py.formatting.encoders import EncodingError as EncodingError
+    from claude_agent_py.formatting.sections import TextFormatError as TextFormatError
     from claude_agent_py.wire.control.forms import FormError as FormError
 else:
     _NAMES = {
@@ -132,7 +132,7 @@ else:
             FleetRunError FleetTimeoutError HandlerError LocalProtocolError MCPNotReadyError OptionsError
             PoolTimeoutError ProtocolError RemoteProtocolError RunFailed SessionBusyError SessionError SessionInUseError
             SessionLeasedError SessionNotFoundError StaleLeaseError StoreError TaskError TaskNotFoundError
-            TaskOutputError TaskTimeoutError TextFormatError TooManySessionsError ToolError ToolInputError
+            TaskOutputError TaskTimeoutError TooManySessionsError ToolError ToolInputError
             ToolTimeoutError UnknownToolError
         """,
         "claude_agent_py._connection.runs.result": """
@@ -142,6 +142,7 @@ else:
             StructuredOutputError UnreadableResultError
         """,
         "claude_agent_py.formatting.encoders": "EncodingError",
+        "claude_agent_py.formatting.sections": "TextFormatError",
         "claude_agent_py.wire.control.forms": "FormError",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

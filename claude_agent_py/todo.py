@@ -13,6 +13,7 @@ from msgspec.structs import fields
 
 from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
+from claude_agent_py._journal.facts import CallEnded, Fact
 from claude_agent_py._journal.views import View
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
@@ -29,9 +30,6 @@ from claude_agent_py.wire.tools.task_list import (
     TodoItem,
     TodoWriteOutput,
 )
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import CallEnded, Fact
 
 __all__ = ["TASK_LIST_ENVIRONMENT", "TODO_ENVIRONMENT", "TaskList", "TaskListChange", "TaskListItem"]
 

@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from typing import IO, Any, Final, NoReturn
 
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.lines import LineBuffer
 
 MOST_BYTES: Final = 256 * 1024 * 1024
@@ -133,7 +134,7 @@ def read_json(data: bytes | str) -> Any:
     return value
 
 
-def read_object(data: bytes | str) -> dict[str, Any] | None:
+def read_object(data: bytes | str) -> JSONObject | None:
     """Parse a JSON object like `read_json`. Return None for anything else."""
     try:
         value = read_json(data)

@@ -1,12 +1,9 @@
 """All errors but run errors, which are in `_connection/runs/result.py`. `errors` exports all and shows their tree."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from claude_agent_py._base.display import displayable
-
-if TYPE_CHECKING:
-    from claude_agent_py.formatting.sections import Problem
 
 
 def _restore(cls: type["ClaudeAgentError"], args: tuple[object, ...], state: dict[str, Any]) -> object:
@@ -347,16 +344,6 @@ class ToolTimeoutError(ToolError, TimeoutError):
         self.timeout = timeout
         """The tool's limit, in seconds."""
         super().__init__(f"{tool} did not finish within {timeout:g} s and was cancelled")
-
-
-class TextFormatError(ClaudeAgentError):
-    """A text is not in the required form. Raised by `TextFormat.parse(..., strict=True)`."""
-
-    def __init__(self, problems: "Sequence[Problem]") -> None:
-        self.problems: list[Problem] = list(problems)
-        """The problems with their places, in text order. `TextFormat.repair_prompt` makes a prompt of them."""
-        lines = "".join(f"\n- {problem}" for problem in self.problems)
-        super().__init__(f"the text is not in the required form:{lines}")
 
 
 class HandlerError(ClaudeAgentError):

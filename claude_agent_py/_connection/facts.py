@@ -1,11 +1,12 @@
 """`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 from uuid import UUID
 
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.views import View
 from claude_agent_py.options import ClientOptions
@@ -18,9 +19,6 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import Fact
 
 UNAUTHORIZED: Final = 401
 PATIENCE: Final = 3

@@ -1,11 +1,10 @@
 """`View`, the base of what reads facts: spans, the to-do list, telemetry, an editor. A view pairs nothing."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from claude_agent_py._journal.facts import Fact
-    from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py._journal.facts import Fact
+from claude_agent_py.wire.messages.conversation import UserMessage
 
 
 class View:

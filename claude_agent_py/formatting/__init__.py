@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py._base.errors import TextFormatError as TextFormatError
     from claude_agent_py.formatting.builder import (
         Reading as Reading,
         SectionBuilder as SectionBuilder,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
         ProblemKind as ProblemKind,
         Section as Section,
         SectionSpec as SectionSpec,
+        TextFormatError as TextFormatError,
     )
     from claude_agent_py.formatting.text_format import TextFormat as TextFormat, TextStream as TextStream
     from claude_agent_py.formatting.truncation import text_length as text_length, truncate as truncate
@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from claude_agent_py.formatting.yaml_format import YAMLFormat as YAMLFormat
 else:
     _NAMES = {
-        "claude_agent_py._base.errors": "TextFormatError",
         "claude_agent_py.formatting.builder": """
             Reading SectionBuilder SectionEnded SectionEvent SectionGrew SectionStarted TextSource
         """,
@@ -55,7 +54,9 @@ else:
         "claude_agent_py.formatting.json_format": "JSONFormat",
         "claude_agent_py.formatting.markdown": "MarkdownFormat",
         "claude_agent_py.formatting.media": "Audio File Image Media ResourceLink",
-        "claude_agent_py.formatting.sections": "ParsedText Place Problem ProblemKind Section SectionSpec",
+        "claude_agent_py.formatting.sections": """
+            ParsedText Place Problem ProblemKind Section SectionSpec TextFormatError
+        """,
         "claude_agent_py.formatting.text_format": "TextFormat TextStream",
         "claude_agent_py.formatting.truncation": "text_length truncate",
         "claude_agent_py.formatting.xml": "XMLFormat",

@@ -6,6 +6,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from claude_agent_py._base.errors import ClaudeAgentError
+
 
 class ProblemKind(StrEnum):
     """The kind of a problem."""
@@ -52,6 +54,16 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.place}: {self.detail}"
+
+
+class TextFormatError(ClaudeAgentError):
+    """A text is not in the required form. Raised by `TextFormat.parse(..., strict=True)`."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems: list[Problem] = list(problems)
+        """The problems with their places, in text order. `TextFormat.repair_prompt` makes a prompt of them."""
+        lines = "".join(f"\n- {problem}" for problem in self.problems)
+        super().__init__(f"the text is not in the required form:{lines}")
 
 
 MAX_NAME_LENGTH = 200

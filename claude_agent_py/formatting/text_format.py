@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from claude_agent_py._base.errors import TextFormatError
 from claude_agent_py.formatting.builder import Outline, Reading, SectionBuilder, SectionEvent, TextSource
 from claude_agent_py.formatting.encoders import Encoder, JSONEncoder
 from claude_agent_py.formatting.sections import (
@@ -18,6 +17,7 @@ from claude_agent_py.formatting.sections import (
     Problem,
     Section,
     SectionSpec,
+    TextFormatError,
     check_name,
     flatten_sections,
 )

@@ -6,7 +6,7 @@ Invalid hooks raise `OptionsError` when they are registered. Matchers of the off
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeAlias, cast
+from typing import Any, Generic, Literal, Never, TypeAlias, cast
 
 from typing_extensions import TypeVar
 
@@ -15,10 +15,8 @@ from claude_agent_py._base.checks import check_seconds
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.patterns import find_name_problem, find_syntax_problem
+from claude_agent_py.hooks.signatures import HookHandler
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
-
-if TYPE_CHECKING:
-    from claude_agent_py.hooks.signatures import HookHandler
 
 Input = TypeVar("Input", contravariant=True, default=Any)
 OnFailure: TypeAlias = Literal["block", "continue"]

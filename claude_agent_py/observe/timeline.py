@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
@@ -16,12 +16,10 @@ from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
+from claude_agent_py.sessions.stored_session import StoredSession
+from claude_agent_py.sessions.stores.protocol import SessionStore
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import UserMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions.stored_session import StoredSession
-    from claude_agent_py.sessions.stores.protocol import SessionStore
 
 
 class Timeline:

@@ -8,7 +8,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from claude_agent_py._base.log import logger
 from claude_agent_py.agents.guide import cli_agents_text, shorten_report
@@ -26,10 +26,8 @@ from claude_agent_py.options.delegation import (
 )
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
+from claude_agent_py.wire.messages.catalog import AgentInfo
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.messages.catalog import AgentInfo
 
 NEW_CONVERSATION: Final = "clear|compact"
 """The sources of SessionStart after which the conversation no longer has what hooks added to it."""

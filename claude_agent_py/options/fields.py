@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._base.configuration import ConfigModel
+from claude_agent_py._base.errors import StoreError
 from claude_agent_py.options import readers as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -24,7 +25,6 @@ from claude_agent_py.options.values import (
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 
 if TYPE_CHECKING:
-    from claude_agent_py._base.errors import StoreError
     from claude_agent_py._journal.tasks.events import TaskEvent
     from claude_agent_py.agents.definition import AgentLike
     from claude_agent_py.agents.guide import DelegationGuide
@@ -49,7 +49,7 @@ else:  # the readers check the values at run time, and importing these types tak
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
     Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
-    TaskEvent = TaskNotificationMessage = SessionStore = StoreError = Any
+    TaskEvent = TaskNotificationMessage = SessionStore = Any
 
 
 def _reads(reader: read.Reader) -> PlainValidator:

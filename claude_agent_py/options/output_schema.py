@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-if TYPE_CHECKING:
-    from claude_agent_py.wire.base import JSONObject
+from claude_agent_py._base.json_object import JSONObject
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 

@@ -7,16 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_model
 from pydantic.errors import PydanticSchemaGenerationError
 from typing_extensions import TypeVar
 
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.options.output_schema import fit_schema
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.base import JSONObject
 
 Output = TypeVar("Output", default=Any)
 """The type of `RunResult.output`, set by the option `output_type`."""

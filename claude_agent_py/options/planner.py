@@ -11,11 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.private_files import find_account
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, rows_with_values
@@ -30,9 +31,6 @@ from claude_agent_py.options.variables import (
 from claude_agent_py.transport.launch_plan import CONFIG, FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py.transport.locate import home as home_of
 from claude_agent_py.wire.settings.rule_lists import split_rules
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.base import JSONObject
 
 LOGIN_FILE: Final = ".credentials.json"
 

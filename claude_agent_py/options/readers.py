@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 from claude_agent_py import agents as agents_room, hooks as hooks_room, permissions, tools  # load on first use
@@ -22,15 +22,12 @@ from claude_agent_py._base.callbacks import (
 )
 from claude_agent_py._base.configuration import inner_text, validate_part
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options.output_shape import OutputShape
 from claude_agent_py.wire import settings as wire_settings
 from claude_agent_py.wire.settings.rule_lists import survives_splitting
 from claude_agent_py.wire.tools.names import mcp_server_name
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.base import JSONObject
-
 
 RENAMED: Final[Mapping[str, str]] = {
     "abort_controller": "call run.interrupt(), or use `async with run`, which interrupts the run on exit",

@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options.client_options import ClientOptions
@@ -25,9 +26,6 @@ from claude_agent_py.options.values import (
     ThinkingDisabled,
     ThinkingEnabled,
 )
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.base import JSONObject
 
 Kind: TypeAlias = Literal["flag", "variable", "field", "settings", "start", "here"]
 """What an option becomes: a command line flag, a variable of the environment, a field of `initialize` (sent through

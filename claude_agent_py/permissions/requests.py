@@ -7,11 +7,11 @@ Text in requests comes from the model, a repository or a server and may contain 
 import contextlib
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from claude_agent_py._base.callbacks import PORT_PERMISSIONS
 from claude_agent_py._base.display import displayable as displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -22,9 +22,6 @@ from claude_agent_py.wire.control.asks import (
 )
 from claude_agent_py.wire.control.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
-
-if TYPE_CHECKING:
-    from claude_agent_py.tasks.task import Task
 
 
 class PermissionContext(HandlerContext, frozen=True, kw_only=True):

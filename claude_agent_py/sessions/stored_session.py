@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
@@ -35,10 +35,8 @@ from claude_agent_py.sessions.transcript import (
 )
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
-
-if TYPE_CHECKING:
-    from claude_agent_py.wire.frames import Message
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from claude_agent_py._base.errors import HandlerError, OptionsError
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.asking import Ask
 from claude_agent_py.tools.jsonrpc import RPCError
 from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import ToolServer
@@ -21,7 +22,6 @@ from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
-    from claude_agent_py.tools.asking import Ask
     from claude_agent_py.tools.package_session import PackageSession
 
 Start: TypeAlias = Callable[..., object]

@@ -6,7 +6,7 @@ Every request gets an answer, because an unanswered handshake blocks the CLI's f
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from anyio import CancelScope, from_thread
 
@@ -15,6 +15,7 @@ from claude_agent_py._base.errors import ToolInputError
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
+from claude_agent_py.tools.asking import Ask
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
@@ -23,9 +24,6 @@ from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
 from claude_agent_py.wire.tools.names import TOOL_USE_ID
-
-if TYPE_CHECKING:
-    from claude_agent_py.tools.asking import Ask
 
 logger: logging.Logger = get_logger("claude_agent_py.tools")
 

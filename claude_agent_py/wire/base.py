@@ -23,9 +23,9 @@ import msgspec
 from msgspec import Struct, field
 from typing_extensions import dataclass_transform
 
+from claude_agent_py._base.json_object import JSONObject as JSONObject
+
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)] | float
-JSONObject: TypeAlias = dict[str, Any]
-"""A JSON object."""
 Word = TypeVar("Word")
 
 if TYPE_CHECKING:

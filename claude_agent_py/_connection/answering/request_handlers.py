@@ -21,7 +21,7 @@ from claude_agent_py._connection.answering.preloading import needs_hooks, needs_
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestCancelled, RequestReceived, RequestUnreadable
-from claude_agent_py._journal.requests import PROGRESS
+from claude_agent_py._journal.requests import PROGRESS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
@@ -38,7 +38,6 @@ from claude_agent_py.wire.control.frames import ControlRequest
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.live import LiveJournal
-    from claude_agent_py._journal.requests import HookRun
     from claude_agent_py.permissions.prompts import WireRequest
 
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._connection import controls
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.control_bodies import Reply
     from claude_agent_py._journal.ports import ControlPort
-    from claude_agent_py.wire.base import JSONObject, RequestModel
+    from claude_agent_py.wire.base import RequestModel
 
 
 class Controls:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 
 import anyio
 
@@ -17,12 +17,10 @@ from claude_agent_py._connection import answering
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.tasks.task import check_timeout
+from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.catalog import MCPServerStatus
 from claude_agent_py.wire.settings.mcp_servers import MCPHTTPServer, MCPSSEServer, MCPStdioServer, mcp_server_from_wire
-
-if TYPE_CHECKING:
-    from claude_agent_py.tools.host import MCPHost
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 0.5

@@ -7,10 +7,11 @@ Left out on purpose, but possible with `Client.control`: requests that a local C
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from claude_agent_py import _connection, control  # load on first use, to keep the import of the client fast
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ class SessionControls(Controls):
             max_thinking_tokens: The budget; 0 disables thinking; None restores the default.
             thinking_display: What the API returns of it; None restores the default.
         """
-        display: dict[str, Any] = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
+        display: JSONObject = {} if thinking_display == "unchanged" else {"thinking_display": thinking_display}
         await self._tell(control.SetMaxThinkingTokensRequest, max_thinking_tokens=max_thinking_tokens, **display)
 
     async def version(self) -> control.GetBinaryVersionReply:

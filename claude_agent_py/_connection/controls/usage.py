@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._connection.controls.base import Controls, omit_unset
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._journal.ports import ControlPort
 
 
 class UsageControls(Controls):

@@ -16,6 +16,7 @@ from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.run_failure import Failure, find_failure
+from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import REFUSAL, Output
 from claude_agent_py.tasks.task import Task
@@ -27,7 +28,6 @@ from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Us
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py._journal.tool_calls import ToolCallRecord
 
 REPR_CHARS: Final = 80
 

@@ -25,13 +25,13 @@ from claude_agent_py._connection.runs.result import (
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.text import TextFold
+from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.runs.message_types import RunMessage
     from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py._journal.tool_calls import ToolCallRecord
 
 Part = TypeVar("Part")
 
