@@ -3,8 +3,8 @@
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -17,7 +17,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.durable._inbox import DeskInbox
-from claude_agent_py.durable.desk import Desk
+from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
 from claude_agent_py.durable.progress import Progress, next_uuid, read_progress
@@ -41,7 +41,7 @@ from claude_agent_py.hooks import HookMatcher, Hooks, PreToolUseInput
 from claude_agent_py.journal import Fact
 from claude_agent_py.messages import PromptContent, check_prompt
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.permissions import Inbox, QuestionRecord
+from claude_agent_py.permissions import Inbox, PermissionContext, QuestionRecord
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.runs import Run, RunResult
 from claude_agent_py.sessions import SessionStore, deliver_session, push
@@ -134,7 +134,8 @@ async def run_turn(
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
         prompt=prompt,
-        desk=desk,
+        desk=desk or MemoryDesk(),
+        has_desk=desk is not None and not isinstance(options.interactions, Inbox),
         patience=patience,
         attempt=attempt,
         retry=retry or RetryPolicy(),
@@ -159,6 +160,14 @@ class _DeskError(Exception):
     """The desk failed."""
 
 
+@contextmanager
+def _asking_desk() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        raise _DeskError(f"{type(error).__name__}: {error}") from error
+
+
 @dataclass(kw_only=True, eq=False)
 class _Turn:
     """One call of `run_turn`, which documents the fields."""
@@ -167,7 +176,9 @@ class _Turn:
     store: HeldStore
     prompt_id: str
     prompt: PromptContent
-    desk: Desk | None
+    desk: Desk
+    has_desk: bool
+    """Whether the questions of the CLI go to the desk."""
     patience: float
     attempt: int
     retry: RetryPolicy
@@ -247,6 +258,11 @@ class _Turn:
             except Exception as error:
                 logger.warning("the lease of session %s cannot be renewed: %s", self.store.session_id, error)
 
+    async def _leave(self, outcome: TurnOutcome) -> None:
+        """End the process from one of its handlers, which is cancelled."""
+        self._end(outcome)
+        await anyio.sleep_forever()
+
     def _end(self, outcome: TurnOutcome) -> None:
         """End the process, and the call with this outcome."""
         if self._ending is None or self._is_fenced:
@@ -268,19 +284,6 @@ class _Turn:
         self._fence(outcome)
         return outcome
 
-    async def _leave(self, tool_use_id: str | None) -> None:
-        """End the process because an answer takes long, once the store has the call of the question."""
-        if tool_use_id is not None:
-            with anyio.move_on_after(LEAVE_SECONDS):
-                await self.store.wait_for_call(tool_use_id)
-        self._end(Waiting(questions=()))
-        await anyio.sleep_forever()
-
-    async def _leave_desk(self, error: Exception) -> None:
-        """End the process because the desk failed."""
-        self._end(self._postpone(error))
-        await anyio.sleep_forever()
-
     async def _let_store_have(self, input: PreToolUseInput, context: object) -> None:  # noqa: A002
         """Let a tool run once the store has its call, so that after a crash the model knows that it may have run.
 
@@ -291,11 +294,9 @@ class _Turn:
                 await self.store.wait_for_call(input.tool_use_id)
                 await self.store.renew()
         except TimeoutError:
-            self._end(self._postpone(StoreError("the store does not accept the calls of tools")))
-            await anyio.sleep_forever()
+            await self._leave(self._postpone(StoreError("the store does not accept the calls of tools")))
         except Exception as error:
-            self._end(self._explain(error))
-            await anyio.sleep_forever()
+            await self._leave(self._explain(error))
 
     # Steps -----------------------------------------------------------------------------------------------------------
 
@@ -369,9 +370,7 @@ class _Turn:
 
     async def _wait_at_desk(self) -> list[QuestionRecord] | None:
         """Return the questions at which an earlier process ended and that are answered; None if one is not."""
-        if self.desk is None:
-            return []
-        async with self._asking_desk():
+        with _asking_desk():
             found = await self.desk.pending()
             self._at_desk.deadline = anyio.current_time() + self.patience
             with self._at_desk:
@@ -402,20 +401,11 @@ class _Turn:
             hooks.add(event, matcher)
         hooks.add("PreToolUse", HookMatcher(None, self._let_store_have))
         changes: dict[str, Any] = {"hooks": hooks, "on_store_error": self._on_store_error, **start}
-        if (
-            self.desk is not None
-            and not isinstance(options.interactions, Inbox)
-            and options.permission_prompts != "none"
-        ):
-            changes["interactions"] = DeskInbox(
-                self.desk, key["session_id"], self.patience, self._leave, self._leave_desk, self._is_open
-            )
+        if self.has_desk and options.permission_prompts != "none":
+            changes["interactions"] = DeskInbox(self._ask)
         return options.replace(
             session_store=self.store, session_store_project=key["project_key"], session_store_flush="eager", **changes
         )
-
-    def _is_open(self) -> bool:
-        return self._ending is None and self._client is not None and self._client.is_open
 
     @asynccontextmanager
     async def _open_client(self, options: ClientOptions) -> AsyncIterator[Client]:
@@ -497,23 +487,48 @@ class _Turn:
 
     # The desk --------------------------------------------------------------------------------------------------------
 
-    @asynccontextmanager
-    async def _asking_desk(self) -> AsyncIterator[None]:
-        try:
-            yield
-        except Exception as error:
-            raise _DeskError(f"{type(error).__name__}: {error}") from error
-
     async def _is_wanted(self) -> bool:
-        if self.desk is None:
-            return True
-        try:
+        with _asking_desk():
             return await self.desk.confirm()
+
+    async def _ask(self, kind: Any, wire: object, context: PermissionContext) -> dict[str, Any]:
+        """Ask a person, wait for the answer, and return the reply to the CLI."""
+        question = QuestionRecord.of(kind, wire, session_id=self.store.session_id, agent_id=context.agent_id)
+        try:
+            with context.awaiting_user(question.key[:12]):
+                reply = await self._wait_for_reply(question)
+                if reply is None:  # it takes long: once the store has the call of the question, the process ends
+                    if context.tool_use_id is not None:
+                        with anyio.move_on_after(LEAVE_SECONDS):
+                            await self.store.wait_for_call(context.tool_use_id)
+                    await self._leave(Waiting(questions=()))
+                return question.check(reply)
         except Exception as error:
-            raise _DeskError(f"{type(error).__name__}: {error}") from error
+            await self._leave(self._postpone(error))
+        except BaseException:
+            # If the process ends, the question stays open; otherwise the CLI has withdrawn it.
+            if self._ending is None and self._client is not None and self._client.is_open:
+                with anyio.CancelScope(shield=True):
+                    await self.desk.withdraw(question)
+            raise
+        return question.refusal()
+
+    async def _wait_for_reply(self, question: QuestionRecord) -> object:
+        reply = await self._take(question)
+        with anyio.move_on_after(self.patience):
+            while reply is None:
+                await self.desk.wait(question)
+                reply = await self._take(question)
+        return reply
+
+    async def _take(self, question: QuestionRecord) -> object:
+        # An answer that was taken must not be lost.
+        reply: object = None
+        with anyio.CancelScope(shield=True):
+            reply = await self.desk.ask(question)
+        return reply  # noqa: RET504 - the scope may have been cancelled
 
     async def _list_open(self, outcome: Waiting) -> TurnOutcome:
-        assert self.desk is not None  # noqa: S101
         try:
             found = await self.desk.pending()
         except Exception as error:
@@ -522,8 +537,6 @@ class _Turn:
 
     async def _withdraw_questions(self) -> None:
         """Close what is left at the desk of a turn that has ended."""
-        if self.desk is None:
-            return
         try:
             for each in await self.desk.pending():
                 await self.desk.withdraw(each.question)

@@ -6,11 +6,10 @@ call it, and may repeat calls that take an id or a key. They raise FleetError if
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import Question
+from claude_agent_py.fleet._state import Question, Session
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
@@ -30,24 +29,6 @@ if TYPE_CHECKING:
     from claude_agent_py.sessions import SessionStore
 
 
-@dataclass(frozen=True, kw_only=True)
-class NewSession:
-    """A session to start, with its first prompt."""
-
-    id: str
-    agent: str
-    version: str | None
-    """None means the last registered one that a live worker runs, or the last registered one if none does."""
-    tenant: str
-    priority: int
-    prompt: Any
-    """As JSON."""
-    timeout: float | None
-    """Seconds within which the prompt has to be answered; None means the `timeout` of the agent."""
-    key: str | None = None
-    """The key of the prompt."""
-
-
 class Engine(Protocol):
     """Keeps sessions, and runs them in workers.
 
@@ -64,7 +45,7 @@ class Engine(Protocol):
 
     # Commands to a session -------------------------------------------------------------------------------------------
 
-    async def start(self, new: NewSession, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+    async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         """Register the agents that this process knows, and start a session unless one with this id exists.
 
         Raises:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py._base.private_files import check_parent, check_private
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.workspaces import Directory, Workspace
+from claude_agent_py.fleet.workspaces import Workspace
 from claude_agent_py.options import user_folder
 
 PRIVATE: Final = 0o700
@@ -107,4 +107,4 @@ class SessionFolder(NamedTuple):
 
 def needs_folder(agent: FleetAgent) -> bool:
     """Return whether the sessions of an agent have a folder on the machine."""
-    return agent.workspace is not None and not isinstance(agent.workspace, Directory)
+    return agent.workspace is not None and not agent.workspace.is_shared

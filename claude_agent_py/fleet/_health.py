@@ -6,6 +6,7 @@ connections open at a time, and none of its failures ends the worker.
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
 from typing import Final, NamedTuple, TypeAlias, cast
 
 import anyio
@@ -28,15 +29,6 @@ PAUSE: Final = 0.2
 """Seconds until another connection is accepted after that has failed."""
 PLAIN: Final = "text/plain; charset=utf-8"
 LOOPBACK: Final = "127.0.0.1"
-REASONS: Final = {
-    200: "OK",
-    400: "Bad Request",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    408: "Request Timeout",
-    431: "Request Header Fields Too Large",
-    503: "Service Unavailable",
-}
 
 CheckReady: TypeAlias = Callable[[], Awaitable[str]]
 """Returns why the worker takes no sessions, or an empty text if it does."""
@@ -185,7 +177,7 @@ async def _read_head(stream: ByteStream) -> bytes | Answer:
 def _build_answer(answer: Answer, *, has_body: bool) -> bytes:
     body = answer.body.encode()
     lines = (
-        f"HTTP/1.1 {answer.status} {REASONS[answer.status]}",
+        f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}",
         f"Content-Type: {answer.content_type}",
         f"Content-Length: {len(body)}",
         "Cache-Control: no-store",

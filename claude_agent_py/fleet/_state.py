@@ -6,8 +6,8 @@ pure: times and ids are arguments.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
-from uuid import UUID, uuid5
+from typing import Any, Final, Self
+from uuid import UUID, uuid4, uuid5
 
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome, Waiting
 from claude_agent_py.fleet.records import FleetOutcome
@@ -111,6 +111,24 @@ class Session:
     """The `timeout` of the agent."""
     after_failure: str = "run"
     max_crashes: int = 5
+
+    @classmethod
+    def new(
+        cls,
+        id: str,  # noqa: A002
+        agent: str,
+        prompt: Any,
+        *,
+        version: str | None = None,
+        tenant: str = "",
+        priority: int = 0,
+        timeout: float | None = None,
+        key: str | None = None,
+    ) -> Self:
+        """Return a session with its first prompt. Without a version, its engine chooses one."""
+        prompts, keys = [Prompt(1, str(uuid4()), prompt, timeout)], {} if key is None else {key: 1}
+        fields: dict[str, Any] = {"version": version or "", "tenant": tenant, "priority": priority}
+        return cls(id, agent, str(uuid4()), prompts=prompts, runs=1, keys=keys, **fields)
 
     @property
     def current(self) -> Prompt | None:

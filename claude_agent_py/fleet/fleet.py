@@ -3,17 +3,17 @@
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Never, Self
 
 import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._engine import Engine, NewSession
+from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import find_own_file
 from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.fleet._settings import FleetSettings, read_seconds
+from claude_agent_py.fleet._state import Session
 from claude_agent_py.fleet.agents import (
     AfterFailure,
     FleetAgent,
@@ -88,15 +88,19 @@ class Fleet(FleetSettings):
         codec: "PayloadCodec | None" = None,
         create: bool = True,
     ) -> None:
-        super().__init__(
-            store=store,
-            lease=lease,
-            poll=poll,
-            tenant_limit=tenant_limit,
-            max_crashes=max_crashes,
-            retention=retention,
-            event_retention=event_retention,
-        )
+        for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
+            if value is not None and value <= 0:
+                raise OptionsError("must be more than 0", option=option)
+        self._store = store
+        self.lease = lease
+        self.poll = poll
+        self.tenant_limit = tenant_limit
+        self.max_crashes = max_crashes
+        self.retention = None if retention is None else read_seconds(retention, "retention")
+        self.event_retention = None if event_retention is None else read_seconds(event_retention, "event_retention")
+        self.agents = {}
+        self.schedules = {}
+        self._workers: set[Worker] = set()
         self._engine = _open_engine(url, create, codec, self)
 
     def __repr__(self) -> str:
@@ -251,13 +255,13 @@ class Fleet(FleetSettings):
             FleetError: The database does not answer.
         """
         source = name_source(actor)
-        new = NewSession(
-            id=check_session_id(id or secrets.token_hex(8)),
-            agent=agent,
+        new = Session.new(
+            check_session_id(id or secrets.token_hex(8)),
+            agent,
+            prompt_as_json(prompt),
             version=version,
             tenant=tenant,
             priority=priority,
-            prompt=prompt_as_json(prompt),
             timeout=check_timeout(timeout),
             key=key,
         )
@@ -464,11 +468,6 @@ class Fleet(FleetSettings):
         """
         seconds = None if grace is None else read_seconds(grace, "grace")
         return await self._engine.drain_workers(worker_id, seconds, name_source(actor))
-
-    @cached_property
-    def _workers(self) -> "set[Worker]":
-        """The workers that this object has made."""
-        return set()
 
     def _own_workers(self) -> "Sequence[Worker]":
         """Return the open workers. Raises FleetError if there is none."""

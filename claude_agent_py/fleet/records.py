@@ -142,14 +142,14 @@ class FleetWorkerInfo(_Record):
     pid: int
     slots: int
     """The maximum number of sessions it runs."""
-    running: int
+    running: int = 0
     """How many sessions it runs."""
-    memory: int | None
+    memory: int | None = None
     """How many bytes its sessions may use."""
-    memory_used: int
+    memory_used: int = 0
     """How many bytes they used at the last measurement."""
-    is_draining: bool
-    started_at: float
+    is_draining: bool = False
+    started_at: float = 0.0
     expires_at: float
     """When it counts as dead unless it sends a heartbeat before."""
     release_at: float | None = None

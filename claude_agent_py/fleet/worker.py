@@ -1,15 +1,17 @@
 """`Worker`: runs sessions of a fleet on this machine. Each engine has its own kind, which gives it the prompts."""
 
 import contextlib
+import json
 import os
 import platform
 import secrets
+import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -25,17 +27,23 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
-from claude_agent_py.journal import Fact
+from claude_agent_py.journal import Fact, encode_fact
 from claude_agent_py.transport import can_measure, tree_memory
 
 PROJECT: Final = "fleet"
 """The project key of the fleet's sessions in the store."""
 FLUSH_SECONDS: Final = 0.2
 """Seconds during which events are collected for one write."""
+MAX_BATCH: Final = 200
+"""How many events are written together."""
 PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of what is old."""
 SESSION_BYTES = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
+
+
+NewEvent: TypeAlias = tuple[str, float, Mapping[str, object]]
+"""The kind of an event, its time and its data."""
 
 
 class Execution(ABC):
@@ -58,18 +66,39 @@ class Execution(ABC):
         self.prompt = prompt
         self.attempt = attempt
         self.stop: TurnStop = TurnStop()
+        self._events: list[NewEvent] = []
+        """Those that are not written yet."""
+        self._writing = anyio.Lock()
 
     @abstractmethod
     async def begin(self, where: dict[str, str]) -> None:
         """Note that the prompt is about to run: its `workspace`, and the `machine` and the `folder` that have it."""
 
     @abstractmethod
-    def add_fact(self, fact: Fact) -> None:
-        """Add an event."""
+    async def write(self, events: Sequence[NewEvent]) -> None:
+        """Write events. May be called again with the same ones if it fails."""
 
-    @abstractmethod
+    def add_event(self, kind: str, data: Mapping[str, Any], at: float | None = None) -> None:
+        """Add an event, which `flush` writes."""
+        self._events.append((kind, at or time.time(), data))
+
+    def add_fact(self, fact: Fact) -> None:
+        """Add an event for a fact."""
+        self.add_event("fact", json.loads(encode_fact(fact)), fact.at)
+
+    async def write_events(self) -> None:
+        """Write the events so far. Errors propagate, and the events are kept."""
+        async with self._writing:
+            while batch := self._events[:MAX_BATCH]:
+                await self.write(batch)
+                del self._events[: len(batch)]
+
     async def flush(self) -> None:
-        """Write the events. What cannot be written yet is kept."""
+        """Write the events so far. What cannot be written yet is kept."""
+        try:
+            await self.write_events()
+        except Exception as error:
+            logger.warning("events of session %s cannot be written yet: %s", self.session, error)
 
 
 class Worker(ABC):

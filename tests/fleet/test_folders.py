@@ -12,7 +12,7 @@ from fleets import PATIENCE, fleet_url as fleet_url, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError
-from claude_agent_py.fleet import Copy, Fleet
+from claude_agent_py.fleet import Copy, Fleet, Workspace
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -36,7 +36,7 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def at_work(
-    url: str, cli: Path, folder: Path | None = None, workspace: Copy | None = None, **more: Any
+    url: str, cli: Path, folder: Path | None = None, workspace: Workspace | None = None, **more: Any
 ) -> AsyncIterator[Fleet]:
     """Open a fleet with an agent `one`, and a worker."""
     async with Fleet(url, store=MemoryStore(), poll=0.1, lease=20.0, **more) as fleet:
@@ -50,6 +50,25 @@ async def workspace_of(fleet: Fleet, session_id: str) -> Path:
     session = await fleet.start("one", "hi", id=session_id)
     await session.result(timeout=PATIENCE)
     return Path((await session.info()).workspace or "none")
+
+
+class Mounted(Workspace):
+    """A directory that all machines have."""
+
+    is_shared = True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def prepare(self, folder: Path, session_id: str) -> Path:
+        return self._path
+
+
+async def test_a_shared_workspace_belongs_to_no_machine(tmp_path: Path, cli: Path) -> None:
+    async with at_work(f"sqlite:///{tmp_path / 'fleet.db'}", cli, tmp_path / "ws", Mounted(tmp_path)) as fleet:
+        assert await workspace_of(fleet, "one") == tmp_path
+        assert (await fleet.session("one").info()).machine is None
+    assert not (tmp_path / "ws").exists()
 
 
 async def test_two_fleets_on_one_machine_have_workspaces_apart(tmp_path: Path, cli: Path) -> None:

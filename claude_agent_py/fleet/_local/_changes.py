@@ -12,11 +12,11 @@ from uuid import uuid4
 
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
-from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
-from claude_agent_py.fleet._local._rows import Event, add_events, add_to_total, changing, load_session, record
+from claude_agent_py.fleet._local._rows import add_events, add_to_total, changing, load_session, record
 from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, Prompt, Session, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.worker import NewEvent
 from claude_agent_py.permissions import AnswerSource
 
 ALONE_SECONDS: Final = 10.0
@@ -57,7 +57,7 @@ def register_agents(tx: Transaction, known: Sequence[FleetAgent]) -> None:
         )
 
 
-def start(tx: Transaction, new: NewSession, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+def start(tx: Transaction, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
     """Create a session with its first prompt, unless it exists.
 
     Raises:
@@ -69,19 +69,20 @@ def start(tx: Transaction, new: NewSession, known: Sequence[FleetAgent], by: Ans
         if agent != new.agent:
             raise OptionsError(f"the session {new.id!r} belongs to the agent {agent!r}", option="id")
         return
-    row: Row = {"id": new.id, "agent": new.agent, "version": _find_version(tx, new), "tenant": new.tenant}
-    row |= {"priority": new.priority, "state": "idle", "cli_session": str(uuid4())}
+    row: Row = {name: getattr(new, name) for name in ("id", "agent", "tenant", "priority")}
+    row |= {"version": _find_version(tx, new), "cli_session": new.conversation, "state": "idle"}
     tx.insert("fleet_sessions", {**row, **dict.fromkeys(("queued_at", "created_at", "updated_at"), tx.now)})
-    _add_prompt(tx, new.id, new.prompt, new.timeout, new.key)
+    (prompt,) = new.prompts
+    _add_prompt(tx, new.id, prompt.content, prompt.timeout, next(iter(new.keys), None))
     record(tx, "start", by, new.id, run=1)
 
 
-def _find_version(tx: Transaction, new: NewSession) -> str:
+def _find_version(tx: Transaction, new: Session) -> str:
     """Return the requested version, or the last registered one, preferring those that a worker runs."""
     query = "SELECT version FROM fleet_agents WHERE name = ? ORDER BY registered_at DESC, rowid DESC"
-    known = [row["version"] for row in tx.all(query, new.agent) if new.version in (None, row["version"])]
+    known = [row["version"] for row in tx.all(query, new.agent) if new.version in ("", row["version"])]
     if not known:
-        version = "" if new.version is None else f" of version {new.version!r}"
+        version = f" of version {new.version!r}" if new.version else ""
         raise OptionsError(f"no worker has registered an agent {new.agent!r}{version}", option="agent")
     live = {able["version"] for able in find_abilities(tx) if able["agent"] == new.agent and _exists(able["pid"])}
     return str(next((version for version in known if version in live), known[0]))
@@ -232,11 +233,11 @@ def check_claim(tx: Transaction, claimed: Claim) -> Row:
     """Return the row of a claimed session. Raises LostError."""
     row = tx.one("SELECT * FROM fleet_sessions WHERE id = ?", claimed.id)
     if row is None or row["epoch"] != claimed.session.epoch or row["state"] != "running":
-        raise LostError(claimed.id)
+        raise LostError("another worker has it")
     return row
 
 
-def write_events(tx: Transaction, claimed: Claim, new: Sequence[Event]) -> None:
+def write_events(tx: Transaction, claimed: Claim, new: Sequence[NewEvent]) -> None:
     """Append events of a claimed session. Raises LostError."""
     check_claim(tx, claimed)
     add_events(tx, claimed.id, [(claimed.prompt.number, event) for event in new])
@@ -330,8 +331,9 @@ def beat(tx: Transaction, worker: str, memory_used: int) -> Row | None:
     return row
 
 
-def load_beats(tx: Transaction) -> list[Row]:
-    return tx.all("SELECT id, beats, lease FROM fleet_workers")
+def load_beats(tx: Transaction) -> list[tuple[str, int, float]]:
+    """Return the number of heartbeats and the lease of each worker."""
+    return [(row["id"], row["beats"], row["lease"]) for row in tx.all("SELECT * FROM fleet_workers")]
 
 
 def free_dead(tx: Transaction, dead: Mapping[str, int], max_crashes: int) -> list[str]:

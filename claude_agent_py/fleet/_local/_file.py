@@ -172,7 +172,7 @@ class File:
         return connection
 
     def _refuse_old(self, cursor: sqlite3.Cursor, version: int) -> None:
-        """Raise FleetError if an earlier release, which ran fleets on SQLite by DBOS, made the file."""
+        """Raise FleetError if an earlier release made the file."""
         if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'fleet_meta'").fetchone():
             raise FleetError(
                 f"an earlier release made the fleet in {self.path}, and this one cannot run it: finish its sessions "

@@ -1,7 +1,7 @@
 """Sessions in the tables: `changing` loads one, and stores what a block has changed, with events."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from typing import Final
@@ -9,6 +9,7 @@ from typing import Final
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
 from claude_agent_py.fleet._state import Prompt, Question, Session
+from claude_agent_py.fleet.worker import NewEvent
 from claude_agent_py.permissions import AnswerSource
 
 SESSION_COLUMNS: Final = (
@@ -18,8 +19,6 @@ SESSION_COLUMNS: Final = (
 RUN_COLUMNS: Final = (
     *("number", "uuid", "timeout", "deadline", "state", "attempts", "crashes", "started_at", "ended_at"),
 )
-
-Event = tuple[str, float, Mapping[str, object]]
 
 
 def record(tx: Transaction, action: str, by: AnswerSource, session: str | None = None, **details: object) -> None:
@@ -34,7 +33,7 @@ def add_to_total(tx: Transaction, tenant: str, name: str, amount: float) -> None
     tx.run(statement, tenant, name, amount)
 
 
-def add_events(tx: Transaction, session: str, new: Sequence[tuple[int, Event]]) -> None:
+def add_events(tx: Transaction, session: str, new: Sequence[tuple[int, NewEvent]]) -> None:
     """Append events, each with the number of its prompt."""
     number = tx.value("SELECT events FROM fleet_sessions WHERE id = ?", session)
     tx.update("fleet_sessions", {"id": session}, events=number + len(new))
@@ -99,12 +98,12 @@ def _load_prompts(tx: Transaction, session: str) -> list[Prompt]:
     ]
 
 
-def _store_prompts(tx: Transaction, before: Session, s: Session) -> tuple[int | None, list[tuple[int, Event]]]:
+def _store_prompts(tx: Transaction, before: Session, s: Session) -> tuple[int | None, list[tuple[int, NewEvent]]]:
     """Store changed prompts. Return the number of the first one, and the events."""
     old = {prompt.number: prompt for prompt in before.prompts}
     keys = {number: key for key, number in s.keys.items()}
     changed = [prompt for prompt in s.prompts if prompt != old.get(prompt.number)]
-    events: list[tuple[int, Event]] = []
+    events: list[tuple[int, NewEvent]] = []
     for prompt in changed:
         columns: Row = {name: getattr(prompt, name) for name in RUN_COLUMNS}
         columns["result"] = json.dumps(prompt.result) if prompt.result else None
@@ -137,7 +136,7 @@ def read_question(row: Row) -> Question:
     return Question(row["id"], row["digest"], decode(row["record"]), row["created_at"], reply)
 
 
-def _store_questions(tx: Transaction, before: Session, s: Session, run: int) -> list[Event]:
+def _store_questions(tx: Transaction, before: Session, s: Session, run: int) -> list[NewEvent]:
     """Store changed questions, and return the events."""
     events: list[Row] = []
     old, new = ({question.id: question for question in each.questions} for each in (before, s))

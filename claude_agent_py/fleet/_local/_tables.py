@@ -2,8 +2,8 @@
 
 from typing import Final
 
-VERSION: Final = 7
-"""The version of the tables. Those before 7 were of DBOS."""
+VERSION: Final = 8
+"""The version of the tables. Files of earlier ones are refused."""
 
 SCHEMA: Final = (
     # Its only row. `turn` is the turn of the tenant that had one last.

@@ -8,9 +8,9 @@ nobody changes it.
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import anyio
 
@@ -23,12 +23,8 @@ from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedu
 from claude_agent_py.fleet._local._changes import Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import File, Row
-from claude_agent_py.fleet._local._rows import Event
 from claude_agent_py.fleet._state import OVERDUE
-from claude_agent_py.fleet.worker import Execution, Worker
-from claude_agent_py.journal import Fact, encode_fact
-
-T = TypeVar("T")
+from claude_agent_py.fleet.worker import Execution, NewEvent, Worker
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""
@@ -37,7 +33,7 @@ LAST_SECONDS: Final = 20.0
 
 
 class _Execution(Execution):
-    """A claimed session that runs, and the facts that are not yet in the file."""
+    """A claimed session that runs."""
 
     def __init__(self, claim: Claim, file: File, poll: float) -> None:
         prompt = claim.prompt
@@ -46,8 +42,6 @@ class _Execution(Execution):
         self.claim = claim
         self.desk = FileDesk(file, claim, poll)
         self._file = file
-        self._facts: list[Event] = []
-        self._writing = anyio.Lock()
 
     async def begin(self, where: dict[str, str]) -> None:
         """Note the workspace, if it is another one than before."""
@@ -57,31 +51,22 @@ class _Execution(Execution):
             except LostError:
                 self.stop.abandon()
 
-    def add_fact(self, fact: Fact) -> None:
-        """Keep a fact for the next transaction."""
-        self._facts.append(("fact", fact.at or time.time(), json.loads(encode_fact(fact))))
+    async def write(self, events: Sequence[NewEvent]) -> None:
+        with anyio.CancelScope(shield=True):
+            try:
+                await self._file.write(_changes.write_events, self.claim, events, patience=BRIEF_SECONDS)
+            except LostError:
+                self.stop.abandon()
+                raise
+            except FleetError:
+                raise
+            except Exception:  # they are left out
+                logger.exception("events of session %s cannot be written", self.claim.id)
 
     async def flush(self) -> None:
-        """Write the facts so far."""
-        try:
-            await self.write_facts()
-        except LostError:
-            self.stop.abandon()
-        except FleetError as error:
-            logger.warning("events of session %s cannot be written yet: %s", self.claim.id, error)
-
-    async def write_facts(self) -> None:
-        """Write the facts so far. Raises LostError, and FleetError if the file does not answer."""
-        async with self._writing:
-            if facts := list(self._facts):
-                with anyio.CancelScope(shield=True):
-                    try:
-                        await self._file.write(_changes.write_events, self.claim, facts, patience=BRIEF_SECONDS)
-                    except (LostError, FleetError):
-                        raise
-                    except Exception:
-                        logger.exception("events of session %s cannot be written", self.claim.id)
-                    del self._facts[: len(facts)]
+        """Write the events so far, if no other worker has the session."""
+        if self.stop.wish != "abandon":
+            await super().flush()
 
 
 class LocalWorker(Worker):
@@ -193,17 +178,12 @@ class LocalWorker(Worker):
         """Queue the sessions of workers whose heartbeats have stayed the same for their lease."""
         now = time.monotonic()
         rows = await self._file.read(_changes.load_beats, patience=BRIEF_SECONDS)
-        seen = {row["id"]: (row["beats"], now) for row in rows}
-        for worker, (beats, since) in self._seen.items():
-            if worker in seen and seen[worker][0] == beats:
-                seen[worker] = (beats, since)
-        self._seen = seen
-        leases = {row["id"]: row["lease"] for row in rows}
-        dead = {
-            worker: beats
-            for worker, (beats, since) in seen.items()
-            if worker != self.id and now - since >= leases[worker]
-        }
+        before, self._seen, dead = self._seen, {}, {}
+        for worker, beats, lease in rows:
+            last, since = before.get(worker, (None, now))
+            self._seen[worker] = (beats, since if beats == last else now)
+            if worker != self.id and now - self._seen[worker][1] >= lease:
+                dead[worker] = beats
         freed = await self._file.write(_changes.free_dead, dead, self._fleet.max_crashes, patience=BRIEF_SECONDS)
         if freed:
             logger.warning("workers are dead, and their sessions are queued again: %s", ", ".join(freed))
@@ -271,7 +251,7 @@ class LocalWorker(Worker):
             with anyio.move_on_after(claim.seconds):
                 outcome = await self._run_prompt(agent, execution, folder)
             if not isinstance(outcome, Lost):
-                state = await self._insist(lambda: self._settle(execution, outcome))
+                state = await self._settle(execution, outcome)
                 if state == "cancelled":
                     await self._remove_cancelled()
         except LostError:
@@ -287,27 +267,27 @@ class LocalWorker(Worker):
         return self._get_folder(session["id"], session["cli_session"], session["folder"])
 
     async def _settle(self, execution: _Execution, outcome: TurnOutcome) -> str:
-        """Store the last facts and the outcome, or fail the prompt with the error for which that is impossible."""
-        await execution.write_facts()
-        try:
-            return await self._file.write(_changes.settle, execution.claim, outcome)
-        except (LostError, FleetError):
-            raise
-        except Exception as error:
-            logger.exception("the outcome of session %s cannot be stored", execution.claim.id)
-            failed = Failed(error=type(error).__name__, reason=str(error))
-            return await self._file.write(_changes.settle, execution.claim, failed)
+        """Store the last events and the outcome, or fail the prompt with the error for which that is impossible.
 
-    async def _insist(self, call: Callable[[], Awaitable[T]]) -> T:
-        """Repeat a call until the database answers, or the worker ends."""
+        Repeats it until the file answers, or the worker ends.
+        """
+        fallback: TurnOutcome | None = None
         while True:
             try:
-                return await call()
+                await execution.write_events()
+                return await self._file.write(_changes.settle, execution.claim, outcome)
+            except LostError:
+                raise
             except FleetError as error:
                 if not self.is_open:
                     raise
                 logger.warning("worker %s tries again: %s", self.id, error)
-            await anyio.sleep(1.0)
+                await anyio.sleep(1.0)
+            except Exception as error:
+                if outcome is fallback:
+                    raise
+                logger.exception("the outcome of session %s cannot be stored", execution.claim.id)
+                outcome = fallback = Failed(error=type(error).__name__, reason=str(error))
 
     # Cleaning up ------------------------------------------------------------------------------------------------------
 

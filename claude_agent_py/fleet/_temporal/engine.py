@@ -10,15 +10,12 @@ from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import UUID, uuid4, uuid5
+from uuid import UUID, uuid5
 
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
-from temporalio.api.enums.v1 import EventType
-from temporalio.api.workflowservice.v1 import (
-    DeleteWorkflowExecutionRequest,
-)
-from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowHandle
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -27,15 +24,14 @@ from temporalio.common import (
 )
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.service import RPCError
 
 from claude_agent_py.errors import FleetError, OptionsError
-from claude_agent_py.fleet._engine import NewSession
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import Prompt, Question, list_retried, read_outcome
+from claude_agent_py.fleet._state import Prompt, Question, Session, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
-from claude_agent_py.fleet._temporal.limits import LIMIT, Limit, limit_id
-from claude_agent_py.fleet._temporal.server import PROJECT, Server, convert_error, on_asyncio
+from claude_agent_py.fleet._temporal.limits import Limit
+from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, convert_error, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
@@ -93,27 +89,15 @@ class TemporalEngine:
     # Commands to a session -------------------------------------------------------------------------------------------
 
     @on_asyncio
-    async def start(self, new: NewSession, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+    async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         client = await self._server.connect()
-        check_size(new.prompt)
+        check_size(new.prompts[0].content)
         if not known and await self._server.find_deployment(new.agent) is None:
             raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
-        now = datetime.now(UTC).timestamp()
-        session = WorkflowSession(
-            id=new.id,
-            agent=new.agent,
-            conversation=str(uuid4()),
-            tenant=new.tenant,
-            priority=new.priority,
-            version=new.version or "",
-            created_at=now,
-            updated_at=now,
-            runs=1,
-            keys={} if new.key is None else {new.key: 1},
-        )
-        session.prompts = [Prompt(1, str(uuid4()), new.prompt, new.timeout)]
+        session = WorkflowSession(**vars(new))
+        session.created_at = session.updated_at = datetime.now(UTC).timestamp()
         override = None
-        if new.version is not None:
+        if new.version:
             override = PinnedVersioningOverride(WorkerDeploymentVersion(new.agent, new.version))
         with contextlib.suppress(WorkflowAlreadyStartedError):  # it has ended
             await client.start_workflow(
@@ -141,29 +125,14 @@ class TemporalEngine:
             raise FleetError(f"the session {session!r} was cancelled: {memo['info']['reason']}", session_id=session)
         uuid = name_prompt(memo["info"]["cli_session_id"], key)
         await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
-        self._sent[session] = await self._find_number(session, key)
-        return self._sent[session]
-
-    async def _find_number(self, session: str, key: str) -> int:
-        """Return the number of a prompt that was sent: from a worker, or by counting in the history."""
         deadline = anyio.current_time() + NUMBER_SECONDS
-        while anyio.current_time() < deadline:
-            memo = await self._load(session)
-            if key in memo["keys"]:
-                return int(memo["keys"][key])
+        while key not in memo["keys"] and anyio.current_time() < deadline:
             await anyio.sleep(0.05)
-        return (await self._count_prompts(session))[1][key]
-
-    async def _count_prompts(self, session: str) -> tuple[int, dict[str, int]]:
-        """Return the number of prompts in the history, also of those that no worker has seen, and their keys."""
-        number, known = 0, dict[str, int]()
-        for name, args in await self._read_history(session):
-            if name == "start":
-                number, known = args[0]["runs"], dict(args[0]["keys"])
-            elif name == "send" and args[0] not in known:
-                number += 1
-                known[args[0]] = number
-        return number, known
+            memo = await self._load(session)
+        # If no worker has numbered it, it counts in the history.
+        keys = memo["keys"] if key in memo["keys"] else count_prompts(await self._server.read_commands(session))
+        self._sent[session] = int(keys[key])
+        return self._sent[session]
 
     @on_asyncio
     async def answer(self, session: str, interaction: str, reply: Any, by: AnswerSource) -> bool:
@@ -197,13 +166,8 @@ class TemporalEngine:
         return list_retried([Prompt(**run) for run in memo["runs"]])[-1].number
 
     async def _signal(self, session: str, name: str, *args: Any) -> None:
-        client = await self._server.connect()
-        try:
-            await client.get_workflow_handle(session).signal(name, args=args)
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:  # it has ended since
-                raise FleetError(f"the session {session!r} was cancelled", session_id=session) from error
-            raise
+        if not await self._server.signal(session, name, *args):
+            raise FleetError(f"the session {session!r} was cancelled", session_id=session)  # and has ended since
 
     # Queries about a session -----------------------------------------------------------------------------------------
 
@@ -229,29 +193,24 @@ class TemporalEngine:
         description = await self._describe(session)
         memo = await read_memo(description)
         info = memo["info"]
+        conversation = info["cli_session_id"]
         number = max(info["runs"], self._sent.get(session, 0)) if run is None else run
         found = next((each for each in memo["runs"] if each["number"] == number), None)
         if found is None or found["result"].get("is_stored"):
-            stored = await self._read_outcome(session, info["cli_session_id"], number)
-            found = found if stored is None else {**(found or {}), **stored}
+            # The events have what is too long or too old for the memo.
+            log = await read_log(self._settings.store, session, conversation, number)
+            ends = [event.data for event in log.events if "result" in event.data] if log is not None else []
+            found = {**(found or {}), **ends[-1]} if ends else found
         if found is None and number > info["runs"]:  # no worker has seen it, if it was sent
-            conversation = info["cli_session_id"]
-            for key, sent in (await self._count_prompts(session))[1].items():
-                if sent == number:
-                    new = {"state": "queued", "uuid": name_prompt(conversation, key), "result": {}}
-                    return read_outcome(session, conversation, number, new)
+            sent = count_prompts(await self._server.read_commands(session))
+            for key in [key for key in sent if sent[key] == number]:
+                found = {"state": "queued", "uuid": name_prompt(conversation, key), "result": {}}
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
         if found["state"] == "failed" and description.raw_description.HasField("pending_workflow_task"):
             # A command waits for a worker; it may retry the prompt.
             found = {**found, "state": "queued"}
-        return read_outcome(session, info["cli_session_id"], number, found)
-
-    async def _read_outcome(self, session: str, conversation: str, run: int) -> Mapping[str, Any] | None:
-        """Return what became of a prompt from its events, which have what is too long or too old for the memo."""
-        log = await read_log(self._settings.store, session, conversation, run)
-        ends = [event.data for event in log.events if event.kind == "run"] if log is not None else []
-        return next((end for end in reversed(ends) if "result" in end), None)
+        return read_outcome(session, conversation, number, found)
 
     @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
@@ -302,20 +261,11 @@ class TemporalEngine:
         for poller in await self._server.list_pollers():
             worker, _, slots = poller.identity.partition("|")
             machine, pid, _ = (*worker.rsplit("-", 2), "", "")[:3]
-            if not (pid.isdigit() and slots.isdigit()):
-                continue  # of another program
-            workers[worker] = FleetWorkerInfo(
-                id=worker,
-                machine=machine,
-                pid=int(pid),
-                slots=int(slots),
-                running=0,
-                memory=None,
-                memory_used=0,
-                is_draining=False,
-                started_at=0.0,
-                expires_at=poller.last_access_time.seconds + self._settings.lease,
-            )
+            if pid.isdigit() and slots.isdigit():  # it is none of another program
+                expires_at = poller.last_access_time.seconds + self._settings.lease
+                workers[worker] = FleetWorkerInfo(
+                    id=worker, machine=machine, pid=int(pid), slots=int(slots), expires_at=expires_at
+                )
         return list(workers.values())
 
     @on_asyncio
@@ -330,21 +280,11 @@ class TemporalEngine:
         tenants: dict[str, Counter[str]] = {}
         async for memo in self._list(""):
             tenants.setdefault(memo["info"]["tenant"], Counter())[memo["info"]["state"]] += 1
-        limits = await self._load_limits()
+        limits = await self._server.load_limits()
         return [
             FleetTenantInfo(name=name, limit=limits.get(name), sessions=dict(tenants.get(name, {})))
             for name in sorted({*tenants, *limits})
         ]
-
-    async def _load_limits(self) -> Mapping[str, int]:
-        """Return the limits that tenants have been given."""
-        client, start = await self._server.connect(), limit_id("tenant/")
-        found: dict[str, int] = {}
-        async for each in client.list_workflows(f"WorkflowType = '{LIMIT}' AND ExecutionStatus = 'Running'"):
-            own = (await each.memo()).get("own")
-            if own is not None and each.id.startswith(start):
-                found[each.id.removeprefix(start)] = own
-        return found
 
     @on_asyncio
     async def set_tenant(self, name: str, limit: int | None, weight: float, by: AnswerSource) -> None:
@@ -358,13 +298,10 @@ class TemporalEngine:
     @on_asyncio
     async def unschedule(self, name: str, by: AnswerSource) -> bool:
         client = await self._server.connect()
-        try:
+        with UnlessMissing():
             await client.get_schedule_handle(name).delete()
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise
-        return True
+            return True
+        return False
 
     @on_asyncio
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
@@ -375,20 +312,15 @@ class TemporalEngine:
             info = memo["info"]
             if info["updated_at"] > latest:
                 continue
-            if store is not None:
-                await self._delete_conversation(store, info["cli_session_id"])
+            if store is not None and implements(store, "delete"):
+                deleting: Any = store
+                for project in (EVENTS, PROJECT):
+                    await deleting.delete({"project_key": project, "session_id": info["cli_session_id"]})
             execution = ExecutionId(workflow_id=info["id"])
             request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
             count += 1
         return count
-
-    async def _delete_conversation(self, store: SessionStore, conversation: str) -> None:
-        if not implements(store, "delete"):
-            return
-        deleting: Any = store
-        await deleting.delete({"project_key": EVENTS, "session_id": conversation})
-        await deleting.delete({"project_key": PROJECT, "session_id": conversation})
 
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
@@ -403,66 +335,24 @@ class TemporalEngine:
         if session is None:
             raise FleetError("on Temporal, the audit log is the history of each session: name one with session_id")
         await self._load(session)  # fails if it cannot be decoded
-        found: list[FleetAuditEntry] = []
-        number, keys = 0, set[str]()
-        for name, args in await self._read_histories(session):
-            if name == "send" and args[0] in keys:
-                continue  # it was sent again
-            keys.update(args[:1] if name == "send" else ())
-            number += 1
-            given = args[-1]
-            if number <= after or (actor is not None and given["by"] != actor):
-                continue
-            details = {"reason": args[0]} if name == "cancel" else {}
-            found.append(
-                FleetAuditEntry(
-                    number=number,
-                    at=given["at"],
-                    actor=given["by"],
-                    origin=given["origin"],
-                    action=name,
-                    session_id=session,
-                    details=details,
-                )
+        commands, keys = list[tuple[str, list[Any]]](), set[str]()
+        for name, args in await self._server.read_commands(session):
+            if name != "send" or args[0] not in keys:  # otherwise it was sent again
+                commands.append((name, args))
+                keys.update(args[:1] if name == "send" else ())
+        return [
+            FleetAuditEntry(
+                number=number,
+                at=args[-1]["at"],
+                actor=args[-1]["by"],
+                origin=args[-1]["origin"],
+                action=name,
+                session_id=session,
+                details={"reason": args[0]} if name == "cancel" else {},
             )
-        return found
-
-    async def _read_history(self, session: str) -> list[tuple[str, list[Any]]]:
-        """Return the commands in the history of the last workflow run of a session, each with its arguments."""
-        return (await self._read_run(session, None))[0]
-
-    async def _read_histories(self, session: str) -> list[tuple[str, list[Any]]]:
-        """Return the commands of all workflow runs of a session that the server has kept."""
-        found, before = await self._read_run(session, None)
-        while before:
-            try:
-                earlier, before = await self._read_run(session, before)
-            except RPCError as error:
-                if error.status is not RPCStatusCode.NOT_FOUND:
-                    raise
-                break
-            found = [*earlier, *found[1:]]  # without the start of the later run
-        return found
-
-    async def _read_run(self, session: str, run: str | None) -> tuple[list[tuple[str, list[Any]]], str]:
-        """Return the commands in the history of a workflow run, and the run that it continues."""
-        client = await self._server.connect()
-        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(session, run_id=run)
-        found: list[tuple[str, list[Any]]] = []
-        before = ""
-        async for event in handle.fetch_history_events():
-            if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                name, payloads = "start", event.workflow_execution_started_event_attributes.input
-                before = event.workflow_execution_started_event_attributes.continued_execution_run_id
-            elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED:
-                signal = event.workflow_execution_signaled_event_attributes
-                name, payloads = signal.signal_name, signal.input
-            else:
-                continue
-            args = await client.data_converter.decode(payloads.payloads)
-            args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
-            found.append((name, args))
-        return found, before
+            for number, (name, args) in enumerate(commands, 1)
+            if number > after and actor in (None, args[-1]["by"])
+        ]
 
     @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
@@ -482,6 +372,18 @@ class TemporalEngine:
 
     def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
         return TemporalWorker(self._server, self, settings, **given)
+
+
+def count_prompts(commands: Sequence[tuple[str, list[Any]]]) -> dict[str, int]:
+    """Return the numbers of prompts by key, also of those that no worker has seen."""
+    number, known = 0, dict[str, int]()
+    for name, args in commands:
+        if name == "start":
+            number, known = args[0]["runs"], dict(args[0]["keys"])
+        elif name == "send" and args[0] not in known:
+            number += 1
+            known[args[0]] = number
+    return known
 
 
 def check_size(prompt: object) -> None:

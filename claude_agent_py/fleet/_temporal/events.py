@@ -4,21 +4,17 @@ A worker that was wrongly declared dead may still write. Each entry has the numb
 entries after those of a later call do not count. So all readers number the events alike, without gaps.
 """
 
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID, uuid5
 
-import anyio
-
 from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet.records import FleetEvent
+from claude_agent_py.fleet.worker import NewEvent
 from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry, implements
 
 PROJECT: Final = "fleet-events"
 """The project key of the logs."""
-FLUSH_SECONDS: Final = 0.2
-"""Seconds during which events are collected for one batch."""
 
 
 def log_key(conversation: str, run: int, name: str = "run") -> SessionKey:
@@ -128,8 +124,6 @@ class EventLog:
         self._epoch = epoch
         self._base = 0
         self._written = 0
-        self._pending: list[SessionStoreEntry] = []
-        self._lock = anyio.Lock()
 
     async def begin(self) -> None:
         """Find the number of the last event before this prompt. Errors of the store propagate."""
@@ -139,24 +133,19 @@ class EventLog:
                 self._base = log.end
                 return
 
-    def add(self, kind: str, data: Mapping[str, Any], at: float | None = None) -> None:
-        """Add an event, which `flush` writes."""
-        self._written += 1
-        entry: dict[str, Any] = {
-            "type": "fleet-event",
-            # A batch that is written twice counts once.
-            "uuid": str(uuid5(UUID(self._conversation), f"{self._run}.{self._epoch}.{self._written}")),
-            "base": self._base,
-            "epoch": self._epoch,
-            "kind": kind,
-            "at": time.time() if at is None else at,
-            "data": data,
-        }
-        self._pending.append(entry)  # type: ignore[arg-type]
-
-    async def flush(self) -> None:
-        """Write the events. Errors of the store propagate, and the events are kept."""
-        async with self._lock:
-            while batch := self._pending[:200]:
-                await self._store.append(log_key(self._conversation, self._run), batch)
-                del self._pending[: len(batch)]
+    async def write(self, events: Sequence[NewEvent]) -> None:
+        """Write events. Errors of the store propagate. A batch that is written twice counts once."""
+        entries: list[Any] = [
+            {
+                "type": "fleet-event",
+                "uuid": str(uuid5(UUID(self._conversation), f"{self._run}.{self._epoch}.{number}")),
+                "base": self._base,
+                "epoch": self._epoch,
+                "kind": kind,
+                "at": at,
+                "data": data,
+            }
+            for number, (kind, at, data) in enumerate(events, self._written + 1)
+        ]
+        await self._store.append(log_key(self._conversation, self._run), entries)
+        self._written += len(events)

@@ -1,10 +1,11 @@
 """`Server`: the connection to a Temporal server."""
 
 import atexit
+import contextlib
 import hashlib
 import time
 from collections.abc import Callable, Mapping
-from datetime import timedelta
+from datetime import UTC, timedelta
 from functools import partial, wraps
 from typing import Any, Final, TypeVar, cast
 from urllib.parse import urlsplit
@@ -20,7 +21,7 @@ from temporalio.api.workflowservice.v1 import (
     DescribeWorkerDeploymentRequest,
     ListWorkerDeploymentsRequest,
 )
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.common import WorkflowIDConflictPolicy
 from temporalio.converter import DataConverter, DefaultFailureConverterWithEncodedAttributes, PayloadCodec
 from temporalio.envconfig import ClientConfig
@@ -85,6 +86,13 @@ def convert_error(error: RPCError, session: str | None = None) -> FleetError:
     )
     failure.is_retryable = error.status in RETRYABLE
     return failure
+
+
+class UnlessMissing(contextlib.AbstractContextManager[None]):
+    """Ends its block if the server does not know what the block asks for."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
+        return isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
 
 
 def parse_url(url: str) -> tuple[str, str]:
@@ -178,12 +186,9 @@ class Server:
         """Return what the server knows of the versions of an agent, or None."""
         client = await self.connect()
         request = DescribeWorkerDeploymentRequest(namespace=self.namespace, deployment_name=agent)
-        try:
+        with UnlessMissing():
             return (await client.workflow_service.describe_worker_deployment(request)).worker_deployment_info
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return None
-            raise
+        return None
 
     async def list_pollers(self) -> list[PollerInfo]:
         """Return what asks the server for prompts of agents, or has done so in the last minutes."""
@@ -215,13 +220,40 @@ class Server:
 
     async def _find(self, workflow: str) -> WorkflowExecutionDescription | None:
         client = await self.connect()
-        try:
+        with UnlessMissing():
             found = await client.get_workflow_handle(workflow).describe()
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return None
-            raise
-        return found if found.status is WorkflowExecutionStatus.RUNNING else None
+            return found if found.status is WorkflowExecutionStatus.RUNNING else None
+        return None
+
+    async def signal(self, workflow: str, name: str, *args: Any) -> bool:
+        """Signal a workflow. Return False if it has ended."""
+        client = await self.connect()
+        with UnlessMissing():
+            await client.get_workflow_handle(workflow).signal(name, args=args)
+            return True
+        return False
+
+    async def read_commands(self, workflow: str) -> list[tuple[str, list[Any]]]:
+        """Return the start and the signals in the histories of a workflow that the server has kept, with arguments."""
+        client, found, run = await self.connect(), list[tuple[str, list[Any]]](), None
+        while run != "":
+            handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(workflow, run_id=run)
+            commands, run = list[tuple[str, list[Any]]](), ""
+            with UnlessMissing():
+                async for event in handle.fetch_history_events():
+                    if event.HasField("workflow_execution_started_event_attributes"):
+                        start = event.workflow_execution_started_event_attributes
+                        name, payloads, run = "start", start.input, start.continued_execution_run_id
+                    elif event.HasField("workflow_execution_signaled_event_attributes"):
+                        signal = event.workflow_execution_signaled_event_attributes
+                        name, payloads = signal.signal_name, signal.input
+                    else:
+                        continue
+                    args = await client.data_converter.decode(payloads.payloads)
+                    args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
+                    commands.append((name, args))
+                found = [*commands, *found[1:]]  # without the start of the later run
+        return found
 
     async def ask_to_drain(self, worker: str, grace: float | None, seconds: float) -> None:
         """Leave word for a worker to drain: a workflow that no worker runs, and which the server ends after a time."""
@@ -252,3 +284,13 @@ class Server:
             start_signal=signal,
             start_signal_args=args,
         )
+
+    async def load_limits(self) -> Mapping[str, int]:
+        """Return the limits that tenants have been given."""
+        client, start = await self.connect(), limit_id("tenant/")
+        found: dict[str, int] = {}
+        async for each in client.list_workflows(f"WorkflowType = '{LIMIT}' AND ExecutionStatus = 'Running'"):
+            own = (await each.memo()).get("own")
+            if own is not None and each.id.startswith(start):
+                found[each.id.removeprefix(start)] = own
+        return found

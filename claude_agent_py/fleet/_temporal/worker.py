@@ -32,13 +32,12 @@ from temporalio.worker import Worker as Poller, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from claude_agent_py._base.event_loop import in_trio
-from claude_agent_py._base.log import logger
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import ENDS, Prompt, TurnResult
+from claude_agent_py.fleet._state import ENDS, TurnResult
 from claude_agent_py.fleet._temporal.events import EventLog
 from claude_agent_py.fleet._temporal.limits import (
     FIND_GONE,
@@ -49,7 +48,7 @@ from claude_agent_py.fleet._temporal.limits import (
     Request,
     limit_id,
 )
-from claude_agent_py.fleet._temporal.server import RETRYABLE, Server, convert_error
+from claude_agent_py.fleet._temporal.server import RETRYABLE, Server, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
     ASK,
     FREE,
@@ -64,8 +63,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import Execution, Worker
-from claude_agent_py.journal import Fact, encode_fact
+from claude_agent_py.fleet.worker import Execution, NewEvent, Worker
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.sessions import SessionStore
 
@@ -142,18 +140,10 @@ class _Execution(Execution):
         """Let the desk report a workspace that only this machine has."""
         if "machine" in where:
             self._desk.place = where["machine"], where["workspace"]
-        self.log.add("run", {"run": self._run, "state": "running"})
+        self.add_event("run", {"run": self._run, "state": "running"})
 
-    def add_fact(self, fact: Fact) -> None:
-        """Add an event."""
-        self.log.add("fact", json.loads(encode_fact(fact)), fact.at)
-
-    async def flush(self) -> None:
-        """Write the events."""
-        try:
-            await self.log.flush()
-        except Exception as error:
-            logger.warning("events of a session cannot be written yet: %s", error)
+    async def write(self, events: Sequence[NewEvent]) -> None:
+        await self.log.write(events)
 
 
 class Room:
@@ -218,11 +208,9 @@ class TemporalWorker(Worker):
             raise FleetError(
                 "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
             )
-        try:
-            self._client = await self._server.connect()
-        except RPCError as error:
-            raise convert_error(error) from error
+        self._client = await on_asyncio(self._server.connect)()
 
+    @on_asyncio
     async def _begin(self) -> None:
         known = self._fleet.agents.values()
         for agent in known:
@@ -315,7 +303,7 @@ class TemporalWorker(Worker):
         @activity.defn(name=GIVE_BACK)
         async def give_back(names: list[str], session: str, ticket: int) -> None:
             for name in names:
-                await self._signal(limit_id(name), "release", session, ticket)
+                await self._server.signal(limit_id(name), "release", session, ticket)
 
         @activity.defn(name=TURN)
         async def run(turn: Turn) -> TurnResult:
@@ -342,7 +330,7 @@ class TemporalWorker(Worker):
     def _make_limit_poller(self) -> Poller:
         @activity.defn(name=GRANT)
         async def grant(name: str, request: Request) -> list[str]:
-            was_found = await self._signal(request.session, "permit", name, request.ticket)
+            was_found = await self._server.signal(request.session, "permit", name, request.ticket)
             return [] if was_found else [request.session]
 
         @activity.defn(name=FIND_GONE)
@@ -358,16 +346,6 @@ class TemporalWorker(Worker):
             sticky_queue_schedule_to_start_timeout=self._sticky_seconds,
         )
 
-    async def _signal(self, workflow: str, name: str, *args: Any) -> bool:
-        """Signal a workflow. Return False if it has ended."""
-        try:
-            await self._client.get_workflow_handle(workflow).signal(name, args=args)
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                return False
-            raise
-        return True
-
     # Versions and schedules ------------------------------------------------------------------------------------------
 
     async def _make_current(self, agent: FleetAgent) -> None:
@@ -380,7 +358,7 @@ class TemporalWorker(Worker):
                 # The server does not know the version before its first poll has arrived.
                 is_early = error.status in (RPCStatusCode.NOT_FOUND, RPCStatusCode.FAILED_PRECONDITION)
                 if not (is_early or error.status in RETRYABLE) or anyio.current_time() > deadline:
-                    raise convert_error(error) from error
+                    raise
             await anyio.sleep(0.1)
 
     async def _try_to_make_current(self, agent: FleetAgent) -> None:
@@ -401,15 +379,8 @@ class TemporalWorker(Worker):
 
     async def _apply_schedules(self) -> None:
         for name, given in self._fleet.schedules.items():
-            session = WorkflowSession(
-                id="",
-                agent=given["agent"],
-                conversation="",
-                tenant=given["tenant"],
-                priority=given["priority"],
-                prompts=[Prompt(1, "", given["prompt"], given["timeout"])],
-                runs=1,
-            )
+            kept = {field: value for field, value in given.items() if field not in ("cron", "timezone")}
+            session = WorkflowSession.new("", **kept)
             schedule = Schedule(
                 action=ScheduleActionStartWorkflow(
                     WORKFLOW,
@@ -428,7 +399,7 @@ class TemporalWorker(Worker):
             except RPCError as error:
                 if error.status is RPCStatusCode.INVALID_ARGUMENT:
                     raise OptionsError(error.message, option="schedule") from error
-                raise convert_error(error) from error
+                raise
 
     # Turns -----------------------------------------------------------------------------------------------------------
 
@@ -472,19 +443,19 @@ class TemporalWorker(Worker):
                     return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
                 folder = self._get_folder(turn.session, turn.conversation)
                 outcome = await self._run_prompt(agent, execution, folder)
-                result = self._read(turn, outcome, execution.log)
+                result = self._read(outcome, execution, turn.run)
                 await execution.flush()
                 return result
             finally:
                 if self._executions.get(turn.session) is execution:
                     del self._executions[turn.session]
 
-    def _read(self, turn: Turn, outcome: TurnOutcome, log: EventLog) -> TurnResult:
+    def _read(self, outcome: TurnOutcome, execution: Execution, run: int) -> TurnResult:
         """Return what the workflow keeps of an outcome, and add an event if the prompt has ended."""
         found = TurnResult.of(outcome, self.id)
         if found.kind in ENDS:
             result = found.result
-            log.add("run", {"run": turn.run, "state": ENDS[found.kind], "result": result})
+            execution.add_event("run", {"run": run, "state": ENDS[found.kind], "result": result})
             if len(json.dumps(result)) > LONG_RESULT:
                 brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
                 found.result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
