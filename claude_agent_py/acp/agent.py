@@ -40,7 +40,7 @@ from claude_agent_py.errors import (
     RunError,
     SessionNotFoundError,
 )
-from claude_agent_py.messages import ResultMessage, UserMessage
+from claude_agent_py.messages import ResultMessage, TextBlock, UserMessage
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import StoredSessions
@@ -205,7 +205,11 @@ class EditorAgent:
         """Return the sessions on disk, newest first, a page at a time."""
         options = self._make_options(cwd or str(Path.cwd()))
         offset = _read_cursor(cursor)
-        found = await StoredSessions(directory=cwd, config_dir=Client(options).config_dir).list(PAGE + 1, offset)
+        stored = StoredSessions(directory=cwd, config_dir=Client(options).config_dir)
+        try:
+            found = await stored.list(PAGE + 1, offset)
+        except ValueError as error:  # no folder has such a name
+            raise refuse(f"cwd: {error}") from None
         return schema.ListSessionsResponse(
             sessions=[
                 schema.SessionInfo(
@@ -489,6 +493,7 @@ class _EditorSession:
             await self._reopen()
             if prompt.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
+            self._check_command(message)
             prompt.run = self.client.query(message)
             try:
                 result = await prompt.run
@@ -512,6 +517,14 @@ class _EditorSession:
         await self._send_usage(result)
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
+
+    def _check_command(self, message: UserMessage) -> None:
+        """Refuse the command that begins another conversation, of which the editor would know nothing."""
+        last = message.content[-1] if isinstance(message.content, list) else None
+        is_read = not (message.client_composed or self.client.options.verbatim_prompts)
+        typed = last.text if isinstance(last, TextBlock) and is_read else ""
+        if any(each.name == "clear" and each.is_run_by(typed) for each in self.client.info.commands):
+            raise OptionsError("this command begins another conversation; start a new session instead", option="prompt")
 
     async def _reopen(self) -> None:
         """Resume the session in a new process, if the CLI has died."""

@@ -287,7 +287,11 @@ def _check_length(argv: tuple[str, ...]) -> None:
 def _argument_problem(argument: str) -> str | None:
     if "\0" in argument:
         return "must not contain a NUL character"
-    if len(os.fsencode(argument)) > MAX_ARGUMENT_BYTES:
+    try:
+        length = len(os.fsencode(argument))
+    except UnicodeEncodeError:
+        return "must not contain half a character (a lone surrogate)"
+    if length > MAX_ARGUMENT_BYTES:
         return f"is too long for a command line ({len(argument):,} characters)"
     return None
 

@@ -329,10 +329,9 @@ class ClientSession(ServedSession):
 
 def _check_command(client: Client, prompt: str) -> None:
     """Refuse the command that begins another conversation: a served session is one."""
-    command, *_ = prompt.split(maxsplit=1) or [""]
-    names = next((["clear", *(each.aliases or ())] for each in client.info.commands if each.name == "clear"), [])
-    if command.startswith("/") and command[1:] in names and not client.options.verbatim_prompts:
-        raise OptionsError(f"{command} begins another conversation; make another session instead", option="prompt")
+    resets = any(each.name == "clear" and each.is_run_by(prompt) for each in client.info.commands)
+    if resets and not client.options.verbatim_prompts:
+        raise OptionsError("this command begins another conversation; make another session instead", option="prompt")
 
 
 def _list_todo(client: Client) -> list[dict[str, str]]:

@@ -484,6 +484,9 @@ async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path)
             (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
             (connection.prompt(session_id=session.session_id, prompt=[]), "must have content"),
             (connection.list_sessions(cursor="9" * 30), "cursor"),
+            (connection.list_sessions(cwd="\0"), "cwd"),
+            (connection.prompt(session_id=session.session_id, prompt=text("/clear")), "another conversation"),
+            (connection.prompt(session_id=session.session_id, prompt=text("/new thoughts")), "another conversation"),
             (connection.prompt(session_id=session.session_id, prompt=[acp.audio_block("", "audio/wav")]), "audio"),
             (connection.authenticate(method_id="none"), "log in"),
         ):

@@ -225,6 +225,7 @@ def test_long_lists_stay_off_the_command_line() -> None:
         ({"settings": {"sandbox": 5}, "sandbox": {"enabled": True}}, "settings", "sandbox must be an object, not int"),
         ({"model": "x" * MAX_ARGUMENT_BYTES}, "model", "is too long for a command line"),
         ({"resume": "a\0b"}, "resume", "must not contain a NUL character"),
+        ({"resume": "a\ud800"}, "resume", "must not contain half a character"),
         ({"extra_args": {f"x{n}": "y" * 100_000 for n in range(11)}}, "extra_args", "the command line has"),
         ({"additional_directories": ["/does/not/exist"]}, "additional_directories", "no such directory"),
         ({"additional_directories": ["x" * 100_000]}, "additional_directories", "no such directory"),

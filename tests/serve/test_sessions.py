@@ -311,7 +311,7 @@ async def test_the_prompts_of_users_read_no_files_and_run_no_commands(tmp_path: 
             await own.send(f"Look at @{secret}")
             await read_until(own, is_end)
             assert "the secret 77" in str(model.requests[-1].body)
-            with pytest.raises(OptionsError, match="/new begins another conversation"):
+            with pytest.raises(OptionsError, match="begins another conversation"):
                 await own.send("/new")
             theirs = await sessions.create(user="ann")
             last = None

@@ -35,6 +35,11 @@ class SlashCommand(CamelModel):
     aliases: list[str] | None = None
     builtin: bool | None = None
 
+    def is_run_by(self, prompt: str) -> bool:
+        """Return whether the CLI runs this command for a prompt, which begins with `/` and its name or an alias."""
+        word = prompt.split(maxsplit=1)[0] if prompt.startswith("/") else ""
+        return word.removeprefix("/") in (self.name, *(self.aliases or ()))
+
 
 class AgentInfo(WireModel):
     """An agent type that the model can start as a subagent."""
