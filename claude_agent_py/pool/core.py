@@ -1,13 +1,12 @@
-"""`PoolCore`: the processes of a pool, and the queue of waiting callers.
+"""`PoolCore`: the queue of the callers that wait for a process, and the starts and ends of the processes.
 
 `dispatch` decides, without waiting, which caller gets a process and which processes start and end. One worker runs each
-process (`_live`). The workers belong to the event loop, so any task may call any method. `compatibility.py` decides
-which process can serve which caller.
+process (`_live`). The workers belong to the event loop, so any task may call any method. `processes.py` has the
+processes and their limits, `compatibility.py` decides which process can serve which caller.
 """
 
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final, Literal
 
@@ -19,11 +18,10 @@ from claude_agent_py._base.event_loop import spawn_detached, worker
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py.client import current_client
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.pool.compatibility import Change, SessionRequest, find_change, names_one_session
+from claude_agent_py.pool.compatibility import SessionRequest, names_one_session
 from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
+from claude_agent_py.pool.processes import Processes, can_serve, is_same
 from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
-from claude_agent_py.transport import tree_memory
 
 CLOSED: Final = "the pool is closed"
 
@@ -32,9 +30,6 @@ MEASURE_EVERY: Final = 1.0
 
 STABLE_SECONDS: Final = 10.0
 """A spare that dies earlier counts as a failed start."""
-
-USUAL_BYTES: Final = 200 * 1024 * 1024
-"""The assumed memory of a process before the first measurement. (A ready CLI 2.1.328 takes 165 to 200 MB.)"""
 
 MAX_STARTING: Final = max(2, os.cpu_count() or 1)
 """How many spares start concurrently: a start keeps a processor busy. Starts for waiting callers are not limited."""
@@ -45,7 +40,7 @@ answer of the session, which takes that long."""
 
 
 class PoolCore:
-    """The processes of a pool. Used once: `open`, then `close`.
+    """The callers and the workers of a pool. Used once: `open`, then `close`.
 
     Args:
         targets: The numbers of spares to keep, the most important first.
@@ -56,8 +51,7 @@ class PoolCore:
 
     def __init__(self, targets: list[SpareTarget], max_size: int, memory: int | None, idle: float | None) -> None:
         self.targets: list[SpareTarget] = targets
-        self.processes: list[PooledProcess] = []
-        """In the order of their start."""
+        self._processes = Processes(max_size, memory)
         self.changed: RepeatingEvent = RepeatingEvent()
         """Set when a process or a caller comes or goes."""
         self.is_opened: bool = False
@@ -65,9 +59,6 @@ class PoolCore:
         """Whether new callers are refused."""
         self.last_error: Exception | None = None
         self._idle = idle
-        self._max_size = max_size
-        self._memory = math.inf if memory is None else memory
-        self._usual_bytes = USUAL_BYTES
         self._queue: list[Waiter] = []
         self._workers: TaskGroup | None = None
         self._is_closing = False
@@ -104,20 +95,20 @@ class PoolCore:
         """Whether a caller waits for a process, has one reserved, or uses one."""
         if self._queue:
             return True
-        return any(process.phase in (Phase.USED, Phase.RESERVED) for process in self.processes)
+        return any(process.phase in (Phase.USED, Phase.RESERVED) for process in self._processes)
 
     @property
     def is_called_from_session(self) -> bool:
         """Whether the caller is a handler of one of the sessions."""
         client = current_client()
-        return client is not None and any(process.client is client for process in self.processes)
+        return client is not None and any(process.client is client for process in self._processes)
 
     def _begin_close(self) -> None:
         self._is_closing = self.is_draining = True
         for waiter in self._queue:
             waiter.fail(ConnectionClosedError(CLOSED))
         self._queue.clear()
-        for process in self.processes:
+        for process in self._processes:
             process.end()
             process.end_left_tasks()
         self.changed.set()
@@ -135,14 +126,13 @@ class PoolCore:
 
     def stats(self) -> PoolStats:
         """Return a snapshot of the pool."""
-        is_limited = self._memory < math.inf
         return PoolStats(
-            spares=self._count(*READY),
-            starting=self._count(Phase.STARTING),
-            used=self._count(Phase.USED),
-            closing=self._count(Phase.CLOSING),
+            spares=self._processes.count(*READY),
+            starting=self._processes.count(Phase.STARTING),
+            used=self._processes.count(Phase.USED),
+            closing=self._processes.count(Phase.CLOSING),
             waiting=len(self._queue),
-            memory_bytes=sum(process.memory_bytes or 0 for process in self.processes) if is_limited else None,
+            memory_bytes=self._processes.memory_bytes(),
             last_error=self.last_error,
             **self._counts,
         )
@@ -188,65 +178,17 @@ class PoolCore:
             self._end_if_unclaimed(waiter.process)
         self.changed.set()
 
-    # Processes ---------------------------------------------------------------------------------------------------
-
-    @property
-    def _has_room(self) -> bool:
-        """Whether another process may start. The first one always may."""
-        fits_in_memory = not self.processes or self._excess() + self._usual_bytes <= 0
-        return len(self.processes) < self._max_size and fits_in_memory
-
-    def _excess(self) -> float:
-        """Return by how many bytes the processes exceed the limit; negative below it.
-
-        Each process counts as at least what a new one uses once it has started.
-        """
-        return sum(max(process.memory_bytes or 0, self._usual_bytes) for process in self.processes) - self._memory
-
-    def _count(self, *phases: Phase) -> int:
-        """Return how many processes are in these phases."""
-        return sum(process.phase in phases for process in self.processes)
-
-    def _spares(self) -> Iterator[PooledProcess]:
-        """Yield the spares that are not reserved, oldest first."""
-        return (process for process in self.processes if process.phase is Phase.SPARE)
-
-    def _find_spare(self, request: SessionRequest) -> PooledProcess | None:
-        """Return the oldest spare that can serve the request, preferably without a claim or a change."""
-        candidates = [process for process in self._spares() if process.client.is_open and can_serve(process, request)]
-        return min(
-            candidates,
-            key=lambda process: (process.made_for.is_parked, not _is_same(process.made_for, request)),
-            default=None,
-        )
-
-    def _count_missing(self, target: SpareTarget, request: SessionRequest) -> int:
-        """Return how many spares a target lacks; negative if it has too many."""
-        available = [process for process in self.processes if process.phase in (Phase.STARTING, Phase.SPARE)]
-        return target.size - sum(_is_same(process.made_for, request) for process in available)
+    # Spares ----------------------------------------------------------------------------------------------------
 
     def find_target(self, request: SessionRequest) -> SpareTarget | None:
         """Return the target whose spares are started for such a request."""
-        return next((target for target, wanted in self._build_requests() if _is_same(request, wanted)), None)
+        return next((target for target, wanted in self._build_requests() if is_same(request, wanted)), None)
 
     def _build_requests(self) -> list[tuple[SpareTarget, SessionRequest]]:
         """Return the targets with the requests to start spares for. Options that targets share are copied once."""
         options = {id(target.options): target.options for target in self.targets}
         requests = {key: SessionRequest.for_options(each) for key, each in options.items()}
         return [(target, replace(requests[id(target.options)], is_parked=target.is_parked)) for target in self.targets]
-
-    async def _measure(self) -> None:
-        """Measure the memory of the processes."""
-        pids: dict[PooledProcess, int] = {}
-        for process in self.processes:
-            pid = process.pid
-            if pid is not None:
-                pids[process] = pid
-        measured = await tree_memory(pids.values())
-        for process, pid in pids.items():
-            process.memory_bytes = measured[pid]
-        spares = [measured[pid] for process, pid in pids.items() if process.phase in READY]
-        self._usual_bytes = max(spares, default=0) or self._usual_bytes
 
     # Scheduling --------------------------------------------------------------------------------------------------
 
@@ -263,34 +205,34 @@ class PoolCore:
 
     def _end_spares_over_limit(self) -> None:
         """End spares until the memory limit is kept. One process may always stay."""
-        excess = self._excess()
-        for process in list(self._spares()):
-            if excess <= 0 or len(self.processes) == 1:
+        excess = self._processes.excess()
+        for process in self._processes.spares():
+            if excess <= 0 or len(self._processes) == 1:
                 return
-            excess -= max(process.memory_bytes or 0, self._usual_bytes)
+            excess -= self._processes.weigh(process)
             self._expire(process)
 
     def _serve_queue(self) -> None:
         """Assign processes to the queued callers, in order, or start processes for them."""
-        starting = [process for process in self.processes if process.phase is Phase.STARTING]
+        starting = [process for process in self._processes if process.phase is Phase.STARTING]
         starting = [process for process in starting if not process.made_for.is_parked]
-        closing = self._count(Phase.CLOSING)
+        closing = self._processes.count(Phase.CLOSING)
         for waiter in tuple(self._queue):
-            process = self._find_spare(waiter.request)
+            process = self._processes.find_spare(waiter.request)
             if process is not None:
                 self._reserve(process, waiter)
                 continue
             match = next((process for process in starting if can_serve(process, waiter.request)), None)
             if match is not None:
                 starting.remove(match)
-            elif self._has_room:
+            elif self._processes.has_room:
                 self._start(waiter.request)
             elif closing:
                 # A closing process makes room for this caller.
                 closing -= 1
-            elif (oldest := next(self._spares(), None)) is not None:
+            elif spares := self._processes.spares():
                 # No queued caller can use this spare, so close it to make room.
-                self._expire(oldest)
+                self._expire(spares[0])
 
     def _reserve(self, process: PooledProcess, waiter: Waiter) -> None:
         process.phase = Phase.RESERVED
@@ -309,24 +251,24 @@ class PoolCore:
         self, target: SpareTarget, request: SessionRequest, targets: list[tuple[SpareTarget, SessionRequest]]
     ) -> None:
         """Start missing spares, a few at a time, replacing spares that no target needs any more."""
-        missing = self._count_missing(target, request)
+        missing = target.size - self._processes.count_available(request)
         if 2 * missing <= target.size and anyio.current_time() < self._handed_out_at + FIRST_ANSWER:
             return
         for _ in range(missing):
-            if self._count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
+            if self._processes.count(Phase.STARTING) >= MAX_STARTING or target.not_before > anyio.current_time():
                 return
-            if self._has_room:
+            if self._processes.has_room:
                 self._start(request)
                 continue
-            for spare in self._spares():
-                if not any(_is_same(spare.made_for, wanted) for _, wanted in targets):
+            for spare in self._processes.spares():
+                if not any(is_same(spare.made_for, wanted) for _, wanted in targets):
                     self._expire(spare)
                     break
 
     def _start(self, request: SessionRequest) -> None:
         assert self._workers is not None  # noqa: S101 - the callers have checked it
         process = PooledProcess(request)
-        self.processes.append(process)
+        self._processes.add(process)
         self._workers.start_soon(self._live, process)
 
     # The life of a process ---------------------------------------------------------------------------------------
@@ -337,7 +279,7 @@ class PoolCore:
         try:
             with process.scope:
                 try:
-                    while self._has_open_session(process.made_for.options):
+                    while self._processes.has_open_session(process.made_for.options):
                         await self.changed.wait()
                     await process.client.connect()
                 except Exception as error:
@@ -356,17 +298,8 @@ class PoolCore:
         finally:
             with anyio.CancelScope(shield=True):
                 await process.close()
-            self.processes.remove(process)
+            self._processes.remove(process)
             self.changed.set()
-
-    def _has_open_session(self, options: ClientOptions) -> bool:
-        """Return whether the session to resume is still being closed: its last entries and its cost are not on disk."""
-        return any(
-            process.tasks_at_close == "stop"
-            and (options.continue_conversation or options.resume == process.client.session_id)
-            for process in self.processes
-            if process.phase is Phase.CLOSING and process.client.session_id is not None
-        )
 
     def _on_ready(self, process: PooledProcess) -> None:
         """Turn a started process into a spare, and serve the queue."""
@@ -427,8 +360,8 @@ class PoolCore:
                 self._workers = workers
                 ready.set()
                 while not self._is_closing:
-                    if self._memory < math.inf and self.processes:
-                        await self._measure()
+                    if self._processes.is_measured:
+                        await self._processes.measure()
                     self.dispatch()
                     await self.changed.wait(self._seconds_to_next_check())
         finally:
@@ -443,17 +376,8 @@ class PoolCore:
         """Return the seconds until the next check if nothing changes before; None means no check."""
         now = anyio.current_time()
         delays = [target.not_before - now for target in self.targets if target.size and target.not_before > now]
-        if self._memory < math.inf and self.processes:
+        if self._processes.is_measured:
             delays.append(MEASURE_EVERY)
         if now < self._handed_out_at + FIRST_ANSWER:
             delays.append(self._handed_out_at + FIRST_ANSWER - now)
         return min(delays, default=None)
-
-
-def can_serve(process: PooledProcess, request: SessionRequest) -> bool:
-    """Return whether a process can become the requested session."""
-    return find_change(process.made_for, request) is not None
-
-
-def _is_same(one: SessionRequest, other: SessionRequest) -> bool:
-    return find_change(one, other) == Change()

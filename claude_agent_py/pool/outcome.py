@@ -114,11 +114,15 @@ def show_progress(progress: Progress, first: MapProgress) -> Iterator[Report]:
     if progress is False or (progress is None and not (sys.stderr.isatty() and _has_rich())):
         yield lambda progress: None
         return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress as Bar, TextColumn, TimeRemainingColumn
+    from rich import console, progress as bars
 
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"), TimeRemainingColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (
+        bars.BarColumn(),
+        bars.MofNCompleteColumn(),
+        bars.TextColumn("{task.description}"),
+        bars.TimeRemainingColumn(),
+    )
+    with bars.Progress(*columns, console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task(_format_counts(first), total=first.total, completed=first.done)
 
         def update(now: MapProgress) -> None:

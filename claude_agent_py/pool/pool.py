@@ -1,4 +1,4 @@
-"""`Pool`: sessions on pre-started processes. See also `core.py`, which has the processes and the queue."""
+"""`Pool`: sessions on pre-started processes. See also `core.py`, which has the queue."""
 
 from __future__ import annotations
 
