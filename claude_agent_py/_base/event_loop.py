@@ -30,8 +30,10 @@ from claude_agent_py._base.thread_locks import ThreadLock
 
 if TYPE_CHECKING:
     import asyncio
-else:
+    from concurrent import futures
+else:  # their import takes a while
     asyncio = LazyModule("asyncio")
+    futures = LazyModule("concurrent.futures")
 
 T = TypeVar("T")
 Returned: TypeAlias = Coroutine[Any, Any, T]
@@ -371,9 +373,7 @@ class HomeLoop:
         if call_soon is None or self._thread == threading.get_ident():
             with self._lock:
                 return function()
-        from concurrent.futures import Future, wait as wait_for  # takes a while, and few need it
-
-        done: Future[T] = Future()
+        done: futures.Future[T] = futures.Future()
 
         def call() -> None:
             if done.set_running_or_notify_cancel():
@@ -384,7 +384,7 @@ class HomeLoop:
 
         try:
             call_soon(call)
-            while not wait_for([done], LOOP_CHECK).done:
+            while not futures.wait([done], LOOP_CHECK).done:
                 call_soon(lambda: None)  # raises once the loop is closed
         except RuntimeError:
             if done.cancel():
@@ -436,9 +436,7 @@ def run_anywhere(function: Callable[[], Returned[T]]) -> T:
     """Run an async function from synchronous code, inside a running event loop in a thread with its own loop."""
     if not in_event_loop():
         return anyio.run(function)
-    from concurrent.futures import ThreadPoolExecutor  # takes a while, and few need it
-
-    thread = ThreadPoolExecutor(1, "claude_agent_py run_sync")
+    thread = futures.ThreadPoolExecutor(1, "claude_agent_py run_sync")
     try:
         return thread.submit(anyio.run, function).result()
     finally:

@@ -17,6 +17,7 @@ from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
 from claude_agent_py.sessions.stored_session import StoredSession
+from claude_agent_py.sessions.stored_sessions import StoredSessions
 from claude_agent_py.sessions.stores.protocol import SessionStore
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -157,8 +158,6 @@ class Timeline:
             SessionNotFoundError: The store does not have the session.
             StoreError: The store failed.
         """
-        from claude_agent_py.sessions.stored_sessions import StoredSessions
-
         session = await StoredSessions(store, project_key=project_key).get(session_id)
         return await run_file_work(
             lambda: cls.from_session(session, max_spans=max_spans, max_chars=max_chars, source="store")

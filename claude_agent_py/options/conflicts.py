@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
+from claude_agent_py import sessions  # loads on first use
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options.delegation import (
     depends_on_hooks,
@@ -36,9 +37,7 @@ def turns_hooks_off(variables: object) -> bool:
 
 
 def _lists_sessions(store: object) -> bool:
-    from claude_agent_py.sessions.stores.protocol import implements
-
-    return implements(store, "list_sessions")
+    return sessions.implements(store, "list_sessions")
 
 
 CONFLICTS: Final[Sequence[tuple[str, Callable[[OptionFields], object], str]]] = (

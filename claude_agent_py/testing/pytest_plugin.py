@@ -5,6 +5,7 @@ pytest imports this module in every run, so it imports nothing of the package. T
 
 import re
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -127,21 +128,21 @@ def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "Cassett
 def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
     """Compare a run as text with `snapshots/<module>/<test>.txt`; `--update-run-snapshots` writes that file."""
     path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
+    return partial(_compare_run, request.config, path)
 
-    def compare(result: "RunResult") -> None:
-        text = testing.run_as_text(result)
-        if request.config.getoption("--update-run-snapshots"):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists():
-            pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
-        elif (expected := path.read_text(encoding="utf-8")) != text:
-            import difflib  # few runs differ
 
-            lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
-            pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
+def _compare_run(config: pytest.Config, path: Path, result: "RunResult") -> None:
+    text = testing.run_as_text(result)
+    if config.getoption("--update-run-snapshots"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    elif not path.exists():
+        pytest.fail(f"no snapshot at {path}; run pytest with --update-run-snapshots", pytrace=False)
+    elif (expected := path.read_text(encoding="utf-8")) != text:
+        import difflib  # few runs differ
 
-    return compare
+        lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
+        pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
 
 
 @pytest.fixture

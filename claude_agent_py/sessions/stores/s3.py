@@ -49,12 +49,10 @@ class S3Store(BlockingStore):
     def __init__(self, bucket: str, *, prefix: str = "", client: object = None) -> None:
         try:
             import boto3
-            from botocore.exceptions import ClientError
         except ImportError as error:
             message = "S3Store needs boto3: pip install boto3"
             raise OptionsError(message, option="session_store") from error
         self._s3: Any = boto3.client("s3") if client is None else client
-        self._error: type[Exception] = ClientError
         self._bucket = bucket
         self._prefix = prefix
         self._lock = ThreadLock()
@@ -155,7 +153,7 @@ class S3Store(BlockingStore):
         """Return the lease of a session, and the write condition that holds while the lease is unchanged."""
         try:
             found = self._s3.get_object(Bucket=self._bucket, Key=self._lease_key(place))
-        except self._error as error:
+        except self._s3.exceptions.ClientError as error:
             if _read_error_code(error) not in _NO_OBJECT:
                 raise
             return LeaseState(), {"IfNoneMatch": "*"}
@@ -170,7 +168,7 @@ class S3Store(BlockingStore):
                 self._s3.put_object(
                     Bucket=self._bucket, Key=self._lease_key(place), Body=json.dumps(state).encode(), **condition
                 )
-            except self._error as error:
+            except self._s3.exceptions.ClientError as error:
                 if _read_error_code(error) not in _CONFLICT:
                     raise
                 continue
