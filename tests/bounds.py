@@ -6,6 +6,7 @@ A test of a bound needs it smaller than any user would set it, and a test of a g
 import pytest
 
 BOUNDS = {
+    "BODY_SECONDS": "serve.web.BODY_SECONDS",
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
     "CONNECTION_IDLE": "_connection.running.DEFAULT_IDLE",

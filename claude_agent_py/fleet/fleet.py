@@ -96,10 +96,12 @@ class Fleet(FleetSettings):
         self.poll = poll
         self.tenant_limit = tenant_limit
         self.max_crashes = max_crashes
-        self.retention = None if retention is None else read_seconds(retention, "retention")
-        self.event_retention = None if event_retention is None else read_seconds(event_retention, "event_retention")
-        self.agents = {}
-        self.schedules = {}
+        self.retention: float | None = None if retention is None else read_seconds(retention, "retention")
+        self.event_retention: float | None = (
+            None if event_retention is None else read_seconds(event_retention, "event_retention")
+        )
+        self.agents: dict[tuple[str, str], FleetAgent] = {}
+        self.schedules: dict[str, dict[str, Any]] = {}
         self._workers: set[Worker] = set()
         self._engine = _open_engine(url, create, codec, self)
 

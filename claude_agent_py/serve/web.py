@@ -16,6 +16,7 @@ from dataclasses import asdict
 from socket import socket
 from typing import Any, Final, TypeAlias
 
+import anyio
 import anyio.to_thread
 import uvicorn
 from sse_starlette import EventSourceResponse, ServerSentEvent
@@ -42,6 +43,8 @@ Authenticate: TypeAlias = Callable[[Request], str | Awaitable[str | None] | None
 """Returns the name of the user who makes a request; None refuses it."""
 
 MAX_BODY_BYTES: Final = 1024 * 1024
+BODY_SECONDS: Final = 60.0
+"""How long a request may take to send its body."""
 GRACE_SECONDS: Final = 5
 MINUTE: Final = 60.0
 UNKNOWN_TASK: Final = "the task is not known in this process"
@@ -209,11 +212,17 @@ class Guard:
         if problem is not None:
             await JSONResponse({"error": problem}, 403)(scope, receive, send)
             return
-        left = MAX_BODY_BYTES
+        left, deadline = MAX_BODY_BYTES, anyio.current_time() + BODY_SECONDS
 
         async def receive_some() -> Message:
-            nonlocal left
-            message = await receive()
+            nonlocal left, deadline
+            try:
+                with anyio.fail_after(deadline - anyio.current_time()):
+                    message = await receive()
+            except TimeoutError:
+                raise Refused(408, f"the body did not come within {BODY_SECONDS:g} seconds") from None
+            if not message.get("more_body"):
+                deadline = math.inf  # the next message is that the client has left
             left -= len(message.get("body", b""))
             if left < 0:
                 raise Refused(413, f"the body is larger than {MAX_BODY_BYTES} bytes")

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from bounds import set_bound
 from serving import TOKEN, served
 from starlette.requests import Request
 
@@ -22,6 +23,7 @@ from claude_agent_py.fleet import Fleet
 from claude_agent_py.serve import FleetSessions, Sessions, make_agui_app, make_app
 from claude_agent_py.serve.agui import name_session
 from claude_agent_py.serve.recent_use import RecentUse
+from claude_agent_py.testing import FakeCLI, steps
 
 ROUTES = [
     ("GET", "/api/sessions/{id}/events"),
@@ -165,6 +167,28 @@ def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
         head = f"POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
         never.sendall(f"{head}Content-Length: 9\r\nExpect: 100-continue\r\n\r\n".encode())
         assert never.recv(100).startswith(b"HTTP/1.1 100")  # it waits for the body
+
+
+def test_a_body_that_does_not_come_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    set_bound(monkeypatch, "BODY_SECONDS", 0.1)
+    program = FakeCLI(steps.turn("Hello.")).install(tmp_path)
+    with served(Sessions(ClientOptions(cli_path=program)), authenticate=find_user) as url:
+        call = Caller(url)
+        head = f"POST /api/sessions HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n"
+        with socket.create_connection(("127.0.0.1", urlsplit(url).port or 0), timeout=60) as slow:
+            slow.sendall(f"{head}Content-Length: 9\r\n\r\n{{".encode())
+            assert slow.recv(100).startswith(b"HTTP/1.1 408")
+        # A stream of events waits for no body, and so has no limit.
+        with closing(http.client.HTTPConnection(call.host, timeout=60)) as reader:
+            set_bound(monkeypatch, "BODY_SECONDS", 60)
+            session = f"/api/sessions/{make(call)}"
+            set_bound(monkeypatch, "BODY_SECONDS", 0.1)
+            reader.request("GET", f"{session}/events", headers={"authorization": f"Bearer {TOKEN}", "x-user": "ann"})
+            stream = reader.getresponse()
+            set_bound(monkeypatch, "BODY_SECONDS", 60)
+            assert call("POST", f"{session}/prompts", {"text": "Hello"})[0] == 202
+            while b"opened" not in (line := stream.readline()):
+                assert line
 
 
 def test_a_request_for_the_head_of_a_stream_ends() -> None:
