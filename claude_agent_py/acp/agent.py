@@ -493,7 +493,7 @@ class _EditorSession:
             await self._reopen()
             if prompt.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
-            self._check_command(message)
+            _check_command(self.client, message)
             prompt.run = self.client.query(message)
             try:
                 result = await prompt.run
@@ -517,14 +517,6 @@ class _EditorSession:
         await self._send_usage(result)
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
-
-    def _check_command(self, message: UserMessage) -> None:
-        """Refuse the command that begins another conversation, of which the editor would know nothing."""
-        last = message.content[-1] if isinstance(message.content, list) else None
-        is_read = not (message.client_composed or self.client.options.verbatim_prompts)
-        typed = last.text if isinstance(last, TextBlock) and is_read else ""
-        if any(each.name == "clear" and each.is_run_by(typed) for each in self.client.info.commands):
-            raise OptionsError("this command begins another conversation; start a new session instead", option="prompt")
 
     async def _reopen(self) -> None:
         """Resume the session in a new process, if the CLI has died."""
@@ -672,6 +664,15 @@ async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:
         logger.debug("the editor has gone without reading everything")
     finally:
         await agent.close()
+
+
+def _check_command(client: Client, message: UserMessage) -> None:
+    """Refuse the command that begins another conversation, of which the editor would know nothing."""
+    last = message.content[-1] if isinstance(message.content, list) else None
+    is_read = not (message.client_composed or client.options.verbatim_prompts)
+    typed = last.text if isinstance(last, TextBlock) and is_read else ""
+    if any(each.name == "clear" and each.is_run_by(typed) for each in client.info.commands):
+        raise OptionsError("this command begins another conversation; start a new session instead", option="prompt")
 
 
 def _find_reason(error: RunError, prompt: _Prompt) -> schema.StopReason:
