@@ -485,6 +485,13 @@ async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None
 
             await until(has_started, "the schedule started a session")
         assert found[0].startswith("nightly@")
+        await client.get_schedule_handle("nightly").trigger()  # nobody has begun to keep what this one starts
+
+        async def has_started_another() -> bool:
+            return bool((await client.count_workflows("WorkflowType = 'fleet-session'")).count == 2)
+
+        await until(has_started_another, "the schedule started another session")
+        assert [each.id for each in await fleet.list()] == found
         assert (await fleet.session(found[0]).outcome(1)).text == "done"
         assert await fleet.unschedule("nightly")
         assert not await fleet.unschedule("nightly")
@@ -505,6 +512,12 @@ async def test_features_missing_on_temporal_are_refused(tmp_path: Path, temporal
             await fleet.tenant("acme", weight=3)
         with pytest.raises(OptionsError, match="tenant_limit"):
             await fleet.tenant("acme", limit=3)
+    async with Fleet(f"{temporal.rpartition('/')[0]}/nowhere", store=MemoryStore()) as fleet:
+        with pytest.raises(FleetError, match="not_found: Namespace nowhere") as caught:
+            await fleet.session("one").info()
+        assert (
+            caught.value.is_retryable
+        )  # a new one is found after a while, and a busy server may lose one for a moment
     async with Fleet("temporal://127.0.0.1:1", store=MemoryStore()) as fleet:
         with pytest.raises(FleetError, match="does not answer") as caught:
             await fleet.list()

@@ -28,13 +28,14 @@ from temporalio.service import RPCError
 
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import Prompt, Question, Session, list_retried, read_outcome
+from claude_agent_py.fleet._state import Question, Session, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, convert_error, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
+    MEMO,
     QUESTIONS,
     STATE,
     TENANT,
@@ -112,58 +113,56 @@ class TemporalEngine:
                 versioning_override=override,
             )
         found = await self._load(new.id)
-        if found["info"]["agent"] != new.agent:
-            raise OptionsError(f"the session {new.id!r} belongs to the agent {found['info']['agent']!r}", option="id")
+        if found.agent != new.agent:
+            raise OptionsError(f"the session {new.id!r} belongs to the agent {found.agent!r}", option="id")
 
     @on_asyncio
     async def send(self, session: str, prompt: Any, timeout: float | None, key: str, by: AnswerSource) -> int:
         check_size(prompt)
-        memo = await self._load(session)
-        if key in memo["keys"]:
-            return int(memo["keys"][key])
-        if memo["info"]["state"] == "cancelled":
-            raise FleetError(f"the session {session!r} was cancelled: {memo['info']['reason']}", session_id=session)
-        uuid = name_prompt(memo["info"]["cli_session_id"], key)
+        found = await self._load(session)
+        if key in found.keys:
+            return found.keys[key]
+        if found.state == "cancelled":
+            raise FleetError(f"the session {session!r} was cancelled: {found.reason}", session_id=session)
+        uuid = name_prompt(found.conversation, key)
         await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
         deadline = anyio.current_time() + NUMBER_SECONDS
-        while key not in memo["keys"] and anyio.current_time() < deadline:
+        while key not in found.keys and anyio.current_time() < deadline:
             await anyio.sleep(0.05)
-            memo = await self._load(session)
+            found = await self._load(session)
         # If no worker has numbered it, it counts in the history.
-        keys = memo["keys"] if key in memo["keys"] else count_prompts(await self._server.read_commands(session))
-        self._sent[session] = int(keys[key])
-        return self._sent[session]
+        keys = found.keys if key in found.keys else count_prompts(await self._server.read_commands(session))
+        self._sent[session] = keys[key]
+        return keys[key]
 
     @on_asyncio
     async def answer(self, session: str, interaction: str, reply: Any, by: AnswerSource) -> bool:
-        memo = await self._load(session)
-        if interaction not in {question["id"] for question in memo["questions"]}:
+        if all(question.id != interaction for question in (await self._load(session)).questions):
             return False
         await self._signal(session, "answer", interaction, reply, Command(by.by, by.origin))
         return True
 
     @on_asyncio
     async def interrupt(self, session: str, by: AnswerSource) -> bool:
-        if (await self._load(session))["info"]["state"] in ENDED:
+        if (await self._load(session)).state in ENDED:
             return False
         await self._signal(session, "interrupt", Command(by.by, by.origin))
         return True
 
     @on_asyncio
     async def cancel(self, session: str, reason: str, by: AnswerSource) -> bool:
-        if (await self._load(session))["info"]["state"] == "cancelled":
+        if (await self._load(session)).state == "cancelled":
             return False
         await self._signal(session, "cancel", reason, Command(by.by, by.origin))
         return True
 
     @on_asyncio
     async def retry(self, session: str, by: AnswerSource) -> int:
-        memo = await self._load(session)
-        if memo["info"]["state"] != "failed":
-            state = memo["info"]["state"]
-            raise FleetError(f"the session {session!r} is {state}, not failed", session_id=session)
+        found = await self._load(session)
+        if found.state != "failed":
+            raise FleetError(f"the session {session!r} is {found.state}, not failed", session_id=session)
         await self._signal(session, "retry", Command(by.by, by.origin))
-        return list_retried([Prompt(**run) for run in memo["runs"]])[-1].number
+        return list_retried(found.prompts)[-1].number
 
     async def _signal(self, session: str, name: str, *args: Any) -> None:
         if not await self._server.signal(session, name, *args):
@@ -181,63 +180,62 @@ class TemporalEngine:
             raise FleetError(f"{session!r} is a workflow, but not a session of a fleet", session_id=session)
         return found
 
-    async def _load(self, session: str) -> Mapping[str, Any]:
-        return await read_memo(await self._describe(session))
+    async def _load(self, session: str) -> WorkflowSession:
+        return await read_session(await self._describe(session))
 
     @on_asyncio
     async def info(self, session: str) -> FleetSessionInfo:
-        return read_info((await self._load(session))["info"])
+        return read_info(await self._load(session))
 
     @on_asyncio
     async def outcome(self, session: str, run: int | None) -> FleetOutcome:
         description = await self._describe(session)
-        memo = await read_memo(description)
-        info = memo["info"]
-        conversation = info["cli_session_id"]
-        number = max(info["runs"], self._sent.get(session, 0)) if run is None else run
-        found = next((each for each in memo["runs"] if each["number"] == number), None)
+        s = await read_session(description)
+        number = max(s.runs, self._sent.get(session, 0)) if run is None else run
+        found = next((vars(prompt) for prompt in s.prompts if prompt.number == number), None)
         if found is None or found["result"].get("is_stored"):
             # The events have what is too long or too old for the memo.
-            log = await read_log(self._settings.store, session, conversation, number)
+            log = await read_log(self._settings.store, session, s.conversation, number)
             ends = [event.data for event in log.events if "result" in event.data] if log is not None else []
             found = {**(found or {}), **ends[-1]} if ends else found
-        if found is None and number > info["runs"]:  # no worker has seen it, if it was sent
+        if found is None and number > s.runs:  # no worker has seen it, if it was sent
             sent = count_prompts(await self._server.read_commands(session))
             for key in [key for key in sent if sent[key] == number]:
-                found = {"state": "queued", "uuid": name_prompt(conversation, key), "result": {}}
+                found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
         if found["state"] == "failed" and description.raw_description.HasField("pending_workflow_task"):
             # A command waits for a worker; it may retry the prompt.
             found = {**found, "state": "queued"}
-        return read_outcome(session, conversation, number, found)
+        return read_outcome(session, s.conversation, number, found)
 
     @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
-        info = (await self._load(session))["info"]
-        given = (session, info["cli_session_id"], info["runs"], after, limit)
-        return await read_events(self._settings.store, *given), info["state"]
+        s = await self._load(session)
+        found = await read_events(self._settings.store, session, s.conversation, s.runs, after, limit)
+        return found, read_info(s).state
 
     @on_asyncio
     async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:
-        if session is not None:
-            memos = [await self._load(session)]
-        else:
-            memos = [memo async for memo in self._list(f"{QUESTIONS.name} > 0")]
-        found = [(memo["info"]["id"], Question(**fields)) for memo in memos for fields in memo["questions"]]
+        sessions = await self._select(session, f"{QUESTIONS.name} > 0")
+        found = [(s.id, question) for s in sessions for question in s.questions]
         return sorted(found, key=lambda each: each[1].created_at)
 
     @on_asyncio
     async def check_question(self, session: str, interaction: str) -> None:
-        if interaction not in (await self._load(session))["asked"]:
+        if interaction not in (await self._load(session)).asked:
             raise FleetError(f"the session {session!r} has asked no question {interaction!r}", session_id=session)
 
     # The fleet -------------------------------------------------------------------------------------------------------
 
-    async def _list(self, query: str, limit: int | None = None) -> AsyncIterator[Mapping[str, Any]]:
+    async def _list(self, query: str, limit: int | None = None) -> AsyncIterator[WorkflowSession]:
         client = await self._server.connect()
         async for found in client.list_workflows(" AND ".join(filter(None, (OURS, query))), limit=limit):
-            yield await read_memo(found)
+            if found.raw_info.HasField("memo") and MEMO in found.raw_info.memo.fields:  # else a schedule just began it
+                yield await read_session(found)
+
+    async def _select(self, session: str | None, query: str = "") -> list[WorkflowSession]:
+        return [each async for each in self._list(query)] if session is None else [await self._load(session)]
 
     @on_asyncio
     async def list_sessions(
@@ -245,15 +243,11 @@ class TemporalEngine:
     ) -> Sequence[FleetSessionInfo]:
         wanted = ((STATE.name, state), (AGENT.name, agent), (TENANT.name, tenant))
         query = " AND ".join(f"{name} = {quote(value)}" for name, value in wanted if value is not None)
-        return [read_info(memo["info"]) async for memo in self._list(query, limit)]
+        return [read_info(s) async for s in self._list(query, limit)]
 
     @on_asyncio
     async def count_open_sessions(self) -> int:
-        return await self._count("queued") + await self._count("running")
-
-    async def _count(self, state: str) -> int:
-        client = await self._server.connect()
-        return (await client.count_workflows(f"{OURS} AND {STATE.name} = '{state}'")).count
+        return await self._server.count(f"{OURS} AND {STATE.name} IN ('queued', 'running')")
 
     @on_asyncio
     async def list_workers(self) -> Sequence[FleetWorkerInfo]:
@@ -278,8 +272,8 @@ class TemporalEngine:
     @on_asyncio
     async def list_tenants(self) -> Sequence[FleetTenantInfo]:
         tenants: dict[str, Counter[str]] = {}
-        async for memo in self._list(""):
-            tenants.setdefault(memo["info"]["tenant"], Counter())[memo["info"]["state"]] += 1
+        async for s in self._list(""):
+            tenants.setdefault(s.tenant, Counter())[s.state] += 1
         limits = await self._server.load_limits()
         return [
             FleetTenantInfo(name=name, limit=limits.get(name), sessions=dict(tenants.get(name, {})))
@@ -308,15 +302,14 @@ class TemporalEngine:
         client, count = await self._server.connect(), 0
         latest = await self._server.find_time() - seconds
         states = ", ".join(f"'{state}'" for state in ENDED)
-        async for memo in self._list(f"{STATE.name} IN ({states})"):
-            info = memo["info"]
-            if info["updated_at"] > latest:
+        async for s in self._list(f"{STATE.name} IN ({states})"):
+            if s.updated_at > latest:
                 continue
             if store is not None and implements(store, "delete"):
                 deleting: Any = store
                 for project in (EVENTS, PROJECT):
-                    await deleting.delete({"project_key": project, "session_id": info["cli_session_id"]})
-            execution = ExecutionId(workflow_id=info["id"])
+                    await deleting.delete({"project_key": project, "session_id": s.conversation})
+            execution = ExecutionId(workflow_id=s.id)
             request = DeleteWorkflowExecutionRequest(namespace=self._server.namespace, workflow_execution=execution)
             await client.workflow_service.delete_workflow_execution(request)
             count += 1
@@ -324,11 +317,8 @@ class TemporalEngine:
 
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
-        memos = [await self._load(session)] if session is not None else [memo async for memo in self._list("")]
-        infos, latest = [memo["info"] for memo in memos], await self._server.find_time() - seconds
-        return sum(
-            [await prune_logs(self._settings.store, info["cli_session_id"], info["runs"], latest) for info in infos]
-        )
+        found, latest = await self._select(session), await self._server.find_time() - seconds
+        return sum([await prune_logs(self._settings.store, s.conversation, s.runs, latest) for s in found])
 
     @on_asyncio
     async def load_audit(self, after: int, session: str | None, actor: str | None) -> Sequence[FleetAuditEntry]:
@@ -356,7 +346,10 @@ class TemporalEngine:
 
     @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
-        states = {state: await self._count(state) for state in ("queued", "running", "waiting", "failed")}
+        states = {
+            state: await self._server.count(f"{OURS} AND {STATE.name} = '{state}'")
+            for state in ("queued", "running", "waiting", "failed")
+        }
         workers = await self.list_workers()
         return FleetMetrics(
             at=datetime.now(UTC).timestamp(),
@@ -399,22 +392,23 @@ def quote(value: str) -> str:
     return f"'{value}'"
 
 
-async def read_memo(found: WorkflowExecution) -> Mapping[str, Any]:
-    """Return the memo of a session with the fields that are empty, which the server leaves out. Raises FleetError."""
+async def read_session(found: WorkflowExecution) -> WorkflowSession:
+    """Return the state of a session in its memo. Raises FleetError."""
     try:
-        memo = await found.memo()
+        return await found.memo_value(MEMO, type_hint=WorkflowSession)
     except Exception as error:  # of a codec
         raise FleetError(
             f"what the server keeps of session {found.id!r} cannot be decoded: {type(error).__name__}; "
             "this Fleet needs the codec of its workers",
             session_id=found.id,
         ) from error
-    return {"runs": [], "questions": [], "asked": [], "keys": {}, **memo}
 
 
-def read_info(info: Mapping[str, Any]) -> FleetSessionInfo:
+def read_info(s: WorkflowSession) -> FleetSessionInfo:
     """Return the record of a session."""
-    return FleetSessionInfo(**{name: info[name] for name in FleetSessionInfo.__dataclass_fields__ if name in info})
+    names = FleetSessionInfo.__dataclass_fields__
+    fields: dict[str, Any] = {name: value for name, value in vars(s).items() if name in names}
+    return FleetSessionInfo(**fields, cli_session_id=s.conversation)
 
 
 def name_prompt(conversation: str, key: str) -> str:

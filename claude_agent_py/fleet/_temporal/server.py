@@ -77,14 +77,20 @@ def on_asyncio(method: Method) -> Method:
     return cast("Method", call)
 
 
+def is_missing(error: BaseException | None) -> bool:
+    """Return whether the server has not what a call asks for. A busy one may not find its namespace for a moment."""
+    is_not_found = isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+    return is_not_found and not str(error).startswith("Namespace ")
+
+
 def convert_error(error: RPCError, session: str | None = None) -> FleetError:
     """Return the FleetError for an error of the server."""
-    if session is not None and error.status is RPCStatusCode.NOT_FOUND:
+    if session is not None and is_missing(error):
         return FleetError(f"the fleet has no session {session!r}", session_id=session)
     failure = FleetError(
         f"the Temporal server failed: {error.status.name.lower()}: {error.message}", session_id=session
     )
-    failure.is_retryable = error.status in RETRYABLE
+    failure.is_retryable = error.status in RETRYABLE or error.status is RPCStatusCode.NOT_FOUND
     return failure
 
 
@@ -92,7 +98,7 @@ class UnlessMissing(contextlib.AbstractContextManager[None]):
     """Ends its block if the server does not know what the block asks for."""
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> bool:
-        return isinstance(error, RPCError) and error.status is RPCStatusCode.NOT_FOUND
+        return is_missing(error)
 
 
 def parse_url(url: str) -> tuple[str, str]:
@@ -224,6 +230,10 @@ class Server:
             found = await client.get_workflow_handle(workflow).describe()
             return found if found.status is WorkflowExecutionStatus.RUNNING else None
         return None
+
+    async def count(self, query: str) -> int:
+        """Return how many workflows there are of a kind."""
+        return (await (await self.connect()).count_workflows(query)).count
 
     async def signal(self, workflow: str, name: str, *args: Any) -> bool:
         """Signal a workflow. Return False if it has ended."""

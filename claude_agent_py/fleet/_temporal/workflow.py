@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import timedelta
 from typing import Any, Final
 
@@ -41,6 +41,8 @@ TURN: Final = "fleet-turn"
 FREE: Final = "fleet-free"
 ASK: Final = "fleet-ask"
 GIVE_BACK: Final = "fleet-give-back"
+MEMO: Final = "session"
+"""The memo that has the state."""
 KINDS: Final = ("tenant", "agent")
 """What may have a limit. A session first waits for the one of its tenant, so that it keeps no other tenant waiting."""
 STATE: Final = SearchAttributeKey.for_keyword("FleetState")
@@ -446,13 +448,6 @@ def attributes(session: Session) -> TypedSearchAttributes:
 
 
 def show(session: WorkflowSession) -> dict[str, Any]:
-    """Return the memo of a session: its state, for those who read without a worker."""
-    hidden = ("prompts", "questions", "asked", "keys", "conversation", "timeout", "after_failure", "max_crashes")
-    info = {name: value for name, value in vars(session).items() if name not in hidden}
-    return {
-        "info": {**info, "cli_session_id": session.conversation},
-        "runs": [{name: value for name, value in vars(run).items() if name != "content"} for run in session.prompts],
-        "questions": [vars(question) for question in session.unanswered],
-        "asked": session.asked,
-        "keys": session.keys,
-    }
+    """Return the memo of a session: its state without prompts and answers, for those who read without a worker."""
+    prompts = [replace(prompt, content=None) for prompt in session.prompts]
+    return {MEMO: replace(session, prompts=prompts, questions=session.unanswered)}
