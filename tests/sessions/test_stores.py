@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import anyio
 import pytest
-from forks import Program
+from forks import Program, run_program
 
 from claude_agent_py.errors import OptionsError, SessionLeasedError, StoreError
 from claude_agent_py.sessions import (
@@ -185,6 +185,101 @@ async def test_a_damaged_line_is_left_out(tmp_path: Path, caplog: pytest.LogCapt
     assert {info.session_id: info.summary for info in listed} == {KEY["session_id"]: "a", other["session_id"]: "b"}
     with pytest.raises(StoreError, match=r"11111111\S+json is damaged"):
         await store.append(KEY, entries_of({"type": "user", "uuid": "c"}))
+
+
+FULL_DISK = """
+import os, resource, sys
+import anyio
+from claude_agent_py.errors import StoreError
+from claude_agent_py.sessions import DirectoryStore
+
+key = {"project_key": "p", "session_id": "s"}
+store = DirectoryStore(sys.argv[1])
+cut, limits = os.ftruncate, resource.getrlimit(resource.RLIMIT_FSIZE)
+
+def make_room(*arguments):
+    cut(*arguments)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+
+os.ftruncate = make_room  # what is cut off leaves room for something else
+anyio.run(store.append, key, [{"type": "user", "uuid": "a"}])
+resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+batch = [{"type": "user", "uuid": name, "text": "x" * 9000 * (name == "b")} for name in "bcd"]
+try:
+    anyio.run(store.append, key, batch)
+except StoreError as error:
+    print("too large" in str(error))
+print([entry["uuid"] for entry in anyio.run(store.load, key)])
+anyio.run(store.append, key, batch)
+print([entry["uuid"] for entry in anyio.run(store.load, key)])
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no limit of the size of a file")
+def test_a_batch_that_found_a_full_disk_is_stored_in_order_the_next_time(tmp_path: Path) -> None:
+    done = run_program([sys.executable, "-c", FULL_DISK, str(tmp_path / "store")])
+    assert done.stdout.splitlines() == ["True", "['a']", "['a', 'b', 'c', 'd']"]
+
+
+KILLED_BEFORE_THE_SUMMARY = """
+import os, signal, sys
+import anyio
+from claude_agent_py.sessions import DirectoryStore
+
+key, entries = {"project_key": "-work", "session_id": sys.argv[2]}, [eval(each) for each in sys.argv[3:]]
+store, sync = DirectoryStore(sys.argv[1]), os.fsync
+
+def kill(descriptor):
+    sync(descriptor)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+os.fsync = kill  # called for the transcript first
+anyio.run(store.append, key, entries)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
+@pytest.mark.parametrize("is_new", [True, False], ids=["a new session", "a continued session"])
+async def test_a_session_whose_writer_was_killed_before_the_summary_is_listed(
+    is_new: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = DirectoryStore(tmp_path)
+    prompt: dict[str, Any] = {"type": "user", "uuid": "a", "message": {"role": "user", "content": "Review it"}}
+    title = {"type": "custom-title", "uuid": "b", "customTitle": "The title"}
+    if not is_new:
+        await store.append(KEY, entries_of(prompt))
+    command = [sys.executable, "-c", KILLED_BEFORE_THE_SUMMARY, str(tmp_path), KEY["session_id"]]
+    written = [prompt, title] if is_new else [title]
+    killed = Program([*command, *map(repr, written)])
+    assert killed.wait(60) == -9
+    sessions = StoredSessions(store, project_key="-work")
+    assert [info.summary for info in await sessions.list()] == ["The title"]
+    await store.append(KEY, entries_of(*written))  # again, as its writer was killed
+    assert len(await store.load(KEY) or []) == 2
+    [summary] = await store.list_session_summaries("-work")
+    assert summary["data"] == fold_session_summary(None, KEY, entries_of(prompt, title))["data"]
+    assert [info.summary for info in await sessions.list()] == ["The title"]
+
+
+@pytest.mark.one_backend
+async def test_names_that_are_too_long_for_a_file_are_shortened(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    names = ["テナント" * 8, "テナント" * 8 + "2", "a" * 255, "a" * 256, "é" * 1000]
+    for project in names:
+        key: SessionKey = {**KEY, "project_key": project}
+        await store.append(key, entries_of({"type": "user", "uuid": project}))
+        await store.append({**key, "subpath": project}, entries_of({"type": "user", "uuid": project}))
+    for project in names:
+        assert await store.load({**KEY, "project_key": project}) == [{"type": "user", "uuid": project}]
+        assert [each["session_id"] for each in await store.list_sessions(project)] == [KEY["session_id"]]
+    assert (tmp_path / "projects" / ("a" * 255)).is_dir()
+    found = await store.find_session(KEY["session_id"])
+    assert len(found) == len(names)
+    for project in found:  # a name that was shortened names the same project
+        [entry] = await store.load({**KEY, "project_key": project}) or []
+        assert entry["uuid"] in names
+        [subpath] = await store.list_subkeys({"project_key": project, "session_id": KEY["session_id"]})
+        assert await store.load({**KEY, "project_key": project, "subpath": subpath}) == [entry]
 
 
 @pytest.mark.one_backend

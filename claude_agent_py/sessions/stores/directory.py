@@ -7,12 +7,14 @@ writers. Nothing in the root may be a link, because a link could lead to files t
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
+import re
 import stat
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote, unquote
@@ -26,9 +28,9 @@ from claude_agent_py.sessions.stores.base import (
     Row,
     SummarisingStore,
     drop_known,
+    fold_session_summary,
     parse_entry,
     read_uuid,
-    update_summary,
 )
 from claude_agent_py.sessions.stores.cli_folder import (
     SUFFIX,
@@ -37,7 +39,13 @@ from claude_agent_py.sessions.stores.cli_folder import (
     list_subpaths,
     write_description,
 )
-from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+from claude_agent_py.sessions.stores.protocol import (
+    LeaseState,
+    Place,
+    SessionStoreEntry,
+    SessionSummaryEntry,
+    check_epoch,
+)
 from claude_agent_py.wire.base import JSONObject
 
 VERSION: Final = 1
@@ -47,6 +55,11 @@ LOCK_SECONDS: Final = 30.0
 """How many seconds to wait for another process, which may have been suspended while writing."""
 _RETRY_SECONDS: Final = 0.002
 _FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+_SAFE: Final = "~@+=, "
+_FOLDER_NAME: Final = 255
+"""The longest name of a folder."""
+_FILE_NAME: Final = 232
+"""The longest name of a file without its suffix and what a draft of the file adds to its name."""
 _KNOWN: Final = 64
 """The number of transcripts whose uuids are cached."""
 
@@ -106,15 +119,15 @@ class DirectoryStore(SummarisingStore):
         parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]
         if "" in parts[2:]:
             raise StoreError(f"the parts of a subpath must not be empty: {place.subpath!r}")
-        *folders, name = map(_encode_name, parts)
-        return self._resolve("projects", *folders, name + SUFFIX)
+        *folders, name = map(_encode_name, parts[1:])
+        return self._resolve("projects", _encode_project(place.project), *folders, name + SUFFIX)
 
     def _subagent_folder(self, place: Place) -> Path:
         """Return the folder of the transcripts of a session's subagents."""
-        return self._resolve("projects", _encode_name(place.project), _encode_name(place.session))
+        return self._resolve("projects", _encode_project(place.project), _encode_name(place.session))
 
     def _state_path(self, place: Place, suffix: str) -> Path:
-        project = _encode_name(place.project)
+        project = _encode_project(place.project)
         if project.lower() == VERSION_FILE:
             project = f"%{ord(project[0]):02X}{project[1:]}"
         return self._resolve("state", project, _encode_name(place.session) + suffix)
@@ -161,15 +174,27 @@ class DirectoryStore(SummarisingStore):
                 known = self._load_uuids(place, file)
                 new = drop_known(rows, known.uuids)
                 data = "".join(f"{row.text}\n" for row in new).encode("ascii")
-                _write_durably(file, data)
+                before = known.size
+                _write_durably(file.fileno(), data)
                 known.size += len(data)
                 known.uuids.update(row.uuid for row in new if row.uuid is not None)
             write_description(str(path), [row.entry for row in new])
             if not place.subpath:
-                before = state.get("summary")
-                text = None if before is None else json.dumps(before)
-                state["summary"] = json.loads(update_summary(text, place, new))
+                is_covered = state.get("summarised_bytes", 0) == before
+                state["summary"] = self._summarise(place, state.get("summary", {}) if is_covered else None, new)
+                state["summarised_bytes"] = known.size
                 self._write_state(place, state)
+
+    def _summarise(self, place: Place, before: JSONObject | None, new: list[Row]) -> JSONObject:
+        """Return the summary with the new rows. Reads the transcript if there is none that covers all rows before."""
+        if before is None:
+            batches: Iterable[list[SessionStoreEntry]] = self.iter_batches(place)
+        else:
+            batches = [[row.entry for row in new]]
+        summary: SessionSummaryEntry = {"session_id": place.session, "mtime": 0, "data": before or {}}
+        for batch in batches:
+            summary = fold_session_summary(summary, place.key, batch)
+        return summary["data"]
 
     def _load_uuids(self, place: Place, file: BinaryIO) -> _Uuids:
         """Return the uuids of a transcript. Reads only its new part, and truncates an incomplete last line."""
@@ -199,19 +224,23 @@ class DirectoryStore(SummarisingStore):
             yield from (line for line in file if line.endswith(b"\n") and line != b"\n")
 
     def _list_sessions(self, project: str) -> dict[str, int]:
-        return {unquote(path.name.removesuffix(SUFFIX)): _read_mtime(path) for path in self._list_transcripts(project)}
+        return {
+            unquote(path.name.removesuffix(SUFFIX)): _to_mtime(path.stat()) for path in self._list_transcripts(project)
+        }
 
     def _list_transcripts(self, project: str) -> list[Path]:
-        return find_files(self._resolve("projects", _encode_name(project)), f"*{SUFFIX}")
+        return find_files(self._resolve("projects", _encode_project(project)), f"*{SUFFIX}")
 
     def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
         found: list[tuple[str, int, str | bytes]] = []
         for path in self._list_transcripts(project):
             session = unquote(path.name.removesuffix(SUFFIX))
             with contextlib.suppress(StoreError):  # without a summary, the session is read
-                summary = self._read_state(Place(project, session)).get("summary")
-                if summary is not None:
-                    found.append((session, _read_mtime(path), json.dumps(summary)))
+                status = path.stat()
+                state = self._read_state(Place(project, session))
+                # A writer that dies, or cannot write the state, leaves rows that the summary lacks.
+                if state.get("summarised_bytes") == status.st_size:
+                    found.append((session, _to_mtime(status), json.dumps(state["summary"])))
         return found
 
     def _list_subpaths(self, place: Place) -> list[str]:
@@ -223,6 +252,7 @@ class DirectoryStore(SummarisingStore):
             delete_files(str(self._transcript_path(place)), place)
             state = self._read_state(place)
             if not place.subpath and state.pop("summary", None) is not None:
+                state.pop("summarised_bytes", None)
                 self._write_state(place, state)
 
     def _find_projects(self, session: str) -> list[str]:
@@ -237,16 +267,29 @@ class DirectoryStore(SummarisingStore):
             return lease
 
 
-def _encode_name(part: str) -> str:
-    """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces."""
-    name = quote(part, safe="~@+=, ")
+def _encode_project(project: str) -> str:
+    return _encode_name(project, _FOLDER_NAME)
+
+
+def _encode_name(part: str, most: int = _FILE_NAME) -> str:
+    """Return a part of a key as a file name, percent-encoded except letters, digits, `_.-~@+=,` and spaces.
+
+    A name that is too long ends with a hash instead. Decoded, it is another name of the same file.
+    """
+    name = quote(part, safe=_SAFE)
     if part.endswith(SUFFIX):  # the folder of such a session would be the transcript of another one
-        return f"{name.removesuffix(SUFFIX)}%2Ejsonl"
-    return name.replace(".", "%2E") if not part.strip(".") else name
+        name = f"{name.removesuffix(SUFFIX)}%2Ejsonl"
+    elif not part.strip("."):
+        name = name.replace(".", "%2E")
+    if len(name) <= most:
+        return name
+    digest = hashlib.blake2b(part.encode(), digest_size=16).hexdigest()
+    whole = re.sub("%.?$", "", name[: most - 1 - len(digest)])
+    return f"{quote(unquote(whole, errors='ignore'), safe=_SAFE)}~{digest}"
 
 
-def _read_mtime(path: Path) -> int:
-    return path.stat().st_mtime_ns // 1_000_000
+def _to_mtime(status: os.stat_result) -> int:
+    return status.st_mtime_ns // 1_000_000
 
 
 def _open_for_writing(path: Path) -> BinaryIO:
@@ -257,16 +300,20 @@ def _open_for_reading(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb")
 
 
-def _write_durably(file: BinaryIO, data: bytes) -> None:
-    """Append data and flush it to disk. Restores the file on failure."""
-    start = file.seek(0, os.SEEK_END)
+def _write_durably(descriptor: int, data: bytes) -> None:
+    """Append data and flush it to disk. Restores the file on failure.
+
+    Nothing is buffered: closing a file whose disk was full would write the rest of its buffer later.
+    """
+    start = os.lseek(descriptor, 0, os.SEEK_END)
+    rest = memoryview(data)
     try:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
     except OSError:
         with contextlib.suppress(OSError):
-            os.ftruncate(file.fileno(), start)
+            os.ftruncate(descriptor, start)
         raise
 
 
