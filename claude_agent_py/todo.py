@@ -6,7 +6,7 @@ if `TASK_LIST_ENVIRONMENT` is set.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field
 from msgspec.structs import fields
@@ -230,7 +230,7 @@ class TaskList(View):
         self._todos = tuple(fit(TodoWriteOutput, result)[0].new_todos)
         return [TaskListChange("todos", todos=self._todos)]
 
-    _APPLY: ClassVar[Mapping[str, Callable[[Any, JSONObject, JSONObject], list[TaskListChange | None]]]] = {
+    _APPLY: ClassVar[Mapping[str, Callable[..., list[TaskListChange | None]]]] = {
         "TaskCreate": _apply_create,
         "TaskUpdate": _apply_update,
         "TaskGet": _apply_get,

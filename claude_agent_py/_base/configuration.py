@@ -90,7 +90,7 @@ class ConfigModel(BaseModel):
     __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]
 
     @classmethod
-    def _name_values(cls, values: Sequence[object], data: Mapping[str, object]) -> dict[str, Any]:
+    def _name_values(cls, values: Sequence[object], data: Mapping[str, object]) -> dict[str, object]:
         """Return all fields by name: those that were passed by position, and `data`."""
         names = [name for name, field in cls.model_fields.items() if field.kw_only is False]
         if len(values) > len(names):

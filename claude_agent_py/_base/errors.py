@@ -6,7 +6,7 @@ from typing import Any, Final
 from claude_agent_py._base.display import displayable
 
 
-def _restore(cls: type["ClaudeAgentError"], args: tuple[object, ...], state: dict[str, Any]) -> object:
+def _restore(cls: type["ClaudeAgentError"], args: tuple[object, ...], state: dict[str, object]) -> object:
     error = cls.__new__(cls)
     error.args = args
     error.__dict__.update(state)
@@ -30,7 +30,7 @@ class ClaudeAgentError(Exception):
     def __str__(self) -> str:
         return displayable(super().__str__(), None)  # a traceback prints it, and models and servers write parts of it
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[object, ...]:
         return _restore, (type(self), self.args, self.__dict__.copy())
 
 

@@ -125,7 +125,7 @@ def _end(task: RecordedTask, fact: TaskFinished | TaskRevised) -> dict[str, Any]
     }
 
 
-_CHANGES: Final[Mapping[type[TaskEvent], Callable[[RecordedTask, Any], dict[str, Any]]]] = {
+_CHANGES: Final[Mapping[type[TaskEvent], Callable[..., dict[str, Any]]]] = {
     TaskStarted: _begin,
     TaskReopened: _begin,
     TaskProgressed: lambda task, fact: {

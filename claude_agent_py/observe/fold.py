@@ -7,7 +7,7 @@ without a time happens at the time of the fact before it.
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
@@ -419,7 +419,7 @@ class SpanFold(View):
             self._report(span)
 
 
-_HANDLERS: Final[Mapping[type[AnyFact], Callable[[SpanFold, Any, float], None]]] = {
+_HANDLERS: Final[Mapping[type[AnyFact], Callable[..., None]]] = {
     PromptSent: SpanFold._on_prompt,
     TurnStarted: SpanFold._on_turn_started,
     TurnEnded: SpanFold._on_turn_ended,

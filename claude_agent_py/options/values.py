@@ -5,11 +5,12 @@ They also accept the dicts of the official SDKs.
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import Field, StrictBool
 
 from claude_agent_py._base.configuration import ConfigModel, snake_case
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.options.readers import items
 
 SYSTEM_PROMPT_DYNAMIC_BOUNDARY: Final = "__SYSTEM_PROMPT_DYNAMIC_BOUNDARY__"
@@ -121,7 +122,7 @@ def read_system_prompt(value: object) -> SystemPrompt:
     raise ValueError(f"must be text, blocks of text or a SystemPrompt..., not {type(value).__name__}")
 
 
-def _prompt_from_dict(value: dict[str, Any]) -> SystemPrompt:
+def _prompt_from_dict(value: JSONObject) -> SystemPrompt:
     kind = value.pop("type", None)
     if not isinstance(kind, str) or kind not in _PROMPT_KINDS:  # not shown: it may be the text of the prompt
         raise ValueError(f"must have a type: {', '.join(_PROMPT_KINDS)}")
@@ -168,7 +169,7 @@ def read_thinking(value: object) -> ThinkingConfig:
     """Read a thinking configuration: from its name, from an official SDK's dict, or as is."""
     if isinstance(value, ThinkingConfig):
         return value
-    fields: dict[str, Any] = dict(value) if isinstance(value, Mapping) else {"type": value}
+    fields: JSONObject = dict(value) if isinstance(value, Mapping) else {"type": value}
     kind = fields.pop("type", None)
     if not isinstance(kind, str) or kind not in _THINKING_KINDS:
         raise ValueError("must be ThinkingAdaptive(), ThinkingEnabled() or ThinkingDisabled()")

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.configuration import Unshown, plain_copy
 from claude_agent_py._base.errors import OptionsError
@@ -53,7 +53,7 @@ HOMES: Final = frozenset({"XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", 
 """Variables that name directories of the user; without them, programs use those in `HOME`."""
 
 
-_last_copy: tuple[dict[Any, Any], Mapping[str, str]] = ({}, {})
+_last_copy: tuple[dict[object, object], Mapping[str, str]] = ({}, {})
 """The variables of this process as `os.environ` holds them, and decoded."""
 
 

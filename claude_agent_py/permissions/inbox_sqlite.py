@@ -9,7 +9,7 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -164,7 +164,7 @@ class StoredInteraction(Interaction):
         self._inbox = inbox
 
     @classmethod
-    def read(cls, inbox: SQLiteInbox, row: sqlite3.Row | Mapping[str, Any]) -> "StoredInteraction":
+    def read(cls, inbox: SQLiteInbox, row: sqlite3.Row | JSONObject) -> "StoredInteraction":
         """Return the question in a row of the file."""
         record = QuestionRecord(kind=row["kind"], request=json.loads(row["request"]))
         return cls(inbox, record.kind, record.wire, **{name: row[name] for name in _ATTRIBUTES})

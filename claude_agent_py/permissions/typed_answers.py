@@ -6,7 +6,7 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from claude_agent_py.permissions.decisions import Allow, Deny
 from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline
@@ -32,7 +32,7 @@ _YES: Final = frozenset({"yes", "y", "true", "1", "on"})
 _NO: Final = frozenset({"no", "n", "false", "0", "off"})
 
 
-def read_typed(interaction: Interaction, words: Sequence[str]) -> Any:
+def read_typed(interaction: Interaction, words: Sequence[str]) -> object:
     """Parse typed words to an answer, for `Interaction.answer`.
 
     Raises:
@@ -137,7 +137,7 @@ def _read_dialog(interaction: Interaction, words: Sequence[str]) -> Completed | 
         raise ValueError(f"the result of a dialog must be JSON: {error}") from None
 
 
-_READERS: Final[Mapping[Kind, Callable[[Interaction, Sequence[str]], Any]]] = {
+_READERS: Final[Mapping[Kind, Callable[[Interaction, Sequence[str]], object]]] = {
     "permission": _read_decision,
     "plan": _read_decision,
     "question": _read_answers,

@@ -34,7 +34,7 @@ from claude_agent_py.tools.definition import Tool, as_tool, build_failure, run_t
 from claude_agent_py.tools.results import ToolCallResult, ToolChainResult, ToolOutcome, ToolResult
 from claude_agent_py.wire.base import JSONObject
 
-CallModel: TypeAlias = Callable[[list[Any]], Any]
+CallModel: TypeAlias = Callable[[list[Any]], object]
 """Calls a model with messages in the form of the Messages API and returns its answer, or an awaitable of it."""
 
 

@@ -108,7 +108,7 @@ class Prompt:
     parameters are the prompt's arguments, which are always strings.
     """
 
-    render: Callable[..., Any] = field(repr=False)
+    render: Callable[..., object] = field(repr=False)
     name: str = ""
     description: str = ""
     _parameters: Parameters = field(init=False, repr=False)

@@ -5,7 +5,7 @@ Text of agents, tools and tasks is stripped of control characters.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.log import Drops
@@ -182,7 +182,7 @@ class Conversation:
         yield self._add("task", one_line(line, LINE_CHARS), MARKS[outcome.status][0])
 
 
-_HANDLERS: Final[dict[type, Callable[[Conversation, Any], Iterable[Entry] | None]]] = {
+_HANDLERS: Final[dict[type, Callable[..., Iterable[Entry] | None]]] = {
     StreamEventMessage: Conversation._on_stream,
     CallStarted: Conversation._on_call,
     CallEnded: Conversation._on_call_end,
