@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserMessage
-from claude_agent_py.wire.messages.system import InformationalMessage
+from claude_agent_py.wire.messages.system import CompactBoundaryMessage, InformationalMessage
 
 
 class MirrorCheck:
@@ -51,6 +51,9 @@ class MirrorCheck:
             (self._of_subagents[0] if message.is_subagent else self._answers).add(message.uuid)
         elif isinstance(message, InformationalMessage) and message.prompt_submit_outcome is not None:
             self._is_blocked = True
+        elif isinstance(message, CompactBoundaryMessage):  # messages that it keeps come again; they were mirrored
+            kept = message.compact_metadata.preserved_messages
+            self._mirrored[0].update(kept.uuids if kept is not None else ())
 
     def end_turn(self, result: ResultMessage) -> int:
         """Return how many prompts and answers were not mirrored by the end of a turn."""

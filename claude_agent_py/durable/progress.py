@@ -6,7 +6,7 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
-from claude_agent_py.sessions import SessionStoreEntry, is_prompt
+from claude_agent_py.sessions import LOCAL_COMMANDS, SessionStoreEntry, is_prompt
 from claude_agent_py.wire import INTERRUPTED
 
 Entry = Mapping[str, Any]
@@ -53,16 +53,17 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     while (later := next_uuid(uuid)) in places:
         uuid = later
     rest = path[places[uuid] + 1 :]
-    after = list(takewhile(lambda entry: not is_prompt(entry), rest))
+    turn = list(takewhile(lambda entry: not is_prompt(entry), rest))
+    after = _drop_notes(turn)
     calls, results = _list_calls(after, "tool_use", "id"), _list_calls(entries, "tool_result", "tool_use_id")
-    found = Progress(True, uuid, has_prompt=True, is_over=after != rest, cut_off=frozenset(calls - results))
+    found = Progress(True, uuid, has_prompt=True, is_over=turn != rest, cut_off=frozenset(calls - results))
     if not after:
         return found
     last = after[-1]
     if last["type"] == "user" and (output := _find_output(last, after)) is not None:
         return found._replace(answer=json.dumps(output, separators=(",", ":")), output=output)
     if last["type"] == "user":
-        is_full = after == rest and _reached_max_turns(entries)
+        is_full = turn == rest and _reached_max_turns(entries)
         return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED), reached_max_turns=is_full)
     is_ending = (last.get("message") or {}).get("stop_reason") in ENDINGS and not last.get("isApiErrorMessage")
     if not is_ending or _select_blocks(last, "tool_use"):
@@ -89,6 +90,14 @@ def _find_path(entries: Sequence[Any]) -> list[Entry]:
             path.append(entry)
         tip = entry.get("parentUuid") or entry.get("logicalParentUuid")
     return path[::-1]
+
+
+def _drop_notes(turn: list[Entry]) -> list[Entry]:
+    """Leave out what the CLI wrote after a turn about the next command, or when it compacted the conversation."""
+    count = len(turn)
+    while count and (turn[count - 1].get("isCompactSummary") or _read_text(turn[count - 1]).startswith(LOCAL_COMMANDS)):
+        count -= 1
+    return turn[:count]
 
 
 def _reached_max_turns(entries: Sequence[Any]) -> bool:

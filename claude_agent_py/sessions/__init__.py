@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         RunningSession as RunningSession,
         running_sessions as running_sessions,
     )
+    from claude_agent_py.sessions.prompt_entries import LOCAL_COMMANDS as LOCAL_COMMANDS, is_prompt as is_prompt
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.stored_session import (
         SessionUsage as SessionUsage,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.stored_sessions import StoredSessions as StoredSessions
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
-    from claude_agent_py.sessions.stores.access import calling_store as calling_store, is_prompt as is_prompt
+    from claude_agent_py.sessions.stores.access import calling_store as calling_store
     from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.stores.copies import (
         copy_session as copy_session,
@@ -99,7 +100,8 @@ else:
         """,
         "claude_agent_py.sessions.stored_sessions": "StoredSessions",
         "claude_agent_py.sessions.stored_tasks": "StoredTask",
-        "claude_agent_py.sessions.stores.access": "calling_store is_prompt",
+        "claude_agent_py.sessions.prompt_entries": "LOCAL_COMMANDS is_prompt",
+        "claude_agent_py.sessions.stores.access": "calling_store",
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
         "claude_agent_py.sessions.stores.copies": "copy_session deliver_session export_session import_session push",
         "claude_agent_py.sessions.stores.directory": "DirectoryStore",

@@ -16,16 +16,14 @@ from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.log import logger
 from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py.sessions.notifications import find_notifications, read_notifications
+from claude_agent_py.sessions.prompt_entries import is_prompt
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
-from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
 
-_LOCAL_COMMAND_PREFIXES: Final = ("<local-command-", "<bash-")
-"""The first characters of entries that a local command wrote."""
 _PAGE: Final = 64
 """The number of messages that are read at a time."""
 
@@ -82,20 +80,10 @@ class _Sources:
 
 def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
     for message, at in _read(history, None):
-        is_prompt = isinstance(message, UserMessage) and _is_prompt(message)
-        yield message, at, is_prompt
-        if is_prompt:
+        begins = isinstance(message, UserMessage) and not message.tool_results and is_prompt(message.raw)
+        yield message, at, begins
+        if begins:
             yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
-
-
-def _is_prompt(message: UserMessage) -> bool:
-    return (
-        not message.tool_results
-        and not message.is_synthetic
-        and (message.origin is None or message.origin.is_human)
-        and not message.text.startswith((INTERRUPTED, *_LOCAL_COMMAND_PREFIXES))
-        and message.raw.get("isCompactSummary") is not True
-    )
 
 
 def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:

@@ -117,3 +117,27 @@ async def test_a_bad_argument_is_refused(change: dict[str, Any], option: str) ->
     with pytest.raises(OptionsError) as caught:
         await run_turn(given.pop("options"), store=MemoryStore(), **given)
     assert caught.value.option == option
+
+
+async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path) -> None:
+    commands = {"/fix now": "fixed", "/context": "", "/compact": ""}
+    with (
+        ScriptedModel(lambda request: "fixed" if "Fix it" in request.last_user_text else "answered") as model,
+        session_in(tmp_path, model) as session,
+    ):
+        assert model.sandbox.config_dir is not None
+        folder = model.sandbox.config_dir / "commands"
+        folder.mkdir()
+        (folder / "fix.md").write_text("Fix it: $ARGUMENTS")
+        first = str(uuid4())
+        done = await session.turn("a question", first)
+        assert isinstance(done, Done)
+        for command, text in commands.items():
+            after = await session.turn(command, str(uuid4()))
+            assert isinstance(after, Done), command
+            assert text in after.text
+            requests = len(model.requests)
+            again = await session.turn("a question", first)
+            assert isinstance(again, Done)
+            assert (again.text, again.is_recovered) == ("answered", True)
+            assert len(model.requests) == requests

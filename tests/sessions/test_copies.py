@@ -328,6 +328,17 @@ async def test_all_that_a_machine_has_of_a_session_is_delivered(
     assert not left.exists()
 
 
+async def test_a_command_after_an_interruption_is_delivered(tmp_path: Path) -> None:
+    store, home = MemoryStore(), tmp_path / "home"
+    local = Stored(home, SESSION)
+    local.user("prompt")
+    local.user([{"type": "text", "text": "[Request interrupted by user]"}])
+    local.user("<command-message>fix</command-message>\n<command-name>/fix</command-name>")
+    last = local.assistant({"type": "text", "text": "Fixed."})
+    await deliver_session(store, SESSION, config_dir=home, project_key="p")
+    assert [entry["uuid"] for entry in store.entries(Place("p", SESSION).key)][-1] == last
+
+
 @pytest.mark.parametrize("then", ["an interruption", "nothing", "an answer"])
 async def test_a_call_that_a_dying_cli_rejected_has_no_result_unless_the_turn_went_on(
     tmp_path: Path, then: str

@@ -11,6 +11,7 @@ from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, Sto
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.prompt_entries import is_prompt
 from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
@@ -323,11 +324,6 @@ async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncGen
                 kept.append(entry)
         yield kept
     yield [each for each in held if "uuid" not in each]
-
-
-def is_prompt(entry: Mapping[str, object]) -> bool:
-    """Return whether an entry is a prompt, and not the CLI's own text to continue a turn (2.1.332)."""
-    return entry.get("promptSource") not in (None, "system") and not entry.get("isMeta")
 
 
 def _has_error(entry: Mapping[str, object], known: Sequence[str]) -> bool:

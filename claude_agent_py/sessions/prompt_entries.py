@@ -1,0 +1,29 @@
+"""Which entries of a transcript are prompts."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from claude_agent_py.wire.base import INTERRUPTED
+
+LOCAL_COMMANDS: Final = ("<local-command-", "<bash-")
+"""The first characters of entries about a command that the CLI ran itself."""
+
+
+def is_prompt(entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry is a prompt or a command of the user (CLI 2.1.332).
+
+    The CLI writes user entries of its own: results of tools, its text to continue a turn, notes about interruptions,
+    finished tasks and local commands, and the summary of a compaction. An entry of a command has no `promptSource`.
+    """
+    source, origin = entry.get("promptSource"), entry.get("origin")
+    is_from_user = not isinstance(origin, Mapping) or origin.get("kind", "human") == "human"
+    if entry.get("type") != "user" or entry.get("isMeta") or not is_from_user:
+        return False
+    if source is not None or entry.get("isCompactSummary"):
+        return source not in (None, "system")
+    content = (entry.get("message") or {}).get("content")
+    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    if any(block.get("type") == "tool_result" for block in blocks):
+        return False
+    text = content if isinstance(content, str) else next((str(block.get("text")) for block in blocks), "")
+    return bool(text) and not text.startswith((INTERRUPTED, *LOCAL_COMMANDS))
