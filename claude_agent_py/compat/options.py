@@ -6,11 +6,10 @@ import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import asdict
 from typing import Any, Final
 from uuid import UUID
-
-import anyio
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.agents import AgentDefinition
@@ -183,10 +182,13 @@ class PermissionCallback:
             display_name=request.display_name,
             description=request.description,
         )
-        return _decision(await self._callback(request.tool_name, request.raw_input, asked))
+        data = deepcopy(request.raw_input)
+        answer = await self._callback(request.tool_name, data, asked)
+        return _decision(answer, None if data == request.raw_input else data)
 
 
-def _decision(answer: object) -> Allow | Deny:
+def _decision(answer: object, edited: JSONObject | None) -> Allow | Deny:
+    """Return the decision for an answer. `edited` is the input if the callback changed it in place."""
     if isinstance(answer, types.PermissionResultDeny):
         return Deny(answer.message, answer.interrupt)
     if not isinstance(answer, types.PermissionResultAllow):
@@ -196,7 +198,7 @@ def _decision(answer: object) -> Allow | Deny:
     except ValueError as error:
         _logger.warning("can_use_tool allowed a call, but its updated_permissions are not applied: %s", error)
         updates = []
-    return Allow(answer.updated_input, updates)
+    return Allow(edited if answer.updated_input is None else answer.updated_input, updates)
 
 
 # Hooks ----------------------------------------------------------------------------------------------------------------
@@ -207,16 +209,16 @@ def _matchers(matchers: Sequence[types.HookMatcher]) -> Iterator[JSONObject]:
         if matcher.hooks and matcher.on_failure == "block":
             yield vars(matcher)
         elif matcher.hooks:
-            yield {"matcher": matcher.matcher, "hooks": [_lenient(each, matcher.timeout) for each in matcher.hooks]}
+            hooks = [_lenient(each) for each in matcher.hooks]
+            yield {"matcher": matcher.matcher, "hooks": hooks, "timeout": matcher.timeout or _HOOK_SECONDS}
 
 
-def _lenient(callback: types.HookCallback, timeout: float | None) -> Any:
-    """Return a hook that decides nothing if it raises or is late. An invalid output of a guard still blocks."""
+def _lenient(callback: types.HookCallback) -> Any:
+    """Return a hook that decides nothing if it raises. A late guard, or one with an invalid output, still blocks."""
 
     async def call(data: Any, tool_use_id: str | None, context: Any) -> Any:
         try:
-            with anyio.fail_after(timeout or _HOOK_SECONDS):
-                return {**await callback(data, tool_use_id, context)}
+            return {**await callback(data, tool_use_id, context)}
         except Exception:
             _logger.exception("the hook %s failed, so it decides nothing", call.__qualname__)
             return {}

@@ -1,6 +1,7 @@
 """Run a session's hooks: map callback ids to handlers, parse inputs, and serialize outputs.
 
-The CLI continues when a hook fails or is late, so a failing guard answers with a refusal, and the CLI waits for it.
+The CLI continues when a hook fails, and after some late ones, so a failing guard answers with a refusal, and the CLI
+waits for it.
 """
 
 import itertools

@@ -6,6 +6,7 @@ times out, or returns an invalid answer refuses.
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import deepcopy
 from typing import Any, Final, Literal
 
 from anyio import from_thread
@@ -143,7 +144,7 @@ class PermissionDispatcher:
         handler = self._handlers.get(kind)
         if handler is None:
             return None
-        subject = KINDS[kind].subject(request, prompt)
+        subject = KINDS[kind].subject(deepcopy(request), prompt)  # a copy: edits of the handler change no record
         if kind != "permission":
             prompt.wait()
         try:

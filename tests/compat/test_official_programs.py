@@ -182,6 +182,41 @@ async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open() ->
     assert [bool(result.is_error) for result in results(messages)] == [False, False, *[True] * 7]
 
 
+async def test_a_late_guard_blocks_and_an_input_that_is_edited_in_place_runs() -> None:
+    async def can_use_tool(name: str, data: dict[str, Any], context: Any) -> Any:
+        data["a"] += 20
+        return PermissionResultAllow()
+
+    async def be_late(data: Any, tool_use_id: str | None, context: Any) -> Any:
+        if data["tool_input"]["a"] == 2:
+            await anyio.sleep_forever()
+        return {}
+
+    async def be_late_afterwards(data: Any, tool_use_id: str | None, context: Any) -> Any:
+        await anyio.sleep_forever()
+
+    calls = [tool_use("mcp__calc__add", {"a": number, "b": 2}) for number in (1, 2)]
+    async with ScriptedModel([*calls, text("done")]) as model:
+        chosen = options(
+            model,
+            mcp_servers={"calc": make_server()},
+            can_use_tool=can_use_tool,
+            permission_mode="default",
+            hooks={
+                "PreToolUse": [HookMatcher(hooks=[be_late], timeout=0.5, on_failure="continue")],
+                "PostToolUse": [HookMatcher(hooks=[be_late_afterwards], timeout=0.5)],
+            },
+        )
+        with anyio.fail_after(240):
+            async with ClaudeSDKClient(chosen) as client:
+                await client.query("calculate")
+                messages = [message async for message in client.receive_response()]
+    edited, blocked = results(messages)
+    assert "23" in str(edited.content)
+    assert blocked.is_error
+    assert "did not answer within 0.5 s" in str(blocked.content)
+
+
 async def test_the_methods_of_a_client_return_what_the_official_ones_return() -> None:
     with anyio.fail_after(240):
         async with ScriptedModel([text("first"), text("second")]) as model:

@@ -389,6 +389,22 @@ async def test_an_undecided_call_waits_in_the_inbox() -> None:
     assert answered.interaction_id == interaction.id
 
 
+async def test_a_handler_that_edits_the_input_in_place_changes_nothing_for_the_inbox() -> None:
+    def edit(request: PermissionRequest, context: PermissionContext) -> None:
+        request.raw_input["command"] = "ls"
+
+    inbox = PendingInteractions()
+    session = Session(can_use_tool=edit, interactions=inbox)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.ask, BASH)
+            async for interaction in inbox.arrivals():
+                assert isinstance(interaction.subject, PermissionRequest)
+                assert interaction.subject.raw_input == {"command": "rm -rf /"}
+                assert await interaction.answer(Deny())
+                break
+
+
 async def test_an_inbox_that_does_not_report_its_wait_waits_for_a_person_after_a_moment() -> None:
     class Silent(Inbox):
         def arrivals(self) -> Any:
