@@ -1,7 +1,8 @@
 """`StoreSync`: the session store of one client: resumes from it, mirrors to it, and cleans up."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import anyio
@@ -16,6 +17,7 @@ from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
+from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
@@ -121,13 +123,16 @@ class StoreSync:
 
     async def _resume(self) -> None:
         options = self._given
-        session_id = await self._find_session()
+        env = environment(options, os.environ)
+        session_id = await self._find_session(env)
         if session_id is None:
-            return  # nothing to continue there; maybe on this machine
+            return  # nothing to continue
         place = Place(self.mirror.project, session_id)
         lease = None if options.fork_session else await self.mirror.acquire_lease(place)
         left = await self._access.send_leftovers(place, lease)
-        env = environment(options, os.environ)
+        local = await self._find_local(session_id, env)
+        if local is not None and not options.fork_session:
+            left.append(local)  # its first process may have been killed, or the store away
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         own = open_folder(folder.projects)
@@ -135,18 +140,22 @@ class StoreSync:
         try:
             await copy(self._access, place, own, to)
         except SessionNotFoundError:
-            await self._resume_local(session_id, env)
+            await run_file_work(folder.remove)
+            self._folder = None
+            if local is not None:
+                await self._resume_local(*local)
             return
         for source, found in left:
             await self._send_later(source, found, own, to)
         await self._give_folder()
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
-    async def _find_session(self) -> str | None:
+    async def _find_session(self, env: Mapping[str, str]) -> str | None:
         """Return the session to resume and note its project. Return None if there is nothing to continue."""
         session_id = self._given.resume
         if session_id is None:
-            return await self._access.find_newest_session(self.mirror.project)
+            newest = await self._access.find_newest_session(self.mirror.project)
+            return newest or await self._find_newest_local(env)
         if not is_id(session_id):
             problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
             raise OptionsError(problem, option="resume")
@@ -189,22 +198,30 @@ class StoreSync:
             if own is not None:
                 await own.append(to._replace(subpath=place.subpath).key, missing)
 
-    async def _resume_local(self, session_id: str, env: Any) -> None:
-        """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
-        folder, self._folder = self._folder, None
-        if folder is not None:
-            await run_file_work(folder.remove)
+    async def _find_newest_local(self, env: Mapping[str, str]) -> str | None:
+        """Return the newest session of the working directory on this machine, which the store does not have."""
         if self._given.home is True:
-            return
+            return None
+        directory, config_dir = self._given.cwd or os.getcwd(), env.get("CLAUDE_CONFIG_DIR")
+        newest = partial(list_sessions, directory, limit=1, include_worktrees=False, config_dir=config_dir)
+        return next((info.id for info in await run_file_work(newest)), None)
+
+    async def _find_local(self, session_id: str, env: Mapping[str, str]) -> tuple[StoreAccess, Place] | None:
+        """Return the session in the configuration folder that the CLI uses without a store, or None."""
+        if self._given.home is True:
+            return None
         try:
             path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
         except Exception:
-            return  # the CLI says so
+            return None  # if the store does not have the session either, the CLI says so
         projects, project = os.path.split(os.path.dirname(path))
-        place = Place(project, session_id)
         # Another user can put links to files that only this one may read into a folder of his.
-        source = open_folder(projects, uid=find_other(self._given.user))
+        return open_folder(projects, uid=find_other(self._given.user)), Place(project, session_id)
+
+    async def _resume_local(self, source: StoreAccess, place: Place) -> None:
+        """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
         await self._send_later(source, place, None, place)
+        self.options = self._given.replace(resume=place.session, continue_conversation=False)
 
     # While it runs -----------------------------------------------------------------------------------------------
 

@@ -663,3 +663,44 @@ async def test_a_session_with_a_private_home_is_resumed(begun: Begun, is_new: bo
         assert "banana" in json.dumps(store.entries(key_of(model, session_id)))
         if not is_new:
             assert "banana" not in json.dumps(on_disk(tmp_path / "home" / ".claude", session_id))
+
+
+class StoreThatGoesAway(MemoryStore):
+    """A store that refuses entries while it `is_away`."""
+
+    is_away = False
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        if self.is_away:
+            raise OSError("away")
+        await super().append(key, entries, epoch=epoch)
+
+
+def texts_in(store: MemoryStore, key: SessionKey) -> list[str]:
+    """Return the prompts and answers that a store has of a session."""
+    entries: list[Any] = store.entries(key)
+    messages = [entry["message"]["content"] for entry in entries if entry["type"] in ("user", "assistant")]
+    return [content if isinstance(content, str) else content[0]["text"] for content in messages]
+
+
+async def test_what_the_first_process_could_not_deliver_is_sent_when_its_session_is_resumed_here() -> None:
+    store = StoreThatGoesAway()
+    async with ScriptedModel(["one", "two", "three"]) as model:
+        async with Client(model.options(session_store=store, timeouts=Timeouts(close=4))) as client:
+            session_id = (await client.query("first")).session_id
+            await client.sync_store()
+            store.is_away = True
+            await client.query("second")
+        store.is_away = False
+        await run("third", model.options(session_store=store, resume=session_id, timeouts=PATIENT))
+        assert "second" in json.dumps(model.requests[-1].messages)
+        assert texts_in(store, key_of(model, session_id)) == ["first", "one", "second", "two", "third", "three"]
+
+
+async def test_a_session_of_this_machine_that_is_continued_is_stored_whole() -> None:
+    store = MemoryStore()
+    async with ScriptedModel(["one", "two"]) as model:
+        session_id = (await run("first", model.options())).session_id
+        options = model.options(session_store=store, continue_conversation=True, timeouts=PATIENT)
+        assert (await run("second", options)).session_id == session_id
+        assert texts_in(store, key_of(model, session_id)) == ["first", "one", "second", "two"]
