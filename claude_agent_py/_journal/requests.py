@@ -20,9 +20,13 @@ RequestStatus: TypeAlias = Literal["ok", "denied", "cancelled", "error"]
 PROGRESS: Final = "notifications/progress"
 """The method by which an MCP server reports the progress of a call."""
 HOOKS_ABOUT_CALLS: Final = frozenset(
-    {"PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionDenied"}
+    {
+        *("PreToolUse", "PostToolUse", "PostToolUseFailure"),
+        *("PermissionRequest", "PermissionDenied", "PreSkillShellCommand"),
+    }
 )
-"""Events with a tool and a real `tool_use_id`; for the others the CLI sends a random id."""
+"""Events with a tool and a real `tool_use_id`, which for `PreSkillShellCommand` identifies the command; for the others
+the CLI sends a random id."""
 _REFUSALS: Final = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
 
 

@@ -61,6 +61,7 @@ ANSWERING: Final = ("can_use_tool", "on_question", "on_plan", "on_elicitation", 
 INHERITED_HOOKS: Final = frozenset(
     {
         "PreToolUse",
+        "PreSkillShellCommand",
         "PostToolUse",
         "PostToolUseFailure",
         "PostToolBatch",

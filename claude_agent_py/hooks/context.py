@@ -9,4 +9,4 @@ class HookContext(HandlerContext, frozen=True, kw_only=True):
     event: str
     """The name of the event."""
     tool_use_id: str | None = None
-    """The tool call the event belongs to, or None if the event has none."""
+    """The tool call the event belongs to (for PreSkillShellCommand: its command), or None if the event has none."""

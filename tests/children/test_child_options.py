@@ -21,6 +21,7 @@ from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.children.assignment import Brief
 from claude_agent_py.children.process_options import build_process_options
+from claude_agent_py.hooks import HOOK_EVENTS
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
@@ -152,6 +153,18 @@ def test_hooks_about_tool_calls_are_inherited() -> None:
     assert list(Hooks.of(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks)) == inherited
     assert list(Hooks.of(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks)) == []
     assert options_of().hooks is None
+
+
+def test_all_hooks_that_guard_a_call_are_inherited() -> None:
+    def guard(*asked: Any) -> None:
+        raise AssertionError
+
+    matcher = HookMatcher(None, guard)
+    guarding = [event for event in HOOK_EVENTS if matcher.blocks(event) and event != "UserPromptSubmit"]
+    assert "PreSkillShellCommand" in guarding
+    assert [
+        event for event, _ in Hooks.of(options_of(hooks=[(event, matcher) for event in guarding]).hooks)
+    ] == guarding
 
 
 @pytest.mark.parametrize(

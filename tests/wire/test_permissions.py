@@ -51,15 +51,36 @@ def test_manual_is_another_name_of_a_mode() -> None:
     assert p.SetMode(mode="manual", destination="session").problem is None
 
 
-@pytest.mark.parametrize("text", ["Read", "Bash(npm test:*)", "Bash(echo (a) b)", "mcp__server__tool", "Read()"])
+@pytest.mark.parametrize("text", ["Read", "Bash(npm test:*)", "mcp__server__tool", "Read()"])
 def test_a_rule_reads_and_writes_as_in_settings(text: str) -> None:
     assert str(p.PermissionRuleValue.parse(text)) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        (r"Bash(touch a\(1\).txt)", "touch a(1).txt"),
+        (r"Read(C:\\Users\\\(me\))", r"C:\Users\(me)"),
+        (r"Bash(echo \\\\)", r"echo \\"),
+    ],
+)
+def test_a_rule_escapes_parentheses_and_backslashes(text: str, content: str) -> None:
+    rule = p.PermissionRuleValue.parse(text)
+    assert rule.rule_content == content
+    assert str(rule) == text
+
+
+@pytest.mark.parametrize("content", ["a(b", ")", "\\", r"\(", r"\\)", r"a\d"])
+def test_any_rule_is_read_from_its_own_text(content: str) -> None:
+    rule = p.PermissionRuleValue(tool_name="Bash", rule_content=content)
+    assert p.PermissionRuleValue.parse(str(rule)) == rule
 
 
 def test_a_rule_has_a_tool_and_a_content() -> None:
     rule = p.PermissionRuleValue.parse(" Bash(npm test:*) ")
     assert as_json(rule) == RULE
     assert as_json(p.PermissionRuleValue.parse("Read")) == {"toolName": "Read"}
+    assert p.PermissionRuleValue.parse("Bash(echo (a) b)").rule_content == "echo (a) b"
 
 
 @pytest.mark.parametrize("text", ["", "Bash(", "Bash)", "(x)", "Bash(x) y"])

@@ -30,17 +30,22 @@ _KNOWN_WORDS: Mapping[str, tuple[str, ...]] = {
 """The words that the CLI understands, by the field of an update."""
 
 _RULE = re.compile(r"(?P<tool>[^()]+)(?:\((?P<content>.*)\))?", re.DOTALL)
+_SPECIAL = re.compile(r"[\\()]")
+_ESCAPED = re.compile(r"\\([\\()])")
 
 
 class PermissionRuleValue(CamelModel):
-    """A permission rule: a tool name and optionally a pattern for its calls, as in `Bash(npm test:*)`."""
+    """A permission rule: a tool name and optionally a pattern for its calls, as in `Bash(npm test:*)`.
+
+    `str()` is the notation of settings, which escapes parentheses and backslashes in the pattern.
+    """
 
     tool_name: str
     rule_content: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "PermissionRuleValue":
-        """Parse a rule in the notation of settings: `Read`, `Bash(npm test:*)`.
+        r"""Parse a rule in the notation of settings: `Read`, `Bash(npm test:*)`, `Bash(echo \(a\))`.
 
         Raises:
             ValueError: `text` is not a permission rule.
@@ -48,10 +53,17 @@ class PermissionRuleValue(CamelModel):
         match = _RULE.fullmatch(text.strip())
         if match is None:
             raise ValueError(f"invalid permission rule {text!r}; it must be Tool or Tool(content)")
-        return cls(tool_name=match["tool"], rule_content=match["content"])
+        content = match["content"]
+        return cls(tool_name=match["tool"], rule_content=content and _ESCAPED.sub(r"\1", content))
 
     def __str__(self) -> str:
-        return self.tool_name if self.rule_content is None else f"{self.tool_name}({self.rule_content})"
+        if self.rule_content is None:
+            return self.tool_name
+        return f"{self.tool_name}({_SPECIAL.sub(_escape, self.rule_content)})"
+
+
+def _escape(match: re.Match[str]) -> str:
+    return f"\\{match[0]}"
 
 
 class _Update(FrameModel):
