@@ -62,13 +62,14 @@ def read_bytes(
     tail_bytes: int | None = None,
     most_bytes: int = MOST_BYTES,
     uid: int | None = None,
+    follow_links: bool = True,
 ) -> tuple[bytes, int]:
     """Read a regular file, or its last `tail_bytes`. Returns the bytes and the size of the file.
 
     Reads up to the size at the time of the call, so a file that keeps growing does not block. Raises OSError if more
     than `most_bytes` would be read, or if the file is of another user than `uid`.
     """
-    with os.fdopen(open_regular(path, uid=uid), "rb") as file:
+    with os.fdopen(open_regular(path, follow_links=follow_links, uid=uid), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         wanted = size if tail_bytes is None else min(size, tail_bytes)
         if wanted > most_bytes:
@@ -79,12 +80,12 @@ def read_bytes(
 
 
 def read_lines(path: str | os.PathLike[str], *, uid: int | None = None) -> Iterator[bytes]:
-    """Yield the lines of a regular file, without line ends. Lines longer than `LINE_BYTES` are skipped.
+    """Yield the lines of a regular file, not of a link, without line ends. Lines longer than `LINE_BYTES` are skipped.
 
     Reads up to the size at the time of the call. Raises OSError if the file is unreadable, larger than `MOST_BYTES`, or
     of another user than `uid`.
     """
-    with os.fdopen(open_regular(path, uid=uid), "rb", _CHUNK) as file:
+    with os.fdopen(open_regular(path, follow_links=False, uid=uid), "rb", _CHUNK) as file:
         size = os.fstat(file.fileno()).st_size
         if size > MOST_BYTES:
             raise _too_large(path, size, MOST_BYTES)

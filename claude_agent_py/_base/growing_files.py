@@ -21,23 +21,18 @@ class Piece(Struct, frozen=True):
 
 
 class Tail:
-    """Reads a file incrementally: each read continues after the previous one.
+    """Reads a file incrementally: each read continues after the previous one."""
 
-    Args:
-        follow_links: Whether the file may be a symbolic link.
-    """
-
-    def __init__(self, *, follow_links: bool = False) -> None:
-        self._follow_links = follow_links
+    def __init__(self) -> None:
         self._offset = 0
         self._identity: tuple[int, int] | None = None
 
     def read(self, path: str, uid: int | None = None) -> Piece:
         """Read at most `PIECE_BYTES` more. Blocks.
 
-        Raises OSError if the path is not a regular file, or one of another user than `uid`.
+        Raises OSError if the path is a link, not a regular file, or one of another user than `uid`.
         """
-        with os.fdopen(open_regular(path, follow_links=self._follow_links, uid=uid), "rb") as file:
+        with os.fdopen(open_regular(path, follow_links=False, uid=uid), "rb") as file:
             status = os.fstat(file.fileno())
             identity = (status.st_dev, status.st_ino)
             restarted = status.st_size < self._offset or self._identity not in (None, identity)

@@ -60,7 +60,11 @@ def infer_ends(
     for record in ledger.own_live():
         path = record.transcript_path if record.is_agent else record.output_file
         now = record.last_activity if record.is_agent else 0.0
-        ledger.resolve(record, inspect_files(record, [TaskFile(path)] if path else []), now)
+        ledger.resolve(
+            record,
+            inspect_files(record, [TaskFile(path, agent_id=record.id if record.is_agent else None)] if path else []),
+            now,
+        )
         yield now or None, ledger.take_changes(now)[1]
     if is_over:
         ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0, TaskStatus.STOPPED)

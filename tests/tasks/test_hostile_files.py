@@ -225,7 +225,7 @@ async def test_a_cli_that_runs_as_another_user_shows_only_files_of_that_user(tmp
     secret = tmp_path / "secret"
     secret.write_bytes(said("precious"))
     for name in ("b1", "a1"):
-        (tmp_path / f"{name}.output").symlink_to(secret)
+        (tmp_path / f"{name}.output").hardlink_to(secret)
     fake = FakeCLI(
         steps.turn(
             [

@@ -1,5 +1,6 @@
 """Following outputs live: growth, creation, truncation, links, markers in pieces, large files, errors."""
 
+import json
 import os
 import tracemalloc
 from collections.abc import Callable
@@ -113,17 +114,35 @@ async def test_a_file_that_is_replaced_is_read_from_its_beginning(shell: Followe
     assert shell.seen == "old\nreplaced\n"
 
 
-async def test_a_link_that_is_made_later(shell: Followed, tmp_path: Path) -> None:
-    target = tmp_path / "target"
-    shell.path.symlink_to(target)
+async def test_a_link_in_place_of_a_shells_output_is_not_followed(shell: Followed, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("secret\n")
+    shell.path.symlink_to(tmp_path / "secret")
+    with anyio.fail_after(30):
+        with pytest.raises(TaskOutputError, match="not a regular file"):
+            await shell.read()
+    assert shell.seen == ""
+
+
+async def test_the_output_of_a_subagent_is_a_link_whose_transcript_may_appear_later(tmp_path: Path) -> None:
+    transcript = tmp_path / "subagents" / "agent-a1.jsonl"
+    transcript.parent.mkdir()
+    output = tmp_path / "a1.output"
+    output.symlink_to(transcript)
+    manager = tracking(TaskManager(grace=HASTY), frames.task_started("a1"))
+    intake_of(manager).set_path("a1", str(output))
+    seen: list[str] = []
+
+    async def read() -> None:
+        seen.extend([chunk async for chunk in manager["a1"].follow()])
+
     with anyio.fail_after(30):
         async with anyio.create_task_group() as readers:
-            readers.start_soon(shell.read)
+            readers.start_soon(read)
             await anyio.wait_all_tasks_blocked()
-            target.write_text("through the link\n")
-            await shell.until(lambda seen: seen == "through the link\n")
-            shell.end()
-    assert shell.seen == "through the link\n"
+            content = {"role": "assistant", "content": [{"type": "text", "text": "report"}], "stop_reason": "end_turn"}
+            transcript.write_text(json.dumps({"type": "assistant", "message": content, "uuid": "u"}) + "\n")
+            tracking(manager, frames.task_notification("a1", summary="report", output_file=str(output)))
+    assert seen == ["report\n"]
 
 
 async def test_following_an_ended_shell_gives_all_its_output_at_once(shell: Followed) -> None:
@@ -291,13 +310,12 @@ def test_a_subagents_texts_are_its_chunks(tmp_path: Path) -> None:
     assert decoder.finish() == []
 
 
-def test_a_tail_follows_links_only_on_request(tmp_path: Path) -> None:
+def test_a_tail_follows_no_link(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"text")
     link = tmp_path / "link"
     link.symlink_to("file")
     with pytest.raises(OSError, match="not a regular file"):
         Tail().read(str(link))
-    assert Tail(follow_links=True).read(str(link)).data == b"text"
 
 
 def test_a_tail_reads_on_where_it_stopped(tmp_path: Path) -> None:

@@ -320,13 +320,35 @@ async def test_a_shell_has_no_transcript() -> None:
         await manager["b1"].transcript()
 
 
-async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_path: Path) -> None:
-    output = tmp_path / f"{OUTER}.output"
-    output.symlink_to(recorded(OUTER))
+def linked_agent(output: Path, target: Path) -> TaskManager:
+    """The recorded agent as a task, whose output is a link to this file."""
+    output.symlink_to(target)
     manager = tracking(TaskManager(), frames.task_started(OUTER))
-    tracking(manager, frames.task_notification(OUTER, "stopped", output_file=str(output)))
+    return tracking(manager, frames.task_notification(OUTER, "stopped", output_file=str(output)))
+
+
+async def test_the_output_file_of_a_subagent_is_a_link_to_its_transcript(tmp_path: Path) -> None:
+    subagents = tmp_path / "session" / "subagents"
+    shutil.copytree(RECORDED, subagents)
+    manager = linked_agent(tmp_path / f"{OUTER}.output", subagents / f"agent-{OUTER}.jsonl")
     assert (await manager[OUTER].transcript())[-1].text == "outer report"
     assert await manager[OUTER].read_output() == "outer report"
+
+
+@pytest.mark.parametrize(
+    "target", ["subagents/agent-a0.jsonl", "agent-{id}.jsonl", "subagents/agent-{id}.jsonl", "/proc/self/environ"]
+)
+async def test_a_link_to_another_file_is_no_transcript(tmp_path: Path, target: str) -> None:
+    path = tmp_path / target.format(id=OUTER)
+    if not path.exists():
+        path.parent.mkdir(exist_ok=True)
+        shutil.copy(recorded(OUTER), path)
+    if target.startswith("subagents/agent-{"):  # the transcript itself leads elsewhere
+        path.rename(tmp_path / "elsewhere")
+        path.symlink_to(tmp_path / "elsewhere")
+    manager = linked_agent(tmp_path / f"{OUTER}.output", path)
+    with pytest.raises(TaskOutputError, match="not a regular file"):
+        await manager[OUTER].transcript()
 
 
 # Paths

@@ -107,7 +107,7 @@ class Follow(AsyncIterator[str]):
         self._has_ended = has_ended
         self._wait = wait
         self._decoder = decoder
-        self._tail = Tail(follow_links=True)  # the output of a subagent is a link to its transcript
+        self._tail = Tail()
         self._file: TaskFile | None = None
         self._chunks: deque[str] = deque()
         self._is_done = False
@@ -153,7 +153,7 @@ class Follow(AsyncIterator[str]):
         failure: OSError | None = None
         for file in files:
             try:
-                piece = await run_file_work(self._tail.read, file.path, file.uid, abandon_on_cancel=True)
+                piece = await run_file_work(self._read_piece, file, abandon_on_cancel=True)
             except OSError as error:
                 failure = failure or error
             else:
@@ -168,6 +168,9 @@ class Follow(AsyncIterator[str]):
         if not is_missing or gone_for_good or (ended_for is not None and ended_for >= ENTRY_DELAY):
             raise output_error(self._task_id, files, failure)
         return None
+
+    def _read_piece(self, file: TaskFile) -> Piece:
+        return self._tail.read(file.resolve(), file.uid)
 
 
 def _some(text: str) -> list[str]:

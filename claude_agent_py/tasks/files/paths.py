@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 
 from claude_agent_py._journal.tasks.record import Record
-from claude_agent_py.tasks.files.task_file import TaskFile
+from claude_agent_py.tasks.files.task_file import SUBAGENTS, TaskFile, transcript_name
 
 _NOT_IN_SLUG = r"[^A-Za-z0-9]"
 _BEYOND_UTF16 = "[\U00010000-\U0010ffff]"
@@ -56,7 +56,7 @@ class Paths:
     def record_init(self, cwd: str | None, session_id: str | None) -> None:
         """Record the directory and session from `system/init`."""
         if self._subagents is None and self.config_dir and cwd and session_id:
-            self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, "subagents")
+            self._subagents = os.path.join(self.config_dir, "projects", project_slug(cwd), session_id, SUBAGENTS)
 
     def record_hook(self, data: Mapping[str, object]) -> None:
         """Record the paths in a hook's input."""
@@ -65,7 +65,7 @@ class Paths:
         if isinstance(agents, str) and agents:
             self._subagents = os.path.dirname(agents)
         elif isinstance(own, str) and own.endswith(".jsonl"):
-            self._subagents = f"{own.removesuffix('.jsonl')}{os.sep}subagents"
+            self._subagents = f"{own.removesuffix('.jsonl')}{os.sep}{SUBAGENTS}"
 
     def record_output(self, task_id: str, path: str) -> None:
         """Record the output path of a task."""
@@ -78,12 +78,12 @@ class Paths:
         sibling = _join(self._outputs, record.id, f"{record.id}.output")
         outputs = (record.run.output_file, record.output_file, sibling)
         if not record.is_agent:
-            return self._list_files(*outputs)
-        transcript = _join(self._subagents, record.id, f"agent-{record.id}.jsonl")
-        return self._list_files(record.transcript_path, transcript, *outputs)
+            return self._list_files(None, *outputs)
+        transcript = _join(self._subagents, record.id, transcript_name(record.id))
+        return self._list_files(record.id, record.transcript_path, transcript, *outputs)
 
-    def _list_files(self, *paths: str | None) -> list[TaskFile]:
-        return [TaskFile(path, self.uid) for path in dict.fromkeys(paths) if path]
+    def _list_files(self, agent_id: str | None, *paths: str | None) -> list[TaskFile]:
+        return [TaskFile(path, self.uid, agent_id) for path in dict.fromkeys(paths) if path]
 
 
 def _join(directory: str | None, task_id: str, name: str) -> str | None:

@@ -8,7 +8,6 @@ Measured with CLI 2.1.328: the final entry of a finished agent has the stop reas
 failed agent is an API error message, and each entry has one content block.
 """
 
-import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeAlias
@@ -195,7 +194,7 @@ def notes_path(transcript: str) -> str:
 def read_notes(transcript: TaskFile) -> Notes | None:
     """Return the metadata of a subagent without invalid values, or None if it cannot be read."""
     try:
-        notes = TaskFile(notes_path(os.path.realpath(transcript.path)), transcript.uid)
+        notes = TaskFile(notes_path(transcript.resolve()), transcript.uid)
         data, _ = notes.read(most_bytes=MOST_NOTES_BYTES)
         return fit(Notes, read_json(data), may_drop=lambda place: True)[0]
     except (OSError, ValueError):
