@@ -10,6 +10,7 @@ BOUNDS = {
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
     "CONNECTION_IDLE": "_connection.running.DEFAULT_IDLE",
+    "COPIED_BYTES": "sessions.lines.COPIED_BYTES",
     "DECODED_BYTES": "_connection.runs.mailbox.DECODED_BYTES",
     "DRAIN_GRACE": "_connection.shutdown.DRAIN_GRACE",
     "ENTRY_DELAY": "tasks.files.completion.ENTRY_DELAY",

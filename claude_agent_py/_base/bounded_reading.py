@@ -92,10 +92,15 @@ def read_lines(path: str | os.PathLike[str], *, uid: int | None = None) -> Itera
         yield from (line for _, line in lines_of(file, 0, size) if line)
 
 
-def lines_of(file: IO[bytes], start: int, end: int) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line of a part of a file, without its line break, with its offset; None for one that is too long."""
+def lines_of(
+    file: IO[bytes], start: int, end: int, *, most_bytes: int | None = None
+) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line of a part of a file, without its line break, with its offset; None for one that is too long.
+
+    A line has at most `most_bytes`, by default `LINE_BYTES`.
+    """
     file.seek(start)
-    while start < end and (line := file.readline(min(LINE_BYTES, end - start))):
+    while start < end and (line := file.readline(min(most_bytes or LINE_BYTES, end - start))):
         length = len(line)
         if line.endswith(b"\n") or start + length >= end:
             yield start, line.removesuffix(b"\n")

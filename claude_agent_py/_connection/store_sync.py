@@ -128,11 +128,12 @@ class StoreSync:
         if session_id is None:
             return  # nothing to continue
         place = Place(self.mirror.project, session_id)
-        lease = None if options.fork_session else await self.mirror.acquire_lease(place)
-        left = await self._access.send_leftovers(place, lease)
         local = await self._find_local(session_id, env)
-        if local is not None and not options.fork_session:
-            left.append(local)  # its first process may have been killed, or the store away
+        left: list[tuple[StoreAccess, Place]] = []
+        if not options.fork_session:  # otherwise, another process may be writing to the session
+            left = await self._access.send_leftovers(place, await self.mirror.acquire_lease(place))
+            if local is not None:
+                left.append(local)  # its first process may have been killed, or the store away
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         own = open_folder(folder.projects)
@@ -159,6 +160,7 @@ class StoreSync:
         if not is_id(session_id):
             problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
             raise OptionsError(problem, option="resume")
+        session_id = session_id.lower()  # as the CLI names its transcripts
         if self._given.session_store_project is None:
             self.mirror.project = await self._access.find_project(session_id, self.mirror.project)
         return session_id

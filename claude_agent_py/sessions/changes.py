@@ -211,7 +211,8 @@ def fork_session(
     Raises:
         SessionNotFoundError: The session does not exist.
         OptionsError: The id is not a UUID.
-        SessionError: The session has no messages, lacks the last message, or the copy cannot be written.
+        SessionError: The session has no messages, lacks the last message, has a line of more than 256 MiB, or the copy
+            cannot be written.
     """
     source = find_session(session_id, directory, config_dir)
     name = (title or "").strip() or f"{describe_session(source, session_id).summary or 'Forked session'} (fork)"
@@ -316,7 +317,7 @@ class _SessionCopier:
 
 
 def _iter_complete_lines(snapshot: Snapshot) -> Iterator[bytes]:
-    for _, line in snapshot.forwards():
+    for line in snapshot.copied_lines():
         if line:
             # The CLI also replaces invalid UTF-8 when it reads a line.
             yield line if line.isascii() else line.decode("utf-8", "replace").encode()

@@ -33,13 +33,28 @@ def write_atomically(path: str, parts: Iterable[bytes], *, replace: bool = False
                 file.write(part)
             file.flush()
             os.fsync(file.fileno())
-        if not replace and os.path.lexists(path):
-            raise FileExistsError(path)
-        os.replace(draft, path)
+        if replace:
+            os.replace(draft, path)
+        else:
+            rename_new(draft, path)
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(draft)
         raise
+
+
+def rename_new(draft: str, path: str) -> None:
+    """Rename a file to a name that does not exist yet. Raises FileExistsError if it does, or another OSError."""
+    try:
+        os.link(draft, path)  # unlike a rename, it never replaces a file
+    except FileExistsError:
+        raise
+    except OSError:  # the file system has no links
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path) from None
+        os.rename(draft, path)
+    else:
+        os.unlink(draft)
 
 
 def delete_transcript(path: str) -> None:

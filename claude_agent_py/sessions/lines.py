@@ -4,15 +4,20 @@ A transcript is a JSON Lines file that grows while its CLI runs. A `Snapshot` is
 later lines, so that two passes see the same lines. All calls block.
 """
 
+import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
-from claude_agent_py._base.bounded_reading import LINE_BYTES, lines_of, open_regular
+from claude_agent_py._base.bounded_reading import lines_of, open_regular
 
 CHUNK: Final = 1024 * 1024
+LINE_BYTES: Final = 64 * 1024 * 1024
+"""The longest line that is read; longer ones are skipped. A request of the API has at most half."""
+COPIED_BYTES: Final = 256 * 1024 * 1024
+"""The longest line that is copied. Longer ones are an error: a copy must not lack a line silently."""
 _BUFFER: Final = 64 * 1024
 
 
@@ -45,7 +50,16 @@ class Snapshot:
     def forwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line's offset and content, without the line break. The content of an overlong line is None."""
         with self.open() as file:
-            yield from lines_of(file, 0, self.size)
+            yield from lines_of(file, 0, self.size, most_bytes=LINE_BYTES)
+
+    def copied_lines(self) -> Iterator[bytes]:
+        """Yield the lines of the file for a copy. Raises OSError if a line is longer than `COPIED_BYTES`."""
+        with self.open() as file:
+            for offset, line in lines_of(file, 0, self.size, most_bytes=COPIED_BYTES):
+                if line is None:
+                    reason = f"the line at {offset} has more than {COPIED_BYTES} bytes and cannot be copied"
+                    raise OSError(errno.EFBIG, reason, self.path)
+                yield line
 
     def backwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield the lines like `forwards`, last line first."""

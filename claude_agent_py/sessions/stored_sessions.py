@@ -17,6 +17,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError, SessionError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.changes import (
     build_tag,
     build_title,
@@ -46,6 +47,8 @@ from claude_agent_py.wire.base import JSONObject
 PREFIX: Final = "claude-agent-py-stored-"
 PROJECT: Final = "stored"
 """The name of the one project in a private folder."""
+_DELETE_SECONDS: Final = 5.0
+"""How long the deletion of a part of a session may take, in seconds."""
 T = TypeVar("T")
 
 
@@ -150,11 +153,7 @@ class StoredSessions:
         access, place = await self._locate(session_id)
         await access.check_exists(place)
         async with access.hold_lease(place):
-            # Some stores do not delete the subagents with the session.
-            for subpath in (*await access.list_subpaths(place), ""):
-                key = place._replace(subpath=subpath).key
-                async with access.call(f"delete {format_key(key)}"):
-                    await access.store.delete(key)
+            await _delete(access, place)
 
     async def fork(self, session_id: str, up_to_message_id: str | None = None, title: str | None = None) -> SessionInfo:
         """Copy a session to the same place, even while a process is writing to it. The copy can be resumed.
@@ -166,7 +165,7 @@ class StoredSessions:
 
         Raises:
             SessionError: The session has no messages or lacks the last message.
-            StoreError: The store failed or took too long. The copy may exist in part.
+            StoreError: The store failed or took too long. If it cannot delete the copy, the copy exists in part.
         """
         if self._store is None:
             return await self._on_disk(fork_session, session_id, up_to_message_id=up_to_message_id, title=title)
@@ -175,9 +174,13 @@ class StoredSessions:
             fork = await run_file_work(
                 lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
             )
-            await import_session(
-                self._store, fork.id, config_dir=folder.path, project_key=place.project, timeout=self._timeout
-            )
+            try:
+                await import_session(
+                    self._store, fork.id, config_dir=folder.path, project_key=place.project, timeout=self._timeout
+                )
+            except BaseException:
+                await _delete_part(access, place._replace(session=fork.id))
+                raise
         return replace(fork, path="")
 
     async def list(
@@ -219,6 +222,24 @@ class StoredSessions:
         entry = {**note, "sessionId": place.session, "uuid": str(uuid.uuid4()), "timestamp": now}
         async with access.hold_lease(place) as lease:
             await access.append(place.key, [cast("SessionStoreEntry", entry)], lease)
+
+
+async def _delete(access: StoreAccess, place: Place) -> None:
+    # Some stores do not delete the subagents with the session.
+    for subpath in (*await access.list_subpaths(place), ""):
+        key = place._replace(subpath=subpath).key
+        async with access.call(f"delete {format_key(key)}"):
+            await access.store.delete(key)
+
+
+async def _delete_part(access: StoreAccess, place: Place) -> None:
+    """Delete a session that was copied in part, if the store can. Failures are logged."""
+    with anyio.move_on_after(_DELETE_SECONDS, shield=True):
+        try:
+            if implements(access.store, "delete"):
+                await _delete(access, place)
+        except StoreError as error:
+            logger.warning("a part of session %s stays in the store: %s", place.session, error)
 
 
 def _make_folder() -> PrivateFolder:

@@ -10,12 +10,12 @@ from typing import Final, SupportsIndex, overload
 
 import msgspec
 
-from claude_agent_py._base.bounded_reading import LINE_BYTES, read_json
+from claude_agent_py._base.bounded_reading import read_json
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.chain import Chain, find_chain
 from claude_agent_py.sessions.folders import regular_file
-from claude_agent_py.sessions.lines import DamagedLine, Snapshot
+from claude_agent_py.sessions.lines import LINE_BYTES, DamagedLine, Snapshot
 from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.files.transcript import Notes, TranscriptMessage, read_message, read_notes
 from claude_agent_py.wire.base import keep_source

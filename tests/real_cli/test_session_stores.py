@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
@@ -271,6 +272,7 @@ async def test_continuing_forking_and_missing_sessions(begun: Begun) -> None:
         assert stored[-1]["type"] == "cost-state"
         third = await run("more", options.replace(continue_conversation=True))
         assert third.session_id == second
+        assert (await run("again", options.replace(resume=second.upper()))).session_id == second
         assert "banana" in json.dumps(model.requests_of("main")[-1].body["messages"])
         forked = await run("FORKED", options.replace(resume=begun.session_id, fork_session=True))
         assert forked.session_id not in (begun.session_id, second)
@@ -288,6 +290,22 @@ async def test_continuing_forking_and_missing_sessions(begun: Begun) -> None:
 
 
 @pytest.mark.long
+async def test_a_fork_leaves_what_a_killed_process_left_to_the_original(begun: Begun) -> None:
+    """The original may have a writer, and what it lacks would become a branch that hides its newest answer."""
+    async with ScriptedModel(["forked"]) as model:
+        store = MemoryStore()
+        await begun.put_into(store, model)
+        key = key_of(model, begun.session_id)
+        late = {**next(entry for entry in begun.entries if entry["type"] == "user"), "uuid": str(uuid4())}
+        left = Path(tempfile.gettempdir(), f"claude-agent-py-session-{'0' * 16}", "projects", "p")
+        left.mkdir(parents=True)
+        (left / f"{begun.session_id}.jsonl").write_text(json.dumps(late) + "\n")
+        await store.acquire_lease(key, "its writer")
+        await run("x", model.options(session_store=store, resume=begun.session_id, fork_session=True))
+        assert store.entries(key) == begun.entries
+        assert len(list(left.iterdir())) == 1
+
+
 async def test_a_session_that_only_this_machine_has_is_stored_whole(begun: Begun) -> None:
     async with ScriptedModel(lambda request: "answered") as model:
         begun.put_on_disk(model)

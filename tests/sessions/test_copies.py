@@ -1,5 +1,6 @@
 """Copies of sessions between this machine and stores, and what a store cannot make the library do."""
 
+import errno
 import json
 import os
 import sys
@@ -13,11 +14,12 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from bounds import set_bound
 from forks import run_program
 from stored import SESSION, Stored
 
 from claude_agent_py._base.locks import unlock
-from claude_agent_py.errors import OptionsError, SessionError, SessionNotFoundError, StoreError
+from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
@@ -28,6 +30,7 @@ from claude_agent_py.sessions import (
     copy_session,
     deliver_session,
     export_session,
+    fork_session,
     get_session,
     import_session,
     project_key_for_directory,
@@ -180,6 +183,129 @@ async def test_late_entries_do_not_hide_newer_turns(stored: Stored, tmp_path: Pa
     assert [message.text for message in session.messages] == ["said there", "more"]
 
 
+async def test_a_session_that_is_written_gets_no_copies(stored: Stored, tmp_path: Path) -> None:
+    """A copy that found the session as it was would hide what its writer added meanwhile."""
+    store, other = SQLiteStore(tmp_path / "s.db"), MemoryStore()
+    key: SessionKey = {"project_key": "-work", "session_id": SESSION}
+    await import_session(store, SESSION, config_dir=stored.config)
+    await copy_session(store, other, SESSION, project_key="-work")
+    before = await store.load(key)
+    stored.user("written here")
+    lease = await store.acquire_lease(key, "a writer")
+    for copied in (
+        import_session(store, SESSION, config_dir=stored.config),
+        push(store, SESSION, config_dir=stored.config),
+        copy_session(other, store, SESSION, project_key="-work"),
+    ):
+        with pytest.raises(SessionLeasedError, match="a writer"):
+            await copied
+    assert await store.load(key) == before
+    await store.release_lease(lease)
+    assert await push(store, SESSION, config_dir=stored.config) == 1
+    await store.acquire_lease(key, "another")  # the copies gave their leases back
+
+
+class Continued:
+    """A store without leases, to whose session another process appends while the next batch is stored."""
+
+    def __init__(self) -> None:
+        self._kept = MemoryStore()
+        self.next: list[SessionStoreEntry] = []
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        await self._kept.append(key, entries)
+        late, self.next = self.next, []
+        await self._kept.append(key, late)
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        return await self._kept.load(key)
+
+
+async def test_a_copy_does_not_hide_what_another_process_adds_meanwhile(stored: Stored, tmp_path: Path) -> None:
+    store, there = Continued(), Stored(tmp_path / "there", project="-work")
+    await import_session(store, SESSION, config_dir=stored.config)
+    there.path.write_bytes(stored.path.read_bytes())
+    last = stored.user("written here, not delivered", uuid=str(uuid4()))
+    stored.note("last-prompt", lastPrompt="written here, not delivered", leafUuid=last, explicit=True)
+    base = (await store.load({"project_key": "-work", "session_id": SESSION}) or [])[-1].get("uuid")
+    prompt = str(uuid4())
+    there.user("said there", after=base, uuid=prompt)
+    await push(store, SESSION, config_dir=there.config)
+    there.assistant("THE ANSWER", after=prompt, uuid=str(uuid4()))
+    store.next = [json.loads(there.path.read_text().splitlines()[-1])]
+    await push(store, SESSION, config_dir=stored.config)
+    session = await StoredSessions(store, project_key="-work").get(SESSION)
+    assert [message.text for message in session.messages][-2:] == ["said there", "THE ANSWER"]
+
+
+async def test_an_export_does_not_replace_a_session_that_begins_meanwhile(stored: Stored, tmp_path: Path) -> None:
+    path = tmp_path / "out" / "projects" / project_key_for_directory("/elsewhere") / f"{SESSION}.jsonl"
+
+    class Slow(MemoryStore):
+        async def list_subkeys(self, key: Any) -> list[str]:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("another process")
+            return await super().list_subkeys(key)
+
+    store = Slow()
+    await import_session(store, SESSION, config_dir=stored.config)
+    with pytest.raises(SessionError, match="already exists"):
+        await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path / "out", project_key="-work")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert path.read_text() == "another process"
+
+
+async def test_an_export_needs_no_links(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise PermissionError(errno.EPERM, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    out = tmp_path / "out"
+    path = await export_session(store, SESSION, "/elsewhere", config_dir=out, project_key="-work")
+    assert len(get_session(SESSION, config_dir=out).subagents) == 1
+    assert [each.name for each in Path(path).parent.iterdir() if each.is_file()] == [Path(path).name]
+
+
+LONG = "x" * (17 * 1024 * 1024)
+"""Longer than documents of a prompt that the API accepts."""
+
+
+async def test_a_copy_has_the_long_lines_of_the_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    here = Stored(tmp_path / "config")
+    here.user(LONG)
+    here.assistant("read")
+    store = MemoryStore()
+    assert await import_session(store, SESSION, config_dir=here.config) == 2
+    fork = fork_session(SESSION, config_dir=here.config)
+    read = [get_session(each, config_dir=here.config) for each in (SESSION, fork.id)]
+    read.append(await StoredSessions(store, project_key="-work").get(SESSION))
+    assert [[len(message.text) for message in each.messages] for each in read] == [[len(LONG), 4]] * 3
+
+
+async def test_a_line_that_is_too_long_to_copy_is_an_error_and_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_bound(monkeypatch, "COPIED_BYTES", 2000)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = private_folder.make_folder(None).path
+    unlock(left)
+    here = Stored(left)
+    for text in ("one", "x" * 2000, "three"):
+        here.user(text)
+    store = MemoryStore()
+    with pytest.raises(StoreError, match="has more than 2000 bytes and cannot be copied"):
+        await import_session(store, SESSION, config_dir=left)
+    with pytest.raises(SessionError, match="has more than 2000 bytes and cannot be copied"):
+        fork_session(SESSION, config_dir=left)
+    with pytest.raises(StoreError, match="lacks entries that an earlier process left"):
+        await deliver_session(store, SESSION, config_dir=tmp_path / "no home", project_key="p")
+    assert "has more than 2000 bytes" in caplog.text
+    assert len(here.path.read_text().splitlines()) == 3
+
+
 async def test_the_rest_of_a_conversation_continues_what_the_store_has(stored: Stored, tmp_path: Path) -> None:
     """A CLI on another machine: here are only the entries that the store did not accept."""
     store = MemoryStore()
@@ -240,6 +366,10 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     assert os.listdir(left.path) == ["projects"]
     assert (left.projects / "x.jsonl").exists()
     assert (alive.path / ".credentials.json").exists()
+    os.utime(left.path, (1, 1))
+    private_folder.make_folder(env).remove()
+    assert (left.projects / "x.jsonl").exists()  # it was written a moment ago, by a process that was old
+    os.utime(left.projects / "x.jsonl", (1, 1))
     os.utime(left.path, (1, 1))
     private_folder.make_folder(env).remove()
     assert os.listdir(tmp_path / "temp") == [alive.path.name]

@@ -329,6 +329,7 @@ async def test_entries_of_a_cli_elsewhere_are_kept_here(
         store.fails = 0
         [place] = running.mirror.undelivered
         config = running.mirror.keep(place)
+        await running.mirror.release_leases()
         assert await push(store, SESSION, config_dir=config, project_key="p") == len(entries)
     assert store.entries(KEY) == entries
     if running.mirror.folder is not None:

@@ -160,6 +160,24 @@ async def test_a_fork_in_a_store_has_the_subagents_of_the_copied_part(store: Any
     assert list(temporary.iterdir()) == []
 
 
+async def test_a_fork_that_fails_leaves_nothing_in_the_store(stored: Stored, temporary: Path) -> None:
+    class Failing(MemoryStore):
+        fails = False
+
+        async def append(self, key: SessionKey, *args: Any, **more: Any) -> None:
+            if self.fails and "subpath" in key:
+                raise OSError("not now")
+            await super().append(key, *args, **more)
+
+    store = Failing()
+    await import_session(store, SESSION, config_dir=stored.config)
+    store.fails = True
+    with pytest.raises(StoreError, match="not now"):
+        await StoredSessions(store).fork(SESSION)
+    assert [info.id for info in await StoredSessions(store).list()] == [SESSION]
+    assert {key["session_id"] for key in store.keys} == {SESSION}
+
+
 async def test_a_session_that_is_written_is_copied_but_not_changed(tmp_path: Path, stored: Stored) -> None:
     store = SQLiteStore(tmp_path / "s.db")
     await import_session(store, SESSION, config_dir=stored.config)

@@ -4,6 +4,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
@@ -12,10 +13,11 @@ import anyio
 import pytest
 from forks import Program, run_program
 
-from claude_agent_py.errors import OptionsError, SessionLeasedError, StoreError
+from claude_agent_py.errors import OptionsError, SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
+    S3Store,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
@@ -300,6 +302,43 @@ async def test_names_of_projects_and_sessions_do_not_collide_with_files_of_the_s
     assert sorted(each["session_id"] for each in listed) == ["a", "a.json", "a.jsonl", "a.lock"]
     assert await store.list_subkeys({"project_key": "version", "session_id": "a.jsonl"}) == ["b", "b.jsonl/c"]
     assert len(await store.list_session_summaries("version")) == 4
+
+
+@pytest.mark.one_backend
+@pytest.mark.parametrize("make_store", [*dict.fromkeys(kind for kind, _ in LOCAL), *SERVERS], indirect=True)
+async def test_a_lease_that_was_released_is_not_renewed(make_store: MakeStore) -> None:
+    """A renewal that was cancelled may come after the release."""
+    store = make_store()
+    lease = await store.acquire_lease(KEY, "first")
+    await store.release_lease(lease)
+    with pytest.raises(StaleLeaseError, match="was released"):
+        await store.renew_lease(lease)
+    assert (await store.acquire_lease(KEY, "second")).epoch == lease.epoch + 1
+
+
+@pytest.mark.parametrize(("make_store", "anyio_backend"), [("s3", "asyncio")], indirect=True)
+@pytest.mark.parametrize("has_lease", [True, False])
+async def test_entries_follow_those_of_a_machine_whose_clock_is_ahead(
+    make_store: MakeStore, anyio_backend: str, has_lease: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = make_store()
+    there = S3Store("sessions", prefix=here._prefix, client=here._s3)
+
+    async def write(store: S3Store, uuid: str) -> None:
+        lease = await store.acquire_lease(KEY, uuid) if has_lease else None
+        if not has_lease:
+            await store.load(KEY)
+        await store.append(KEY, entries_of({"type": "user", "uuid": uuid}), epoch=lease.epoch if lease else None)
+        if lease is not None:
+            await store.release_lease(lease)
+
+    await write(here, "a")
+    clock = time.time_ns
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "time_ns", lambda: clock() + 60 * 10**9)
+        await write(there, "b")
+    await write(here, "c")
+    assert [entry["uuid"] for entry in await there.load(KEY) or []] == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize(("make_store", "anyio_backend"), [("s3", "asyncio")], indirect=True)

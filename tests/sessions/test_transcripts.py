@@ -230,7 +230,7 @@ def test_damaged_lines_are_skipped_and_reported(stored: Stored) -> None:
         file.write(b'{"parentUuid":null,"type":"user","mess\n\n[1]\n\0\0\0')
     stored.assistant("first answer")
     with stored.path.open("ab") as file:
-        file.write(b'{"parentUuid":"' + b"x" * 16 * 1024 * 1024 + b'"}\n')
+        file.write(b'{"parentUuid":"' + b"x" * 64 * 1024 * 1024 + b'"}\n')
     stored.user("two")
     end = stored.path.stat().st_size
     with stored.path.open("ab") as file:

@@ -12,7 +12,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import is_prompt
-from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore
+from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
@@ -272,6 +272,7 @@ async def copy(
         comparison = await target.compare(there)
         has_entries = is_continued = False
         added = 0
+        sent: set[str] = set()
         loaded = source.load(place._replace(subpath=subpath))
         async with (
             contextlib.aclosing(drop_ends(loaded)) if without_ends else contextlib.nullcontext(loaded) as batches
@@ -282,14 +283,24 @@ async def copy(
                 missing = await run_file_work(comparison.find_missing, batch)
                 await target.append(there.key, missing, lease)
                 added += len(missing)
+                if not is_continued:
+                    sent.update(map(_identify, missing))
         if not has_entries and not subpath:
             raise not_found_error(source, place)
         await target.append(there.key, comparison.missing_description, lease)
         added += len(comparison.missing_description)
         if added and not is_continued:
-            await target.append(there.key, [comparison.build_tip(there.session)], lease)
+            # Without leases, another process may have continued the session since.
+            newest = Comparison()
+            async for batch in target.load(there):
+                await run_file_work(newest.add, [entry for entry in batch if _identify(entry) not in sent])
+            await target.append(there.key, [newest.build_tip(there.session)], lease)
         count += added
     return count
+
+
+def _identify(entry: SessionStoreEntry) -> str:
+    return read_uuid(entry) or encode_entry(entry, sort_keys=True)
 
 
 NOT_ASKED: Final = (

@@ -251,7 +251,7 @@ class BlockingStore:
         """Extend a lease.
 
         Raises:
-            StaleLeaseError: Another process has acquired the lease.
+            StaleLeaseError: Another process has acquired the lease, or it was released.
             StoreError: The store failed.
         """
         place = _parse_session(lease.key)

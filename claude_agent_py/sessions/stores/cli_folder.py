@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import StoreError
-from claude_agent_py.sessions.files import append_line, delete_transcript, write_atomically
+from claude_agent_py.sessions.files import append_line, delete_transcript, rename_new, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.base import BlockingStore, drop_duplicates, encode_entry, parse_entry
@@ -63,7 +63,7 @@ class CLIFolder(BlockingStore):
         path = self.find_path(place)
         status = regular_file(path)
         if status is not None:
-            yield from (line for _, line in Snapshot(path, status.st_size, uid=self._uid).forwards() if line)
+            yield from filter(None, Snapshot(path, status.st_size, uid=self._uid).copied_lines())
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         path = self.find_path(place)
@@ -77,11 +77,18 @@ class CLIFolder(BlockingStore):
         write_description(path, entries)
 
     def rename(self, place: Place, new: Place) -> None:
-        """Rename a session. Blocks; raises OSError."""
+        """Rename a session to a name that does not exist. Blocks; raises FileExistsError if it does, or OSError."""
         old, path = self.find_path(place), self.find_path(new)
-        with contextlib.suppress(FileNotFoundError):  # it has no subagents
-            os.rename(old.removesuffix(SUFFIX), path.removesuffix(SUFFIX))
-        os.rename(old, path)
+        folders = old.removesuffix(SUFFIX), path.removesuffix(SUFFIX)
+        has_subagents = os.path.isdir(folders[0])
+        if has_subagents:
+            os.rename(*folders)
+        try:
+            rename_new(old, path)
+        except OSError:
+            if has_subagents:
+                os.rename(*reversed(folders))
+            raise
 
     def _delete(self, place: Place) -> None:
         delete_files(self.find_path(place), place)

@@ -39,6 +39,7 @@ async def import_session(
 
     Raises:
         SessionNotFoundError: The session does not exist on disk.
+        SessionLeasedError: A process is writing to the session in the store.
         StoreError: The store failed or took too long. Repeating the call continues the copy.
         OptionsError: The id is not a UUID.
 
@@ -46,13 +47,16 @@ async def import_session(
     """
     path = await run_file_work(find_session, session_id, directory, config_dir)
     folder, name = os.path.split(os.path.dirname(path))
-    return await copy(
-        open_folder(folder),
-        Place(name, session_id),
-        StoreAccess(store, timeout),
-        Place(project_key or name, session_id),
-        include_subagents=include_subagents,
-    )
+    access, to = StoreAccess(store, timeout), Place(project_key or name, session_id)
+    async with access.hold_lease(to) as lease:
+        return await copy(
+            open_folder(folder),
+            Place(name, session_id),
+            access,
+            to,
+            lease=lease,
+            include_subagents=include_subagents,
+        )
 
 
 async def push(
@@ -158,13 +162,16 @@ async def export_session(
     to = Place(project_key_for_directory(directory), session_id)
     folder = open_folder(projects_folder(config_dir))
     path: str = folder.store.find_path(to)
+    exists = SessionError(f"session {session_id} already exists: {path}", session_id=session_id)
     if await run_file_work(os.path.lexists, path):
-        raise SessionError(f"session {session_id} already exists: {path}", session_id=session_id)
+        raise exists
     # Under another name first, so that the CLI never finds a part of the session.
     draft = to._replace(session=f".{session_id}.{secrets.token_hex(8)}")
     try:
         await copy(access, place, folder, draft)
         await run_file_work(folder.store.rename, draft, to)
+    except FileExistsError:  # written meanwhile
+        raise exists from None
     except OSError as error:
         raise SessionError(f"{path} cannot be written: {error}", session_id=session_id) from error
     finally:
@@ -198,9 +205,11 @@ async def copy_session(
 
     Raises:
         SessionNotFoundError: The source does not have the session.
+        SessionLeasedError: A process is writing to the session in the target.
         StoreError: A store failed or took too long. Repeating the call continues the copy.
         OptionsError: The id is not a UUID.
     """
     origin, place = await locate(source, session_id, None, project_key, timeout)
-    to = Place(to_project_key or place.project, session_id)
-    return await copy(origin, place, StoreAccess(target, timeout), to)
+    access, to = StoreAccess(target, timeout), Place(to_project_key or place.project, session_id)
+    async with access.hold_lease(to) as lease:
+        return await copy(origin, place, access, to, lease=lease)

@@ -31,7 +31,7 @@ SETTINGS: Final = ("settings.json", "cowork_settings.json")
 LINKED: Final = ("CLAUDE.md", "agents", "commands", "output-styles", "plugins", "rules", "skills")
 """The linked parts of the user's folder: files for the model, which the CLI only reads, and plugins."""
 KEPT_DAYS: Final = 7
-"""How many days the transcripts of a killed process are kept."""
+"""How many days the transcripts of a killed process are kept after their last change."""
 NEW_SECONDS: Final = 60.0
 _HAS_EFFECTIVE: Final = os.access in os.supports_effective_ids
 
@@ -171,8 +171,9 @@ def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | Non
 def _remove_leftovers() -> None:
     """Remove the secrets from folders of killed processes, and remove old folders entirely."""
     for path in find_left_behind(PREFIX, min_age=NEW_SECONDS):
-        age = time.time() - path.stat().st_mtime
-        if age > KEPT_DAYS * 24 * 3600:
+        # The folder itself does not change while a transcript in it grows.
+        last = max(each.lstat().st_mtime for each in (path, *path.glob("projects/**/*.jsonl")))
+        if time.time() - last > KEPT_DAYS * 24 * 3600:
             remove_tree(path)
         else:
             _remove_private_files(path)

@@ -177,6 +177,10 @@ class Lease:
     """Seconds since the epoch, by the clock of the store."""
 
 
+RELEASED: Final = 0.0
+"""The expiry of a lease that was released."""
+
+
 class LeaseState(NamedTuple):
     """The lease state of a session in a store, which outlives its leases."""
 
@@ -221,7 +225,7 @@ class LeasingStore(SessionStore, Protocol):
         """Extend a lease, even an expired one.
 
         Raises:
-            StaleLeaseError: Another process has acquired the lease.
+            StaleLeaseError: Another process has acquired the lease, or it was released.
         """
         ...
 
@@ -254,14 +258,18 @@ def acquire(
 
 
 def renew(state: LeaseState, lease: Lease, *, ttl: float, now: float) -> LeaseState:
-    """Return the state with a later expiry. Raises StaleLeaseError if a later lease was acquired."""
+    """Return the state with a later expiry. Raises StaleLeaseError if the lease was released or taken over."""
     check_epoch(state, lease.key, lease.epoch)
+    if state.expires_at == RELEASED:  # a renewal that was cancelled may come late
+        raise StaleLeaseError(
+            f"the lease of session {format_key(lease.key)} was released", session_id=lease.key["session_id"]
+        )
     return LeaseState(lease.epoch, lease.holder, now + ttl)
 
 
 def release(state: LeaseState, lease: Lease) -> LeaseState:
     """Return the state without a holder. The epoch stays."""
-    return state._replace(expires_at=0.0) if state.epoch == lease.epoch else state
+    return state._replace(expires_at=RELEASED) if state.epoch == lease.epoch else state
 
 
 def check_epoch(state: LeaseState, key: SessionKey, epoch: int | None) -> None:

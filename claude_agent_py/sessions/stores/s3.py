@@ -96,8 +96,7 @@ class S3Store(BlockingStore):
             last = self._last.get(place)
             if last is None:
                 folder = self._transcript_prefix(place)
-                names = [each["Key"].removeprefix(folder) for each in self._iter_objects(folder)]
-                last = max((int(name[:20]) for name in names if name[:20].isdigit()), default=0)
+                last = max((_read_number(each["Key"], folder) for each in self._iter_objects(folder)), default=0)
             number = max(last + 1, time.time_ns())
             self._last[place] = number
             self._last.move_to_end(place)
@@ -105,8 +104,19 @@ class S3Store(BlockingStore):
                 self._last.popitem(last=False)
             return number
 
+    def _forget_numbers(self, place: Place) -> None:
+        """Have the next append look at the stored numbers: the clock of an earlier writer may be ahead."""
+        with self._lock:
+            for each in [each for each in self._last if each[:2] == place[:2]]:
+                del self._last[each]
+
     def _load(self, place: Place) -> Iterator[bytes]:
-        for each in list(self._iter_objects(self._transcript_prefix(place))):
+        folder = self._transcript_prefix(place)
+        objects = list(self._iter_objects(folder))
+        with self._lock:
+            if objects and place in self._last:  # what follows what was loaded has a greater number
+                self._last[place] = max(self._last[place], _read_number(objects[-1]["Key"], folder))
+        for each in objects:
             body = self._s3.get_object(Bucket=self._bucket, Key=each["Key"])["Body"]
             with contextlib.closing(body):
                 yield from (line for line in body.read().split(b"\n") if line)
@@ -172,10 +182,18 @@ class S3Store(BlockingStore):
                 if _read_error_code(error) not in _CONFLICT:
                     raise
                 continue
+            if state.epoch != before.epoch:
+                self._forget_numbers(place)
             return state
         raise StoreError(
             f"{_ATTEMPTS} attempts to change the lease of session {place.session} conflicted with other writers"
         )
+
+
+def _read_number(key: str, folder: str) -> int:
+    """Return the number in the name of an object in the folder of a transcript; 0 for an object of another program."""
+    number = key.removeprefix(folder)[:20]
+    return int(number) if number.isdigit() else 0
 
 
 def _read_error_code(error: Any) -> str:
