@@ -21,7 +21,7 @@ from claude_agent_py._journal.routes import find_task_id
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py._journal.tasks.ledger import Grace
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
-from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.spending import ModelPrice
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
@@ -308,17 +308,27 @@ class TaskManager:
         check_timeout(timeout)
         chosen = self._resolve_tasks(task_ids)
 
-        def live_ids() -> Collection[str]:
-            return self.live_ids() if chosen is None else [task.id for task in chosen if task.outcome is None]
+        deadline = anyio.current_time() + (math.inf if timeout is None else timeout)
+        runs = None if chosen is None else self._list_runs(chosen)
 
-        with anyio.move_on_after(timeout):
+        def live_ids() -> Collection[str]:
+            return self.live_ids() if runs is None else [task.id for task, run in runs if run.outcome is None]
+
+        with anyio.CancelScope(deadline=deadline):
             await self.until(lambda: not live_ids())
-        late = {task_id for task_id in live_ids() if not self[task_id].done}
+        if runs is None:
+            late = {task_id for task_id in live_ids() if not self[task_id].done}
+            runs = self._list_runs(task for task in self if task.done)
+        else:
+            late = {task.id for task, run in runs if not run.status.is_terminal}
         if late:
             in_order = [task_id for task_id in self._records if task_id in late]
             raise TaskTimeoutError(in_order[0], timeout or 0.0, in_order)
-        tasks = list(self) if chosen is None else chosen
-        return [await task.wait() for task in tasks if task.done]
+        return [await task._wait_for(run, _seconds_until(deadline)) for task, run in runs]
+
+    def _list_runs(self, tasks: Iterable[Task]) -> list[tuple[Task, TaskRun]]:
+        """Return the current run of each task: a task that is reopened still has the outcome of the run before."""
+        return [(task, self._records[task.id].run) for task in tasks]
 
     async def wait_any(self, task_ids: Iterable[TaskOrId] | None = None, *, timeout: float | None = None) -> Task:
         """Wait until one of these tasks (None means all) has ended, and return it. It may have ended before the call.
@@ -373,13 +383,14 @@ class TaskManager:
         check_timeout(timeout)
         task = self[task_id]
         record = self._records[task.id]
+        deadline = anyio.current_time() + timeout
         if block:
-            with anyio.move_on_after(timeout):
+            with anyio.CancelScope(deadline=deadline):
                 await self.until(lambda: task.done, task.id)
         if not task.done:
             return await self._reader.output(record, "timeout" if block else "not_ready", tail_bytes)
         # The report may arrive a moment after the status.
-        await task.wait()
+        await task.wait(_seconds_until(deadline))
         return await self._reader.output(record, "success", tail_bytes)
 
     # Actions
@@ -497,6 +508,10 @@ class Completions(AsyncIterator[Task]):
         if self._selected is not None:
             return list(self._selected)
         return [task for task in self._all if not task.is_ambient]
+
+
+def _seconds_until(deadline: float) -> float | None:
+    return None if deadline == math.inf else max(0.0, deadline - anyio.current_time())
 
 
 def _build_copy(records: dict[str, Record], paths: Paths) -> TaskManager:

@@ -14,7 +14,7 @@ from claude_agent_py._base.errors import OptionsError, TaskError, TaskTimeoutErr
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.tasks.events import TaskFinished
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
-from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.tasks.files.output_reader import OutputReader
@@ -272,9 +272,11 @@ class Task:
             TaskTimeoutError: The task did not end in time.
         """
         check_timeout(timeout)
+        return await self._wait_for(self._record.run, timeout)
+
+    async def _wait_for(self, run: TaskRun, timeout: float | None) -> TaskOutcome:
         intake = self._intake
         record = self._record
-        run = record.run
 
         def has_ended() -> bool:
             return run.outcome is not None and run not in intake.ledger.uncounted

@@ -1,6 +1,7 @@
 """Waiting: many waiters, timeouts, cancellation, resumed tasks, all, any, as completed; on asyncio and trio."""
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -43,6 +44,34 @@ async def test_many_waiters_get_the_same_outcome() -> None:
     assert len(outcomes) == 50
     assert len(set(map(id, outcomes))) == 1
     assert outcomes[0].status is TaskStatus.FAILED  # and nothing was raised for it
+
+
+@pytest.mark.one_backend
+async def test_no_wait_outlasts_its_timeout_for_a_transcript_that_cannot_be_read(tmp_path: Path) -> None:
+    manager = tracking(TaskManager(), *(frames.task_started(task_id) for task_id in ("a1", "a2")))
+    for task_id in ("a1", "a2"):
+        tracking(manager, frames.task_notification(task_id, summary="s", output_file=str(tmp_path / "missing")))
+    with anyio.fail_after(5):  # a transcript is waited for twice as long
+        assert [outcome.task_id for outcome in await manager.wait_all(timeout=0.05)] == ["a1", "a2"]
+        assert [outcome.task_id for outcome in await manager.wait_all(["a2", "a1"], timeout=0.05)] == ["a2", "a1"]
+        assert (await manager.output("a1", timeout=0.05)).text == "s"
+
+
+async def test_all_outcomes_are_returned_although_a_task_is_reopened_meanwhile() -> None:
+    manager = running("a1", "a2")
+    outcomes: list[TaskOutcome] = []
+
+    async def wait() -> None:
+        outcomes.extend(await manager.wait_all(["a1", "a2"]))
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as waiters:
+            waiters.start_soon(wait)
+            await wait_all_tasks_blocked()
+            tracking(manager, *frames.task_end("a1", summary="first"), frames.task_started("a1", run_id="1-a1"))
+            assert manager["a1"].status is TaskStatus.RUNNING
+            tracking(manager, *frames.task_end("a2", summary="second"))
+    assert [(outcome.task_id, outcome.summary) for outcome in outcomes] == [("a1", "first"), ("a2", "second")]
 
 
 async def test_a_timeout_of_a_wait_leaves_the_task_alone() -> None:
