@@ -149,7 +149,7 @@ class Callback:
 
     # Threads -----------------------------------------------------------------------------------------------------
 
-    async def _in_thread(self, *args: object, **keywords: object) -> object:
+    async def _in_thread(self, /, *args: object, **keywords: object) -> object:
         """Call a plain function in a worker thread, with the context variables of the caller.
 
         Cancelling abandons the thread: it runs to its end, and its result is dropped. If the function returns an

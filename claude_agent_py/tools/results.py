@@ -98,6 +98,9 @@ class ToolResult:
     def __post_init__(self) -> None:
         if hasattr(self.media, "__next__"):
             raise TypeError(f"media must be a list, not a {type(self.media).__name__}")
+        for item in self.media:
+            if not isinstance(item, Media):
+                raise TypeError(f"media must contain Image, Audio, File or ResourceLink, not a {type(item).__name__}")
 
 
 @dataclass(frozen=True, kw_only=True)

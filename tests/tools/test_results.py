@@ -57,6 +57,12 @@ def test_media_that_may_never_end_are_refused() -> None:
         ToolResult(media=media)
 
 
+def test_anything_but_media_is_refused() -> None:
+    media: Any = [Image(PNG), "shot.png"]
+    with pytest.raises(TypeError, match=r"media must contain .*, not a str"):
+        ToolResult(media=media)
+
+
 def mcp(*content: Any, **more: Any) -> dict[str, Any]:
     return {"content": list(content), **more}
 

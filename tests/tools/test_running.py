@@ -86,6 +86,14 @@ async def test_a_plain_function_runs_in_a_thread_with_the_callers_context() -> N
     assert name == "me"
 
 
+async def test_a_plain_function_takes_an_argument_of_any_name() -> None:
+    @tool
+    def count(**words: int) -> int:
+        return sum(words.values())
+
+    assert await count.call({"self": 1, "function": 2, "args": 3}) == 6
+
+
 async def test_a_plain_function_that_returns_an_awaitable() -> None:
     def later() -> Awaitable[str]:
         return shout("x")
