@@ -206,6 +206,8 @@ def _decision(answer: object, edited: JSONObject | None) -> Allow | Deny:
 
 def _matchers(matchers: Sequence[types.HookMatcher]) -> Iterator[JSONObject]:
     for matcher in matchers:
+        if not hasattr(matcher, "hooks"):
+            raise ValueError(f"hooks must be lists of HookMatcher, not of {type(matcher).__name__}")
         if matcher.hooks and matcher.on_failure == "block":
             yield vars(matcher)
         elif matcher.hooks:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, NotRequired, Required, TypeVar, Union, get_args, get_origin
 
-from typing_extensions import get_type_hints, is_typeddict
+from typing_extensions import ReadOnly, get_type_hints, is_typeddict
 
 from claude_agent_py.wire import JSONObject
 
@@ -76,12 +76,12 @@ def _schema_of(annotation: object) -> JSONObject:
     if origin is Annotated:
         texts = [note for note in arguments[1:] if isinstance(note, str)]
         return _schema_of(arguments[0]) | ({"description": texts[0]} if texts else {})
-    if origin in (Required, NotRequired):
+    if origin in (Required, NotRequired, ReadOnly):
         return _schema_of(arguments[0])
     if origin in (Union, python_types.UnionType):
         kinds = [_schema_of(argument) for argument in arguments if argument is not python_types.NoneType]
         return kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
-    if origin is list:
+    if origin is list and arguments:
         return {"type": "array", "items": _schema_of(arguments[0])}
     if is_typeddict(annotation):
         return _schema_of_typeddict(annotation)
@@ -92,14 +92,19 @@ def _schema_of(annotation: object) -> JSONObject:
 
 
 def convert_content(items: Sequence[Mapping[str, object]]) -> list[JSONObject]:
-    """Return the MCP content of a result. Links and texts of resources become text; what is unknown is left out."""
+    """Return the MCP content of a result. Links and texts of resources become text; what is unknown is left out.
+
+    Raises KeyError if a text or an image lacks a part.
+    """
     content: list[JSONObject] = []
     for item in items:
         match item:
-            case {"type": "text", "text": text} | {"type": "resource", "resource": {"text": text}}:
+            case {"type": "text"}:
+                content.append({"type": "text", "text": item["text"]})
+            case {"type": "resource", "resource": {"text": text}}:
                 content.append({"type": "text", "text": text})
-            case {"type": "image", "data": data, "mimeType": media_type}:
-                content.append({"type": "image", "data": data, "mimeType": media_type})
+            case {"type": "image"}:
+                content.append({"type": "image", "data": item["data"], "mimeType": item["mimeType"]})
             case {"type": "resource_link"}:
                 parts = [str(item[name]) for name in ("name", "uri", "description") if item.get(name)]
                 content.append({"type": "text", "text": "\n".join(parts) or "Resource link"})

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import typing
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,10 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from later import Later
+from typing_extensions import ReadOnly
 
 import claude_agent_py.compat as compat
+from claude_agent_py.compat.tools import build_schema
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 if TYPE_CHECKING:
@@ -148,3 +151,22 @@ async def test_hooks_and_agents_reach_the_cli_as_from_the_official_sdk(tmp_path:
     for each in got:
         each.pop("CLAUDE_AGENT_SDK_CLIENT_APP")
     assert got[0] == got[1]
+
+
+@pytest.mark.parametrize(
+    ("annotation", "schema"),
+    [
+        (typing.List, {"type": "array"}),  # noqa: UP006 - as in old programs
+        (list[int], {"type": "array", "items": {"type": "integer"}}),
+        (ReadOnly[int], {"type": "integer"}),
+    ],
+)
+def test_types_of_parameters_become_the_official_schemas(annotation: Any, schema: dict[str, Any]) -> None:
+    assert build_schema({"x": annotation})["properties"] == {"x": schema}
+
+
+async def test_a_hook_matcher_that_is_a_dict_is_refused() -> None:
+    matcher: Any = {"matcher": "Bash", "hooks": [hook]}
+    options = compat.ClaudeAgentOptions(hooks={"PreToolUse": [matcher]})
+    with pytest.raises(ValueError, match="lists of HookMatcher, not of dict"):
+        await anext(aiter(compat.query(prompt="hi", options=options)))

@@ -57,6 +57,8 @@ def make_server() -> Any:
     async def add(args: dict[str, Any]) -> dict[str, Any]:
         if args["b"] == 13:
             raise ValueError("unlucky")
+        if args["b"] == 14:
+            return {"content": [{"type": "text"}]}
         return {"content": [{"type": "text", "text": f"{args['a'] + args['b']}"}]}
 
     return create_sdk_mcp_server("calc", tools=[add])
@@ -195,7 +197,7 @@ async def test_a_late_guard_blocks_and_an_input_that_is_edited_in_place_runs() -
     async def be_late_afterwards(data: Any, tool_use_id: str | None, context: Any) -> Any:
         await anyio.sleep_forever()
 
-    calls = [tool_use("mcp__calc__add", {"a": number, "b": 2}) for number in (1, 2)]
+    calls = [tool_use("mcp__calc__add", {"a": a, "b": b}) for a, b in ((1, 2), (2, 2), (3, 14))]
     async with ScriptedModel([*calls, text("done")]) as model:
         chosen = options(
             model,
@@ -211,10 +213,11 @@ async def test_a_late_guard_blocks_and_an_input_that_is_edited_in_place_runs() -
             async with ClaudeSDKClient(chosen) as client:
                 await client.query("calculate")
                 messages = [message async for message in client.receive_response()]
-    edited, blocked = results(messages)
+    edited, blocked, incomplete = results(messages)
     assert "23" in str(edited.content)
     assert blocked.is_error
     assert "did not answer within 0.5 s" in str(blocked.content)
+    assert incomplete.is_error
 
 
 async def test_the_methods_of_a_client_return_what_the_official_ones_return() -> None:
