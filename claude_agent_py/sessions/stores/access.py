@@ -2,7 +2,7 @@
 
 import contextlib
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, cast
 
 import anyio
@@ -167,11 +167,12 @@ class StoreAccess:
             raise StoreError(message, session_id=session_id)
         return str(found[0])
 
-    async def compare(self, place: Place) -> Comparison:
-        """Return what a transcript has."""
+    async def compare(self, place: Place, *, without: Set[str] = frozenset()) -> Comparison:
+        """Return what a transcript has, without some entries, as `_identify` names them."""
         comparison = Comparison()
         async for batch in self.load(place):
-            await run_file_work(comparison.add, batch)
+            kept = [entry for entry in batch if _identify(entry) not in without] if without else batch
+            await run_file_work(comparison.add, kept)
         return comparison
 
     async def send_leftovers(
@@ -290,10 +291,7 @@ async def copy(
         await target.append(there.key, comparison.missing_description, lease)
         added += len(comparison.missing_description)
         if added and not is_continued:
-            # Without leases, another process may have continued the session since.
-            newest = Comparison()
-            async for batch in target.load(there):
-                await run_file_work(newest.add, [entry for entry in batch if _identify(entry) not in sent])
+            newest = await target.compare(there, without=sent)  # another process may have continued without a lease
             await target.append(there.key, [newest.build_tip(there.session)], lease)
         count += added
     return count
