@@ -326,6 +326,49 @@ def run_until_wait(coroutine: Returned[None], on_wait: Callable[[], object]) -> 
             value, step = error, coroutine.throw
 
 
+@types.coroutine
+def contain_cancellation(coroutine: Returned[T]) -> Generator[Any, Any, T]:
+    """Await a coroutine that may cancel its own asyncio task: it alone gets the `CancelledError`."""
+    worker = None if in_trio() else asyncio.current_task()
+    if worker is None:
+        answer: T = yield from coroutine
+        return answer
+    step: Callable[[Any], object] = coroutine.send
+    value: Any = None
+    while True:
+        before = worker.cancelling()
+        try:
+            awaited = step(value)
+        except StopIteration as end:
+            yield from _drop_cancellation(worker, before)
+            answer = end.value
+            return answer
+        except BaseException:
+            yield from _drop_cancellation(worker, before)
+            raise
+        if worker.cancelling() > before:
+            yield from _drop_cancellation(worker, before)
+            value, step = asyncio.CancelledError(), coroutine.throw
+            continue
+        try:
+            value, step = (yield awaited), coroutine.send
+        except BaseException as error:
+            value, step = error, coroutine.throw
+
+
+def _drop_cancellation(worker: asyncio.Task[Any], before: int) -> Generator[None]:
+    """Take back the cancellations that the running worker has asked for itself."""
+    if worker.cancelling() <= before:
+        return
+    while worker.cancelling() > before:
+        worker.uncancel()
+    try:
+        yield  # before Python 3.13, the next await raises nevertheless
+    except asyncio.CancelledError:
+        if worker.cancelling() > before:
+            raise
+
+
 def pipe_writer(stream: object) -> PipeWriter | None:
     """Return a writer for the stdin of an anyio process that does not await, or None if the event loop has none.
 

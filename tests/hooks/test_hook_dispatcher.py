@@ -1,5 +1,6 @@
 """Answering hook callbacks, above all when a handler fails."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -51,6 +52,25 @@ def denied(wire: dict[str, Any]) -> str:
     assert wire["hookSpecificOutput"]["hookEventName"] == "PreToolUse"
     assert wire["hookSpecificOutput"]["permissionDecision"] == "deny"
     return str(wire["hookSpecificOutput"]["permissionDecisionReason"])
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+@pytest.mark.parametrize("turns", [0, 3])
+async def test_a_handler_that_cancels_its_own_task_fails_alone(turns: int) -> None:
+    async def cancel_itself(input: HookInput, context: HookContext) -> None:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        worker = asyncio.current_task()
+        assert worker is not None
+        worker.cancel()
+        await asyncio.sleep(0)
+
+    with anyio.fail_after(30):
+        async with asking(hooks={"PreToolUse": [cancel_itself]}) as cli:
+            for _ in range(2):  # the session goes on
+                reason = denied(await cli.call_hook({"agent_id": "a1", **PRE}, tool_use_id="t1"))
+                assert "it raised CancelledError" in reason
 
 
 # What the CLI is told at the start -------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from msgspec import Struct
 from claude_agent_py._base.callbacks import error_text, is_not_the_functions
 from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.event_loop import run_until_wait
+from claude_agent_py._base.event_loop import Returned, contain_cancellation, run_until_wait
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
@@ -129,7 +129,8 @@ class RequestHandlers:
         request_id, request = event.request_id, event.request
         with self._journaled(request_id, request) as reply:
             try:
-                reply.payload = await self._ANSWERS[type(request)](self, request_id, request, cancellation)
+                answer = self._ANSWERS[type(request)](self, request_id, request, cancellation)
+                reply.payload = await contain_cancellation(answer)
                 self._session.engine.answer(request_id, reply.payload)
             except BaseException as error:
                 if is_not_the_functions(error):
@@ -230,7 +231,7 @@ class RequestHandlers:
             return await self.ask_parent(request, context)
         return await self.permissions.answer(request, context)
 
-    _ANSWERS: ClassVar[dict[type, Callable[..., Awaitable[JSONObject]]]] = {
+    _ANSWERS: ClassVar[dict[type, Callable[..., Returned[JSONObject]]]] = {
         HookCallbackRequest: _answer_hook,
         MCPMessageRequest: _answer_mcp,
         CanUseToolRequest: _answer_permission,
