@@ -131,9 +131,12 @@ class StoreSync:
         local = await self._find_local(session_id, env)
         left: list[tuple[StoreAccess, Place]] = []
         if not options.fork_session:  # otherwise, another process may be writing to the session
-            left = await self._access.send_leftovers(place, await self.mirror.acquire_lease(place))
-            if local is not None:
-                left.append(local)  # its first process may have been killed, or the store away
+            lease = await self.mirror.acquire_lease(place)
+            left = await self._access.send_leftovers(place, lease)
+            # The first process of the session may have been killed, or the store away at its end.
+            is_stored = local is not None and await anext(self._access.load(place), None) is not None
+            if local is not None and is_stored and await self._access.lacks_answers(place, *local):
+                await copy(*local, self._access, place, lease=lease, without_ends=True)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         own = open_folder(folder.projects)

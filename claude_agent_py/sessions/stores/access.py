@@ -175,6 +175,21 @@ class StoreAccess:
             await run_file_work(comparison.add, kept)
         return comparison
 
+    async def lacks_answers(self, place: Place, source: "StoreAccess", here: Place) -> bool:
+        """Return whether another transcript of a session has answers of the model that the store lacks.
+
+        True if the store has no messages. What a CLI wrote when its program had died does not count; see `drop_ends`.
+        """
+        comparison = await self.compare(place)
+        if comparison.is_empty:
+            return True
+        async with contextlib.aclosing(drop_ends(source.load(here))) as batches:
+            async for batch in batches:
+                missing = await run_file_work(comparison.find_missing, batch)
+                if any(entry["type"] == "assistant" for entry in missing):
+                    return True
+        return False
+
     async def send_leftovers(
         self, place: Place, lease: Lease | None, *, without_ends: bool = False
     ) -> list[tuple["StoreAccess", Place]]:

@@ -9,7 +9,7 @@ import anyio
 from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, drop_ends, locate, open_folder
+from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, open_folder
 from claude_agent_py.sessions.stores.protocol import Place, SessionStore
 
 
@@ -119,13 +119,7 @@ async def deliver_session(
             return
         projects, name = os.path.split(os.path.dirname(path))
         folder, source = open_folder(projects), Place(name, session_id)
-        known = await access.compare(place)
-        is_missing = known.is_empty
-        async with contextlib.aclosing(drop_ends(folder.load(source))) as batches:
-            async for batch in batches:
-                missing = await run_file_work(known.find_missing, batch)
-                is_missing = is_missing or any(entry["type"] == "assistant" for entry in missing)
-        if is_missing:
+        if await access.lacks_answers(place, folder, source):
             with contextlib.suppress(SessionNotFoundError):  # the transcript was begun, but has no complete line
                 await copy(folder, source, access, place, lease=lease, without_ends=True)
 
