@@ -34,6 +34,7 @@ from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.tasks.handler_context import extend
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import CanUseToolRequest
 
 Handler = Callable[..., Any]
 
@@ -144,7 +145,7 @@ class PermissionDispatcher:
         handler = self._handlers.get(kind)
         if handler is None:
             return None
-        subject = KINDS[kind].subject(deepcopy(request), prompt)  # a copy: edits of the handler change no record
+        subject = KINDS[kind].subject(_copy(request), prompt)  # edits of the handler change no record
         if kind != "permission":
             prompt.wait()
         try:
@@ -215,3 +216,10 @@ class _Prompt(PermissionContext, frozen=True, kw_only=True, eq=False):
         if self._dispatcher.states.pop(self.id, "new") != "new":
             for intake in self._dispatcher.intakes():
                 intake.track_prompt_end(self.id, self.agent_id, was_answered)
+
+
+def _copy(request: object) -> object:
+    """Return a request whose JSON is a copy."""
+    if isinstance(request, CanUseToolRequest):  # copying only its input is much faster
+        return request.replace(input=deepcopy(request.input))
+    return deepcopy(request)
