@@ -27,7 +27,7 @@ from claude_agent_py.sessions.stores.private_folder import (
     find_write_problem,
     make_folder,
 )
-from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry, format_key
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, format_key
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
@@ -129,14 +129,11 @@ class StoreSync:
             return  # nothing to continue
         place = Place(self.mirror.project, session_id)
         local = await self._find_local(session_id, env)
+        lease: Lease | None = None
         left: list[tuple[StoreAccess, Place]] = []
         if not options.fork_session:  # otherwise, another process may be writing to the session
             lease = await self.mirror.acquire_lease(place)
             left = await self._access.send_leftovers(place, lease)
-            # The first process of the session may have been killed, or the store away at its end.
-            is_stored = local is not None and await anext(self._access.load(place), None) is not None
-            if local is not None and is_stored and await self._access.lacks_answers(place, *local):
-                await copy(*local, self._access, place, lease=lease, without_ends=True)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
         own = open_folder(folder.projects)
@@ -149,6 +146,10 @@ class StoreSync:
             if local is not None:
                 await self._resume_local(*local)
             return
+        # The first process of the session may have been killed, or the store away at its end. `own` is as the store.
+        if local is not None and not options.fork_session and await own.lacks_answers(to, *local):
+            for target, there, epoch in ((self._access, place, lease), (own, to, None)):
+                await copy(*local, target, there, lease=epoch, without_ends=True)
         for source, found in left:
             await self._send_later(source, found, own, to)
         await self._give_folder()

@@ -21,9 +21,14 @@ def is_prompt(entry: Mapping[str, Any]) -> bool:
         return False
     if source is not None or entry.get("isCompactSummary"):
         return source not in (None, "system")
-    content = (entry.get("message") or {}).get("content")
-    blocks = [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    content, blocks = (entry.get("message") or {}).get("content"), get_blocks(entry)
     if any(block.get("type") == "tool_result" for block in blocks):
         return False
     text = content if isinstance(content, str) else next((str(block.get("text")) for block in blocks), "")
     return bool(text) and not text.startswith((INTERRUPTED, *LOCAL_COMMANDS))
+
+
+def get_blocks(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return the content blocks of a user entry; none of a text, or of another entry."""
+    content = (entry.get("message") or {}).get("content") if entry["type"] == "user" else None
+    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

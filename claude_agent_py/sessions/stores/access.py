@@ -11,7 +11,7 @@ from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, Sto
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
-from claude_agent_py.sessions.prompt_entries import is_prompt
+from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
 from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
@@ -352,17 +352,12 @@ async def drop_ends(batches: AsyncIterator[list[SessionStoreEntry]]) -> AsyncGen
 
 def _has_error(entry: Mapping[str, object], known: Sequence[str]) -> bool:
     """Return whether an entry has the result of a failed call with one of these texts."""
-    texts = [str(block.get("content")) for block in _get_blocks(entry) if block.get("is_error")]
+    texts = [str(block.get("content")) for block in get_blocks(entry) if block.get("is_error")]
     return any(part in text for text in texts for part in known)
 
 
 def _is_interruption(entry: Mapping[str, object]) -> bool:
-    return any(str(block.get("text", "")).startswith(INTERRUPTED) for block in _get_blocks(entry))
-
-
-def _get_blocks(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    content = (entry.get("message") or {}).get("content") if entry["type"] == "user" else None
-    return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
+    return any(str(block.get("text", "")).startswith(INTERRUPTED) for block in get_blocks(entry))
 
 
 def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
