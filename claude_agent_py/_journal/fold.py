@@ -479,7 +479,7 @@ class Journal:
         self._tasks.add(changes, self._at)
         for task_id in {event.task_id for event in changes}:
             record = self._ledger.records[task_id]
-            if record.run.outcome is not None and record.is_part_of_its_call:
+            if record.is_part_of_its_call and not record.is_live:
                 del self._ledger.records[task_id]  # every command of the model is one
 
     # Requests

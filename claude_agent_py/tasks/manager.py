@@ -265,10 +265,8 @@ class TaskManager:
 
     def so_far(self) -> list[TaskEvent]:
         """Return the start and the end of each run so far."""
-        records = self._records
-        return [
-            event for record in records.values() for event in record.replay_events(records.get(record.parent_id or ""))
-        ]
+        replay = self._intake.ledger.replay_events
+        return [event for record in self._records.values() for event in replay(record)]
 
     def catch_up(self, listener: Listener) -> None:
         """Call a listener added by `on` with the start and the end of each run so far."""
@@ -312,7 +310,7 @@ class TaskManager:
         runs = None if chosen is None else self._list_runs(chosen)
 
         def live_ids() -> Collection[str]:
-            return self.live_ids() if runs is None else [task.id for task, run in runs if run.outcome is None]
+            return self.live_ids() if runs is None else [task.id for task, run in runs if run.is_live]
 
         with anyio.CancelScope(deadline=deadline):
             await self.until(lambda: not live_ids())

@@ -214,12 +214,13 @@ class Task:
     @property
     def outcome(self) -> TaskOutcome | None:
         """How the current run ended; None while it runs, and until its report arrives."""
-        return self._record.run.outcome
+        return self._intake.ledger.find_outcome(self._record, self._record.run)
 
     @property
     def outcomes(self) -> list[TaskOutcome]:
         """How each run ended, the first run first. More than one for a task that was resumed."""
-        return [run.outcome for run in self._record.runs if run.outcome is not None]
+        found = (self._intake.ledger.find_outcome(self._record, run) for run in self._record.runs)
+        return [outcome for outcome in found if outcome is not None]
 
     @property
     def exit_code(self) -> int | None:
@@ -279,12 +280,13 @@ class Task:
         record = self._record
 
         def has_ended() -> bool:
-            return run.outcome is not None and run not in intake.ledger.uncounted
+            return not run.is_live and run not in intake.ledger.uncounted
 
         with anyio.move_on_after(timeout):
             await intake.wait_until(has_ended, intake.event(record.id))
-        if run.outcome is not None:
-            return run.outcome
+        outcome = intake.ledger.find_outcome(record, run)
+        if outcome is not None:
+            return outcome
         if run.status.is_terminal:  # its report is late: return the outcome without it, to this waiter alone
             return intake.ledger.build_outcome(record, run)
         raise TaskTimeoutError(record.id, timeout or 0.0)

@@ -92,7 +92,8 @@ class Mailbox:
         elif self._position is not None and not self.recorded.is_full and not self._unrecorded.is_full:
             self._unrecorded.append(message, line)  # drops it, and is full from now on, if there is no room
             self._places.append(len(self.recorded))
-        self._changed.set()
+        if self._is_waiting:
+            self._changed.set()
 
     def close(self) -> None:
         """End the mailbox: the reader stops after the last message."""

@@ -8,7 +8,7 @@ report is still on the way: the CLI sends the status first and the notification 
 as is a run that may have ended. A run whose transcript has yet to be counted is *uncounted*.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
@@ -272,6 +272,7 @@ class Ledger:
         """Reopen a run whose end was inferred wrongly."""
         run.evidence = None
         run.ended_at = None
+        run.is_live = True
         run.outcome = None
         run.suspicion = None
         self.unresolved.pop(run, None)
@@ -336,26 +337,36 @@ class Ledger:
             self._finalise(record, run, now)
 
     def _finalise(self, record: Record, run: TaskRun, now: float, *, by_counting: bool = False) -> None:
-        """Publish the outcome of a run, or a better outcome than before."""
+        """Publish that a run has an outcome, or a better one than before."""
         run.correct_start()
         self.touched.add(record.id)
-        old = run.outcome
-        run.outcome = new = self.build_outcome(record, run)
-        acts = new.status is not TaskStatus.STOPPED
-        if old is None:
+        acts = run.status is not TaskStatus.STOPPED
+        if run.is_live:
+            run.is_live = False
+            # Why it was stopped depends on the present state of its parent; all else can be read later.
+            is_wanted = not acts or self.wants(TaskFinished) or self.wants(TaskRevised)
+            run.outcome = self.build_outcome(record, run) if is_wanted else None
             self.unresolved.pop(run, None)
             if run is record.run:
                 if record.prompts:
                     record.prompts = frozenset()
                 self._update_sets(record)
             self.has_news = True
-            self.emit(TaskFinished, record, run, now, outcome=new, message=run.notification, acts=acts)
+            self.emit(TaskFinished, record, run, now, outcome=run.outcome, message=run.notification, acts=acts)
             self._suspect_children(record, now)
             if record.is_agent and not record.is_child_agent:
                 self._schedule_count(record, run, now)
-        elif differ(old, new) or (by_counting and old.usage != new.usage):
-            self.has_news = True
-            self.emit(TaskRevised, record, run, now, old=old, outcome=new, acts=acts)
+        elif run.outcome is not None:
+            old, run.outcome = run.outcome, self.build_outcome(record, run)
+            if differ(old, run.outcome) or (by_counting and old.usage != run.outcome.usage):
+                self.has_news = True
+                self.emit(TaskRevised, record, run, now, old=old, outcome=run.outcome, acts=acts)
+
+    def find_outcome(self, record: Record, run: TaskRun) -> TaskOutcome | None:
+        """Return the outcome of a run, or None until it is finalised."""
+        if run.outcome is None and not run.is_live:
+            run.outcome = self.build_outcome(record, run)
+        return run.outcome
 
     def build_outcome(self, record: Record, run: TaskRun) -> TaskOutcome:
         """Return the outcome of a run that has ended, from what is known so far."""
@@ -386,8 +397,21 @@ class Ledger:
                 TaskFinished, run, run.ended_at or 0.0, launcher, acts=True, outcome=self.build_outcome(record, run)
             )
             for run in record.runs
-            if run.outcome is not None and not run.is_earlier
+            if not run.is_live and not run.is_earlier
         ]
+
+    def replay_events(self, record: Record) -> Iterator[TaskEvent]:
+        """Yield the start and the end of each run so far. A run of an earlier process has only an end."""
+        launcher = self.records.get(record.parent_id or "")
+        for run in record.runs:
+            if run.is_announced:
+                yield record.build_start(run, run.started_at, launcher)
+            outcome = self.find_outcome(record, run)
+            if outcome is not None:
+                at = run.started_at if run.ended_at is None else run.ended_at
+                acts = outcome.status is not TaskStatus.STOPPED
+                end = {"outcome": outcome, "message": run.notification}
+                yield record.build_event(TaskFinished, run, at, launcher, acts=acts, **end)
 
     def _schedule_count(self, record: Record, run: TaskRun, now: float) -> None:
         # This count covers an earlier run that was not counted yet.
@@ -417,7 +441,7 @@ class Ledger:
         del self.uncounted[run]
         # An earlier run may have ended too recently to have been counted separately.
         for each in record.runs:
-            if each.outcome is not None and (each is run or each in dated):
+            if not each.is_live and (each is run or each in dated):
                 self._finalise(record, each, now, by_counting=True)
 
     def reprice(self) -> None:

@@ -4,13 +4,13 @@
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
 from claude_agent_py._journal.fact_base import MAIN
-from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
+from claude_agent_py._journal.tasks.events import TaskEvent, TaskReopened, TaskStarted
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.spending import Counts, Prices, Spending
 from claude_agent_py._journal.tasks.state import Evidence
@@ -18,7 +18,7 @@ from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT, TaskNo
 
 SHELL_TYPES: Final = frozenset({"local_bash", "monitor_mcp", "monitor_ws"})
 _AGENT_ID: Final = r"a[0-9a-f]{16}"
-_RUN_ID: Final = r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z"
+_match_run_id: Final = re.compile(r"(0[0-9a-z]{8})-[0-9a-f]{8}\Z").match
 _SHELL_ID: Final = r"b[0-9a-z]{8}"
 
 EventT = TypeVar("EventT", bound=TaskEvent)
@@ -59,15 +59,12 @@ class TaskRun(Struct, eq=False, gc=False):
     notification: TaskNotificationMessage | None = None
     is_announced: bool = False
     """Whether `TaskStarted` or `TaskReopened` was emitted."""
+    is_live: bool = True
+    """Whether it has not been finalised yet, which wakes waiters."""
     outcome: TaskOutcome | None = None
-    """Set when the run is finalised, which wakes waiters."""
+    """Its outcome, once somebody wanted it; see `Ledger.find_outcome`."""
     suspicion: Evidence | None = None
     """The evidence that the run may have ended without a report."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether the run has no final outcome yet."""
-        return self.outcome is None
 
     @property
     def end_reason(self) -> str | None:
@@ -82,7 +79,7 @@ class TaskRun(Struct, eq=False, gc=False):
 
         Run ids begin with the time in milliseconds, in base 36 (measured; only their order is guaranteed).
         """
-        named = re.match(_RUN_ID, self.run_id or "")
+        named = _match_run_id(self.run_id or "")
         return int(named[1], 36) / 1000 if named else None
 
     def correct_start(self) -> None:
@@ -187,17 +184,6 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
         if self.launched_by is not None:
             return self.launched_by
         return launcher.subagent_type or launcher.id if launcher else ""
-
-    def replay_events(self, launcher: "Record | None" = None) -> Iterator[TaskEvent]:
-        """Yield the start and the end of each run so far. A run of an earlier process has only an end."""
-        for run in self.runs:
-            if run.is_announced:
-                yield self.build_start(run, run.started_at, launcher)
-            if run.outcome is not None:
-                at = run.started_at if run.ended_at is None else run.ended_at
-                acts = run.outcome.status is not TaskStatus.STOPPED
-                end = {"outcome": run.outcome, "message": run.notification}
-                yield self.build_event(TaskFinished, run, at, launcher, acts=acts, **end)
 
     def build_event(
         self,
