@@ -4,7 +4,6 @@
 """
 
 import ast
-import importlib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -104,14 +103,15 @@ def public() -> set[str]:
 
 
 def internal_modules(tree: ast.AST) -> Iterator[str]:
-    """Yield the internal modules that a test file imports, or changes by their name."""
+    """Yield the internal modules that a test file imports, or changes by their name.
+
+    Only sources are read, so that the answer does not depend on what this process has imported. No module has the name
+    of something public, so `from package import name` names a module if there is one.
+    """
     for node in ast.walk(tree):
         named = []
         if isinstance(node, ast.Import):
             named = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom) and node.module in public():
-            exported = getattr(importlib.import_module(node.module), "__all__", ())
-            named = [f"{node.module}.{alias.name}" for alias in node.names if alias.name not in exported]
         elif isinstance(node, ast.ImportFrom) and node.module:
             inside = [f"{node.module}.{alias.name}" for alias in node.names]
             named = [name if name in known() else node.module for name in inside]

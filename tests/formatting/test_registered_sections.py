@@ -410,13 +410,14 @@ def test_time_is_linear_in_the_length_of_the_text(kind: str, pattern: str) -> No
 
     def parse(size: int) -> float:
         text = f"{begun}{pattern * (size // len(pattern))}"
-        before = time.process_time()
+        before = time.thread_time()
         stream = text_format.stream()
         for start in range(0, len(text), 1000):
             stream.feed(text[start : start + 1000])
         stream.finish()
         assert stream.parsed.problems
-        return time.process_time() - before
+        return time.thread_time() - before
 
-    # 0.01 s for all of it. If it were quadratic, it would take 0.9 s and more, 16 times what a quarter takes.
-    assert parse(SIZE) < 9 * parse(SIZE // 4) + 0.1
+    # 0.01 s for all of it. If it were quadratic, it would take 0.9 s and more, 16 times what a quarter takes. What else
+    # the machine does can slow down any one of the parses, so that one pair in five is enough.
+    assert any(parse(SIZE) < 9 * parse(SIZE // 4) + 0.1 for _ in range(5))

@@ -68,7 +68,7 @@ FROZEN_SECONDS: Final = 30.0
 """How many seconds a suspended process can hold a transaction before the server rolls it back."""
 MOST_IDLE: Final = 8
 """The maximum number of idle connections."""
-_used: ContextVar["list[Connection] | None"] = ContextVar("_used", default=None)
+_used: ContextVar["_Used | None"] = ContextVar("_used", default=None)
 """The connections that the current call has used."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _END_CUT: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
@@ -141,7 +141,7 @@ class PostgresStore(SQLStore):
     async def _run_in_thread(
         self, action: str, place: Place, function: Callable[[*Arguments], T], *args: *Arguments
     ) -> T:
-        used: list[Connection] = []
+        used = _Used()
         token = _used.set(used)
         try:
             with anyio.move_on_after(ANSWER_SECONDS):
@@ -150,8 +150,7 @@ class PostgresStore(SQLStore):
             _used.reset(token)
         # The network or a pooler may have lost the idle ones, too.
         self.close()
-        for connection in used:
-            break_off(connection)
+        used.give_up()
         message = f"{self!r} cannot {action} {format_key(place.key)}: no answer within {ANSWER_SECONDS:g} s"
         raise StoreError(message, key=place.key, session_id=place.session or None)
 
@@ -250,11 +249,29 @@ class PostgresStore(SQLStore):
         return value
 
 
+class _Used:
+    """The connections that a call has used. The thread of a call that was given up may still add one."""
+
+    def __init__(self) -> None:
+        self._connections: list[Connection] = []
+        self._is_given_up = False
+
+    def add(self, connection: "Connection") -> None:
+        self._connections.append(connection)
+        if self._is_given_up:
+            break_off(connection)
+
+    def give_up(self) -> None:
+        self._is_given_up = True  # first, so that a connection that comes now is broken off here or there
+        for connection in self._connections:
+            break_off(connection)
+
+
 def _note_used(connection: "Connection") -> None:
     """Note that the current call uses a connection."""
     used = _used.get()
     if used is not None:
-        used.append(connection)
+        used.add(connection)
 
 
 def break_off(connection: "Connection") -> None:
