@@ -1,6 +1,13 @@
-"""The type of JSON objects, apart from the models of the wire, whose import takes time."""
+"""JSON objects and their schemas, apart from the models of the wire, whose import takes time."""
 
 from typing import Any, TypeAlias
 
 JSONObject: TypeAlias = dict[str, Any]
 """A JSON object."""
+
+
+def inline_root(schema: JSONObject) -> JSONObject:
+    """Return a JSON Schema whose root is not a reference to one of its definitions."""
+    name = schema.get("$ref", "").removeprefix("#/$defs/")
+    rest = {key: value for key, value in schema.items() if key != "$ref"}
+    return {**schema["$defs"][name], **rest} if name else schema

@@ -60,7 +60,7 @@ from claude_agent_py._journal.tasks.spending import read_count
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
-from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -444,14 +444,12 @@ class Journal:
             permission = _read_stored_decision(message)
         kind = meta.non_execution_kind if meta is not None else None
         self._running.discard(call.id)
-        # A message with several results has one structured result, which could belong to any of them.
-        structured = message.tool_use_result if len(message.tool_results) == 1 else None
         self._add(
             CallEnded,
             at,
             **{name: getattr(call, name) for name in _OF_CALLS},
             result=result,
-            structured=structured,
+            structured=_read_structured(message, result),
             status=get_call_status(result, permission, kind),
             permission=permission,
             non_execution_kind=kind,
@@ -540,11 +538,36 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
 """What it does with what was sent to the CLI."""
 _ABOUT_TASKS: Final = frozenset(kind for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task)
 """Messages that the ledger needs although they are about more than tasks."""
+_TOO_LARGE: Final = ("<persisted-output>", "Error: result (")
+"""How the CLI's notes begin that stand for a result in a file."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
 
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
     return check_time(seconds(message.timestamp)) or at
+
+
+def _read_structured(message: UserMessage, result: ToolResultBlock) -> object:
+    """Return the result for programs. A hook that replaces an MCP tool's result replaces its structured content, too.
+
+    The CLI replaces only the text that the model is shown, which is the structured content unless it is too large.
+    """
+    found = message.tool_use_result
+    if len(message.tool_results) > 1:
+        return None  # it could belong to any of them
+    if not isinstance(found, Mapping) or "structuredContent" not in found:
+        return found
+    content = result.content or ()
+    texts = [content] if isinstance(content, str) else [each.text for each in content if isinstance(each, TextBlock)]
+    is_shown = any(text.startswith(_TOO_LARGE) or _is_json_of(text, found["structuredContent"]) for text in texts)
+    return found if is_shown else found.get("content")
+
+
+def _is_json_of(text: str, value: object) -> bool:
+    try:
+        return bool(msgspec.json.decode(text) == value)
+    except (msgspec.DecodeError, RecursionError):
+        return False
 
 
 def _read_stored_decision(message: UserMessage) -> PermissionDecision | None:

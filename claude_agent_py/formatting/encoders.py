@@ -1,4 +1,4 @@
-"""Encode values as JSON or YAML, including pydantic models, dataclasses, enums, dates, paths and sets."""
+"""Encode values as JSON or YAML, including models, dataclasses, `msgspec` structs, enums, dates, paths and sets."""
 
 import json
 from collections import deque
@@ -8,7 +8,10 @@ from pathlib import PurePath
 from types import ModuleType
 from typing import Any, Final, Protocol
 
+import msgspec
 from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from claude_agent_py.wire.base import WireModel, dump
 
 
 class EncodingError(ValueError):
@@ -185,9 +188,13 @@ def _refuse_iterators(value: Any) -> None:
             _refuse_iterators(part)
 
 
-def _fallback(value: object) -> Any:
+def _fallback(value: object) -> object:
     if isinstance(value, PurePath):
         return str(value)
+    if isinstance(value, WireModel):
+        return dump(value)
+    if isinstance(value, msgspec.Struct):
+        return msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=_convert)
     raise PydanticSerializationError(f"unsupported type {type(value).__qualname__}")
 
 

@@ -13,7 +13,7 @@ from pydantic import AfterValidator, PydanticUserError, TypeAdapter, create_mode
 from pydantic.errors import PydanticSchemaGenerationError
 from typing_extensions import TypeVar
 
-from claude_agent_py._base.json_object import JSONObject
+from claude_agent_py._base.json_object import JSONObject, inline_root
 from claude_agent_py.options.output_schema import fit_schema
 
 Output = TypeVar("Output", default=Any)
@@ -35,7 +35,7 @@ class OutputShape:
 
         output_type = convert_typed_dicts(output_type, {})
         adapter = _build_adapter(output_type)
-        schema = _inline_root(_build_schema(adapter))
+        schema = inline_root(_build_schema(adapter))
         if schema.get("type") != "object":
             wrapper = create_model("Answer", value=(output_type, ...))
             unwrapping: Any = Annotated[wrapper, AfterValidator(attrgetter("value"))]
@@ -79,10 +79,3 @@ def _build_schema(adapter: TypeAdapter[Any]) -> JSONObject:
         return adapter.json_schema()
     except PydanticUserError as error:
         raise ValueError(f"must be a type that has a JSON Schema: {_first_sentence(error)}") from None
-
-
-def _inline_root(schema: JSONObject) -> JSONObject:
-    """Return a schema whose root is not a reference to one of its definitions."""
-    name = schema.get("$ref", "").removeprefix("#/$defs/")
-    rest = {key: value for key, value in schema.items() if key != "$ref"}
-    return {**schema["$defs"][name], **rest} if name else schema

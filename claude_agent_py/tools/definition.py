@@ -33,12 +33,12 @@ from claude_agent_py.tools.results import (
     OverflowPolicy,
     SizeLimit,
     ToolOutcome,
-    ToolResult,
+    add_structure,
     as_result,
     encode_result,
     failure_text,
 )
-from claude_agent_py.tools.schema import AnyParameters, Parameters, read_docstring
+from claude_agent_py.tools.schema import AnyParameters, Parameters, build_return_schema, read_docstring
 from claude_agent_py.wire.base import JSONObject
 
 P = ParamSpec("P", default=...)
@@ -97,7 +97,7 @@ class ToolSettings(TypedDict, total=False):
     overflow: OverflowPolicy
     overflow_directory: str | Path | None
     encoder: Encoder
-    structured: bool
+    structured: bool | None
     meta: Mapping[str, object]
 
 
@@ -129,10 +129,16 @@ class Tool(Generic[P, R]):
     overflow_directory: Path | None = None
     encoder: Encoder = field(default_factory=JSONEncoder)
     """Encodes returned data as text."""
-    structured: bool = False
-    """Also send returned data as structured content. The CLI shows the model this *instead of* the text."""
+    structured: bool | None = None
+    """Whether returned data is also sent as structured content. The CLI shows the model this *instead of* the text.
+
+    None sends what has the same meaning there: JSON objects, if the function's annotation says that it returns them,
+    the tool has the default encoder, and JavaScript reads them exactly."""
     meta: Mapping[str, object] = field(default_factory=dict)
     """Additional `_meta` fields of the definition."""
+    output_schema: JSONObject | None = None
+    """The JSON Schema of the structured content, for programs; the CLI does not show it to the model. By default that
+    of the function's annotation, if it is a type of JSON objects."""
     agent: Any = None
     """The definition of the agent that a call starts, for the delegation guide; None for all other tools."""
     callback: Callback = field(init=False)
@@ -187,6 +193,15 @@ class Tool(Generic[P, R]):
         return _limiters.get().setdefault(self, CapacityLimiter(self.max_concurrency))
 
     @property
+    def is_structured(self) -> bool:
+        """Whether returned objects are sent as structured content."""
+        if self.structured is not None:
+            return self.structured
+        # Another encoder was chosen for what the model reads.
+        has_default_encoder = type(self.encoder) is JSONEncoder and self.encoder.indent is None
+        return self.output_schema is not None and has_default_encoder
+
+    @property
     def input_schema(self) -> JSONObject:
         """The JSON Schema of the arguments."""
         return self.parameters.schema
@@ -204,6 +219,8 @@ class Tool(Generic[P, R]):
             "_meta": {name: value for name, value in known.items() if value is not None} | dict(self.meta),
         }
         definition = {"name": self.name, "description": self.description, "inputSchema": self.input_schema}
+        if self.is_structured and self.output_schema is not None:
+            definition["outputSchema"] = self.output_schema
         return definition | {name: value for name, value in optional.items() if value}
 
     @classmethod
@@ -323,6 +340,7 @@ def _make_tool(
         name=chosen,
         description=documentation.description if description is None else description,
         parameters=parameters,
+        output_schema=build_return_schema(function, namespace),
         **_split_settings(settings),
     )
 
@@ -384,8 +402,8 @@ async def run_tool(
     try:
         value = await tool.call(arguments, context, default_timeout=timeout)
         result = as_result(value)
-        if tool.structured and not isinstance(value, ToolResult):
-            result = replace(result, structured=result.text)
+        if tool.is_structured and result is not value:
+            result = add_structure(result, always=tool.structured is True)
         limit = SizeLimit(chars=tool.max_result_chars, policy=tool.overflow, directory=tool.overflow_directory)
         encoded = await encode_result(result, encoder or tool.encoder, limit)
     except ToolError as error:

@@ -68,6 +68,9 @@ def _describe_one(error: BaseException) -> str:
 OverflowPolicy: TypeAlias = Literal["truncate", "file", "error"]
 """How to handle text over the limit: truncate it, write it to a file named in a note, or return an error."""
 
+MAX_SAFE_INTEGER: Final = 2**53 - 1
+"""The largest integer up to which JavaScript represents all."""
+
 ROOM_BESIDE_MEDIA: Final = 600
 """The characters reserved for the CLI's text about a medium, such as the path of a file. Measured: 200 to 300."""
 
@@ -175,6 +178,40 @@ def _convert_mixed(items: Sequence[object]) -> ToolResult:
     if all(isinstance(text, str) for text in rest):
         return ToolResult(text="\n".join(rest) if rest else None, media=media)
     return ToolResult(text=rest[0] if len(rest) == 1 else rest, media=media)
+
+
+def add_structure(result: ToolResult, *, always: bool) -> ToolResult:
+    """Return a result with its data as structured content, unless it has some.
+
+    The CLI, a JavaScript program, rounds large integers, drops a key and reorders others, in structured content but not
+    in text. So only JSON objects without these become structured content, unless it is `always` sent.
+
+    Raises EncodingError if the data cannot be encoded.
+    """
+    if result.structured is not None:
+        return result
+    if always:
+        return replace(result, structured=result.text)
+    if result.media or result.is_error or isinstance(result.text, str):
+        return result
+    data = plain(result.text)
+    is_sent = isinstance(data, dict) and _survives_javascript(data)
+    return replace(result, text=data, structured=data) if is_sent else result
+
+
+def _survives_javascript(data: JSONObject) -> bool:
+    left: list[object] = [data]
+    while left:
+        item = left.pop()
+        if isinstance(item, dict):
+            if any(key.isdecimal() or key == "__proto__" for key in item):
+                return False
+            left += item.values()
+        elif isinstance(item, list):
+            left += item
+        elif isinstance(item, int) and abs(item) > MAX_SAFE_INTEGER:
+            return False
+    return True
 
 
 async def encode_result(result: ToolResult, encoder: Encoder, limit: SizeLimit) -> ToolOutcome:

@@ -1,4 +1,4 @@
-"""Derive a JSON Schema from a function's signature and docstring, and validate the model's arguments before the call.
+"""Derive JSON Schemas from a function's signature and docstring, and validate the model's arguments before the call.
 
 Arguments are validated as JSON, the form that models write: dates are strings and tuples are lists. If a model writes a
 list or an object as a string, it is parsed as JSON before the call is rejected.
@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import json
+import logging
 import operator
 import re
 import sys
@@ -20,6 +21,7 @@ from functools import partial
 from types import SimpleNamespace, new_class
 from typing import Annotated, Any, Final, TypeAlias, get_args, get_origin, get_type_hints, is_typeddict
 
+import msgspec
 import typing_extensions
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
@@ -28,8 +30,13 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaWarningKind
 from pydantic_core import to_json
 
 from claude_agent_py._base.errors import OptionsError, ToolInputError
+from claude_agent_py._base.json_object import JSONObject, inline_root
+from claude_agent_py._base.log import get_logger
+from claude_agent_py.formatting.media import Media
 from claude_agent_py.tools.context import ToolContext
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.tools.results import ToolResult
+
+logger: logging.Logger = get_logger("claude_agent_py.tools")
 
 
 def convert_typed_dicts(annotation: object, namespace: Mapping[str, object]) -> Any:
@@ -221,7 +228,8 @@ class Parameters:
         self.tool = tool
         specs = _read_signature(function, tool)
         known = {**(namespace or {}), **_read_closure(_find_target(function))}
-        hints = _read_hints(function, specs, known, tool)
+        annotated = {spec.name: spec.annotation for spec in specs if spec.annotation is not spec.empty}
+        hints = _read_hints(function, annotated, known, tool)
         self.context_name: str | None = next((name for name, hint in hints.items() if _is_context(hint)), None)
         further = [spec.name for spec in specs if spec.kind is spec.VAR_KEYWORD]
         self._open = bool(further)
@@ -405,13 +413,37 @@ def _read_signature(function: Callable[..., object], tool: str) -> list[inspect.
     return specs
 
 
+def build_return_schema(function: Callable[..., object], namespace: Mapping[str, object]) -> JSONObject | None:
+    """Return the JSON Schema of a function's return values if their annotation is a type of JSON objects.
+
+    Otherwise return None, also for results that are not data, and for annotations that have no schema: what a function
+    returns need not be described.
+    """
+    try:
+        annotation = inspect.signature(function).return_annotation
+        if annotation is inspect.Signature.empty:
+            return None
+        known = {**namespace, **_read_closure(_find_target(function))}
+        hint: Any = _read_hints(function, {"return": annotation}, known, "")["return"]
+        if isinstance(hint, type) and issubclass(hint, (ToolResult, Media)):
+            return None
+        if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+            schema = msgspec.json.schema(hint)
+        else:
+            schema = TypeAdapter(hint).json_schema(mode="serialization", schema_generator=_SchemaGenerator)
+        schema = inline_root(schema)
+    except Exception as error:
+        logger.debug("no schema of what %r returns: %s", function, error)
+        return None
+    return schema if schema.get("type") == "object" else None
+
+
 def _read_hints(
-    function: Callable[..., object], specs: list[inspect.Parameter], known: Mapping[str, object], tool: str
+    function: Callable[..., object], annotated: Mapping[str, object], known: Mapping[str, object], tool: str
 ) -> dict[str, object]:
-    annotated = {spec.name: spec.annotation for spec in specs if spec.annotation is not spec.empty}
     try:
         hints = get_type_hints(
-            SimpleNamespace(__annotations__=annotated),
+            SimpleNamespace(__annotations__=dict(annotated)),
             globalns=getattr(_find_target(function), "__globals__", {}),
             localns=dict(known),
             include_extras=True,

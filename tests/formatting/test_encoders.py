@@ -13,12 +13,15 @@ from pathlib import PurePosixPath
 from typing import Any
 from uuid import UUID
 
+import msgspec
 import pytest
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
+from claude_agent_py import TextBlock
 from claude_agent_py.formatting import Encoder, EncodingError, JSONEncoder, YAMLEncoder
 from claude_agent_py.formatting.encoders import clean_text
+from claude_agent_py.wire import decode
 
 
 class Colour(Enum):
@@ -35,6 +38,13 @@ class Record:
     path: PurePosixPath
 
 
+class Struct(msgspec.Struct, rename="camel"):
+    a_model: Model
+    data: bytes = b"hi"
+    more: Any = None
+
+
+USER = {"type": "user", "message": {"role": "user", "content": "x"}, "new": 1}
 ENCODERS = [JSONEncoder(), JSONEncoder(indent=2), YAMLEncoder()]
 
 json_values = st.recursive(
@@ -53,6 +63,9 @@ json_values = st.recursive(
     [
         (Model(on=date(2026, 1, 2)), {"on": "2026-01-02"}),
         (Record(Colour.RED, PurePosixPath("/a")), {"colour": "red", "path": "/a"}),
+        ([Struct(Model(on=date(2026, 1, 2)))], [{"aModel": {"on": "2026-01-02"}, "data": "aGk=", "more": None}]),
+        ({"block": TextBlock(text="ä")}, {"block": {"type": "text", "text": "ä"}}),
+        (decode('{"type": "user", "message": {"role": "user", "content": "x"}, "new": 1}'), USER),
         ({"n": Decimal("1.5"), "id": UUID(int=0)}, {"n": "1.5", "id": "00000000-0000-0000-0000-000000000000"}),
         ({1: (1, 2)}, {"1": [1, 2]}),
         ({3}, [3]),
@@ -112,8 +125,9 @@ class Table(BaseModel):
         [Row([Row((itertools.count(),))])],
         Table(rows=itertools.count()),
         Table(more={"a": Row(map(str, itertools.count()))}),
+        Struct(Model(on=date(2026, 1, 2)), more=[itertools.count()]),
     ],
-    ids=["count", "generator", "in a dict", "in a dataclass", "deeper", "in a field", "in a model"],
+    ids=["count", "generator", "in a dict", "in a dataclass", "deeper", "in a field", "in a model", "in a struct"],
 )
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
 def test_an_iterator_is_refused_because_it_may_never_end(encoder: Encoder, value: Any) -> None:

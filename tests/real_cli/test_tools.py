@@ -22,6 +22,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
+from claude_agent_py.hooks import HookContext, PostToolUseInput, PostToolUseOutput
 from claude_agent_py.journal import CallEnded, CallProgressed
 from claude_agent_py.testing import RecordedRequest, Reply, tool_use
 from claude_agent_py.tools import Resource, mcp_tool_name
@@ -82,7 +83,13 @@ def structured() -> ToolResult:
     return ToolResult(text="dropped", media=[Image(PNG)], structured={"b": 2})
 
 
-KINDS: list[Tool[..., Any]] = [data, plain, nothing, picture, mixed, structured]
+@tool(read_only=True)
+def typed() -> City:
+    """An object."""
+    return City("Bonn", 1)
+
+
+KINDS: list[Tool[..., Any]] = [data, plain, nothing, picture, mixed, structured, typed]
 
 
 def name_of(tool_name: str) -> str:
@@ -124,6 +131,7 @@ def check_kinds(last: RecordedRequest) -> None:
     assert "[Resource from helper at file:///a.bin] Binary content" in told
     assert "[Resource link: example] https://example.com" in told
     assert "image" in block_types(last, "toolu_mixed")
+    assert result_text(last, "toolu_typed") == '{"name":"Bonn","people":1}'
     assert '{"b":2}' in result_text(last, "toolu_structured")
     assert "dropped" not in result_text(last, "toolu_structured")
     assert "image" in block_types(last, "toolu_structured")
@@ -159,6 +167,8 @@ async def every_kind_of_result_reaches_the_model_and_the_answer_is_the_models(on
     assert list(calls) == [item.name for item in KINDS]
     assert all(record.done and not record.is_error and record.duration is not None for record in calls.values())
     assert calls["structured"].structured == {"b": 2}
+    assert calls["typed"].structured == {"name": "Bonn", "people": 1}
+    assert calls["data"].structured is None
     assert calls["data"].agent_id is None
     assert calls["data"].permission is not None
     assert calls["data"].permission.decision == "accept"
@@ -361,6 +371,29 @@ async def ten_megabytes_are_cut_where_the_cli_would_hide_them(one: Tools) -> Non
     assert "of 30,000 characters]" in result_text(last, "toolu_several")
 
 
+async def what_a_hook_replaces_stays_hidden_from_the_model_and_from_programs(one: Tools) -> None:
+    @tool
+    def secret() -> City:
+        """An object."""
+        return City("hidden", 1)
+
+    await one.offer(secret)
+    facts = one.client.journal()
+    result = await one.ask(calling("secret"), "done")
+    assert result_text(one.requests_of()[-1], "toolu_secret") == "withheld"
+    async for fact in facts:
+        if isinstance(fact, CallEnded):
+            assert fact.structured == "withheld"
+            break
+    facts.close()
+    [call] = result.tool_calls
+    assert (call.text, call.structured) == ("withheld", None)
+
+
+def withhold(given: PostToolUseInput, context: HookContext) -> PostToolUseOutput | None:
+    return PostToolUseOutput(updated_tool_output="withheld") if "hidden" in str(given.tool_response) else None
+
+
 async def test_inputs_and_results_of_tools_in_one_session(caplog: pytest.LogCaptureFixture) -> None:
     looked = [
         Reply(tool_use(name_of("who"), id="toolu_child")),
@@ -369,7 +402,7 @@ async def test_inputs_and_results_of_tools_in_one_session(caplog: pytest.LogCapt
     ]
     one = Tools(agents={"look as helper": looked})
     agents = {"looker": AgentDefinition(description="Looks", prompt="You look.")}
-    async with one.open(mcp_servers={"helper": one.server}, agents=agents):
+    async with one.open(mcp_servers={"helper": one.server}, agents=agents, hooks={"PostToolUse": [withhold]}):
         for check in (
             every_kind_of_result_reaches_the_model_and_the_answer_is_the_models,
             a_subagent_calls_tools_and_the_tool_knows_who,
@@ -379,6 +412,7 @@ async def test_inputs_and_results_of_tools_in_one_session(caplog: pytest.LogCapt
             a_tool_is_told_where_the_session_works_and_reports_progress,
             an_interrupt_cancels_the_call_and_the_session_goes_on,
             ten_megabytes_are_cut_where_the_cli_would_hide_them,
+            what_a_hook_replaces_stays_hidden_from_the_model_and_from_programs,
         ):
             await check(one)
     assert sum("tool divide" in entry.getMessage() for entry in caplog.records) == 1
@@ -461,8 +495,15 @@ async def test_functions_resources_policies_and_a_server_of_the_mcp_package() ->
         assert allowed.text == "just text"
 
         result = await one.ask(Reply(tool_use(package, {"a": 1, "b": 2}, id="toolu_package")), "3, it says")
-        assert result.tool_calls[0].text == "3" or result.tool_calls[0].structured is not None
         assert result.text == "3, it says"
+        [call] = result.tool_calls
+        assert (call.structured, call.text) == ({"result": 3}, '{"result":3}')
+        names = [mcp_tool_name("package", name) for name in ("where", "bare")]
+        result = await one.ask(Reply([tool_use(name, {}) for name in names]), "there")
+        assert [(call.structured, call.text) for call in result.tool_calls] == [
+            ({"name": "Bonn", "people": 1}, '{"name":"Bonn","people":1}'),
+            (None, "3"),
+        ]
 
 
 def _package_server() -> Any:
@@ -476,5 +517,15 @@ def _package_server() -> Any:
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
+
+    @server.tool()  # type: ignore[untyped-decorator,unused-ignore]
+    def where() -> City:
+        """Return an object."""
+        return City("Bonn", 1)
+
+    @server.tool(structured_output=False)  # type: ignore[untyped-decorator,unused-ignore]
+    def bare() -> int:
+        """Return a number as text."""
+        return 3
 
     return server

@@ -62,6 +62,28 @@ def test_every_kind_of_mcp_result() -> None:
     assert calls["empty"].text == "(mcp__calc__empty completed with no output)"
 
 
+@pytest.mark.parametrize(
+    ("shown", "is_kept"),
+    [
+        ('{"a":1}', True),
+        ([{"type": "text", "text": '{"a":1}'}, {"type": "text", "text": "[Image]"}], True),
+        ("<persisted-output>\nOutput too large (54.7KB).", True),
+        ("Error: result (150,008 characters) exceeds maximum allowed tokens.", True),
+        ("withheld", False),
+        ('{"a":2}', False),
+        ([], False),
+    ],
+)
+def test_what_a_hook_replaced_is_replaced_for_programs_too(shown: Any, is_kept: bool) -> None:
+    traffic = ToolTraffic()
+    traffic.fold(called("toolu_1", "mcp__shop__buy"))
+    [record] = traffic.fold(
+        returned("toolu_1", shown, tool_use_result={"content": shown, "structuredContent": {"a": 1}})
+    )
+    assert record.structured == ({"a": 1} if is_kept else None)
+    assert is_kept or record.tool_use_result == shown
+
+
 def test_results_come_in_another_order_than_calls_and_take_time() -> None:
     traffic, _ = folded("control/02_mcp_parallel_mixed")
 
