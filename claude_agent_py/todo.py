@@ -17,6 +17,7 @@ from claude_agent_py._journal.facts import CallEnded, Fact
 from claude_agent_py._journal.views import View
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.tools.task_list import (
@@ -267,7 +268,8 @@ class TaskList(View):
 
 def calls_task_list(message: AssistantMessage | UserMessage) -> bool:
     """Return whether a message calls a tool of the list."""
-    return isinstance(message, AssistantMessage) and any(block.name in TaskList._APPLY for block in message.tool_uses)
+    blocks = message.message.content if isinstance(message, AssistantMessage) else ()
+    return any(type(block) is ToolUseBlock and block.name in TaskList._APPLY for block in blocks)
 
 
 def _apply_fields(item: TaskListItem, asked: TaskUpdateInput) -> TaskListItem:

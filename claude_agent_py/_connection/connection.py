@@ -57,7 +57,7 @@ from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.tasks.intake import TRACKED
+from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.todo import calls_task_list
 from claude_agent_py.transport.base import DRAIN_GRACE, Transport
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
@@ -340,11 +340,10 @@ class Connection:
 
     def track(self, message: object) -> None:
         """Update what is known of the session and its tasks from a message, and the journal if it is observed."""
-        kind = type(message)
-        handler = self._NOTED.get(kind)
+        handler = self._NOTED.get(type(message))
         if handler is not None:
             handler(self, message)
-        if kind in TRACKED or self.session.journal is not None:
+        if self.session.journal is not None or concerns_tasks(message):
             self.session.intake.track(message)
         if self.on_message is not None:
             self.on_message(message)

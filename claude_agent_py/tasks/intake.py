@@ -26,6 +26,7 @@ from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.listeners import Listeners
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessage, SubagentMessages
 from claude_agent_py.tasks.reconcile import Reconciler
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
@@ -36,13 +37,19 @@ if TYPE_CHECKING:
 logger: logging.Logger = get_logger(__name__)
 
 _OF_SUBAGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
-TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
-"""The types of the messages that concern tasks."""
+_TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
 Watcher = Callable[[set[str], list[TaskEvent]], object]
 """Receives the ids of the tasks that may have changed, and the events, if any. It must not keep or change them."""
+
+
+def concerns_tasks(message: object) -> bool:
+    """Return whether a message may be about tasks. Most are not: the main agent's text, and pieces of messages."""
+    if type(message) is AssistantMessage and message.agent_id is None:
+        return any(type(block) is ToolUseBlock for block in message.message.content)
+    return type(message) in _TRACKED
 
 
 def steady_time() -> float:
@@ -100,13 +107,10 @@ class TaskIntake:
 
     def track(self, message: object, /) -> list[TaskEvent]:
         """Track a message of any type, and return the events that it caused. Never raises."""
-        kind = type(message)
-        if self.journal is None and (kind not in TRACKED or _is_plain_answer(message)):
-            return []  # most messages
         now: float | None = None
         try:
             now = self.clock()
-            self._update(kind, message, now)
+            self._update(type(message), message, now)
         except Exception:
             logger.exception(_FAILED)
         if self.journal is not None:
@@ -298,8 +302,3 @@ class TaskIntake:
     def _wake_all(self) -> None:
         for event in self._events.values():
             event.set()
-
-
-def _is_plain_answer(message: object) -> bool:
-    """Return whether a message is text of the main agent, which concerns no task."""
-    return type(message) is AssistantMessage and message.agent_id is None and not message.tool_uses
