@@ -541,7 +541,7 @@ class Client(SessionControls, Generic[Output]):
     def session_id(self) -> str | None:
         """The id of the conversation, for `resume`. `/clear` changes it.
 
-        None before the first turn, unless `session_id` or `resume` gives the id.
+        None before the first turn, unless `session_id` or `resume` gives the id, or the client is that of a pool.
         """
         return self.session.facts.session_id
 

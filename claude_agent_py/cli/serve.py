@@ -2,12 +2,17 @@
 
 import argparse
 import webbrowser
+from contextlib import nullcontext
+from socket import socket
 from typing import Final
+
+import anyio
 
 from claude_agent_py import fleet, serve
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.cli.targets import load_object
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.pool import Pool
 
 MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
 PORT: Final = 8765
@@ -19,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "target",
         nargs="?",
         metavar="module:options",
-        help="your ClientOptions, or your Fleet; the default options if omitted",
+        help="your ClientOptions, Pool or Fleet; the default options if omitted",
     )
     parser.add_argument("--agent", metavar="NAME", help="of a fleet: which agent, if it has several")
     parser.add_argument("--port", type=int, default=PORT, help=f"the port (default: {PORT}; 0 takes a free one)")
@@ -49,7 +54,9 @@ def execute(arguments: argparse.Namespace) -> int:
         make_app = serve.make_app
     except ImportError:
         raise OptionsError(MISSING) from None
-    sessions = _make_sessions(arguments.target, arguments.agent, arguments.ready)
+    found = ClientOptions() if arguments.target is None else load_object(arguments.target)
+    pool = found if isinstance(found, Pool) else None
+    sessions = _make_sessions(found, arguments.target, arguments.agent, arguments.ready)
     names = (*serve.LOOPBACK, *arguments.name)
     if arguments.host not in names and not arguments.name:
         raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
@@ -63,12 +70,18 @@ def execute(arguments: argparse.Namespace) -> int:
     print(f"Open {address}", flush=True)
     if arguments.open:
         webbrowser.open(address)
-    serve.Server(config, sessions).run(sockets=[sock])
+    anyio.run(_serve, serve.Server(config, sessions), sock, pool)
     return 0
 
 
-def _make_sessions(target: str | None, agent: str | None, ready: int) -> "serve.Sessions | serve.FleetSessions":
-    found = ClientOptions() if target is None else load_object(target)
+async def _serve(server: "serve.Server", sock: socket, pool: Pool | None) -> None:
+    async with pool or nullcontext():
+        await server.serve([sock])
+
+
+def _make_sessions(
+    found: object, target: str | None, agent: str | None, ready: int
+) -> "serve.Sessions | serve.FleetSessions":
     if isinstance(found, fleet.Fleet):
         names = sorted({name for name, _ in found.agents})
         if agent is None and len(names) != 1:
@@ -76,8 +89,8 @@ def _make_sessions(target: str | None, agent: str | None, ready: int) -> "serve.
         if ready:
             raise OptionsError("is not for a fleet, whose workers start its processes", option="--ready")
         return serve.FleetSessions(found, agent or names[0])
-    if not isinstance(found, ClientOptions):
-        raise OptionsError(f"must be ClientOptions or a Fleet, not {type(found).__name__}: {target}")
+    if not isinstance(found, ClientOptions | Pool):
+        raise OptionsError(f"must be ClientOptions, a Pool or a Fleet, not {type(found).__name__}: {target}")
     if agent is not None:
         raise OptionsError("is only for a fleet", option="--agent")
     return serve.Sessions(found, ready=ready)

@@ -14,6 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+from uuid import uuid4
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.client import Client
@@ -92,10 +93,13 @@ class SessionRequest:
 
     @property
     def launch_options(self) -> ClientOptions:
-        """The options to start a process with."""
+        """The options to start a process with. Its session has an id from the start."""
+        options = self.options
+        if not names_one_session(options):
+            options = options.replace(session_id=uuid4())
         if not self.is_parked:
-            return self.options
-        return self.options.replace(extra_args={**self.options.extra_args, PARK: None})
+            return options
+        return options.replace(extra_args={**options.extra_args, PARK: None})
 
 
 @dataclass(frozen=True)

@@ -132,6 +132,7 @@ class PoolCore:
             used=self._processes.count(Phase.USED),
             closing=self._processes.count(Phase.CLOSING),
             waiting=len(self._queue),
+            free=self._processes.count_free() - len(self._queue),
             memory_bytes=self._processes.memory_bytes(),
             last_error=self.last_error,
             **self._counts,
@@ -142,6 +143,8 @@ class PoolCore:
     async def next(self, request: SessionRequest, deadline: float, timeout: float) -> tuple[PooledProcess, bool]:
         """Wait in the queue for a process. Return it, and whether it was available immediately.
 
+        Without time to wait, no process is started.
+
         Raises:
             PoolTimeoutError: No process was free by the deadline, which was `timeout` seconds away.
             ConnectionClosedError: The pool is closed.
@@ -149,8 +152,9 @@ class PoolCore:
         """
         self.check_open()
         waiter = Waiter(request)
-        self._queue.append(waiter)
-        self.dispatch()
+        if deadline > anyio.current_time() or self._processes.find_spare(request) is not None:
+            self._queue.append(waiter)
+            self.dispatch()
         is_warm = waiter.served.is_set()
         try:
             with anyio.CancelScope(deadline=deadline):

@@ -181,7 +181,8 @@ class Pool(Generic[Output]):
             options: Other options than the pool's: `pool_options.replace(...)`. A spare is used if only
                 `model` and `permission_mode` differ, a parked one if `cwd` also differs. Otherwise a process starts,
                 within the limits.
-            timeout: Seconds to wait for a process; None means the `timeout` of the pool.
+            timeout: Seconds to wait for a process; None means the `timeout` of the pool. With 0 it has to be a spare
+                that is ready.
             **misplaced: Options belong in `options`; here they are a TypeError.
 
         Raises:
@@ -274,6 +275,11 @@ class Pool(Generic[Output]):
             core.targets.remove(target)
         core.changed.set()
 
+    @property
+    def options(self) -> ClientOptions[Output]:
+        """The options of the sessions."""
+        return self._options
+
     def stats(self) -> PoolStats:
         """Return a snapshot of the pool."""
         return self._core.stats()
@@ -290,7 +296,7 @@ class Pool(Generic[Output]):
 
     async def take(self, options: ClientOptions | None, timeout: float | None) -> PooledProcess:
         """Return a process that serves the requested session. The caller has to `end` it. Internal to this package."""
-        limit = self._timeout if timeout is None else check_seconds(timeout, "timeout")
+        limit = self._timeout if timeout is None else timeout and check_seconds(timeout, "timeout")
         request = SessionRequest.for_options(options_or_defaults(options or self._options))
         self.check_accepting()
         deadline = math.inf if limit is None else anyio.current_time() + limit
@@ -301,6 +307,7 @@ class Pool(Generic[Output]):
             # Retry with a process started for this request: its start raises a more precise error.
             logger.info("a spare could not become the requested session: %s", error)
             process, _ = await self._core.next(replace(request, is_exact=True), deadline, limit or 0.0)
+            await _apply_request(process, request)
             is_warm = False
         self._core.note_use(process, "warm" if is_warm else "cold")
         return process

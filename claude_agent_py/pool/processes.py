@@ -85,6 +85,12 @@ class Processes:
         fits_in_memory = not self._processes or self.excess() + self._usual_bytes <= 0
         return len(self._processes) < self._max_size and fits_in_memory
 
+    def count_free(self) -> int:
+        """Return how many are not in use, or may start; of the latter only one if their memory is limited."""
+        most = 1 if self._memory < math.inf else self._max_size
+        room = min(most, self._max_size - len(self._processes)) if self.has_room else 0
+        return room + self.count(Phase.STARTING, Phase.SPARE, Phase.CLOSING)
+
     def memory_bytes(self) -> int | None:
         """Return the measured memory of all processes; None without a limit."""
         is_limited = self._memory < math.inf

@@ -30,6 +30,9 @@ class PoolStats:
     """Processes that are closing."""
     waiting: int
     """Callers in the queue."""
+    free: int
+    """How many further callers would get a process without waiting for a session to end. Negative: how many in the
+    queue wait for that."""
     memory_bytes: int | None
     """The last measured resident memory of all processes and their descendants; None without a `memory` limit."""
     warm: int

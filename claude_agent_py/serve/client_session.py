@@ -1,4 +1,4 @@
-"""`ClientSession`: a served session on a client of its own.
+"""`ClientSession`: a served session on a client of its own, or on one that a pool lends.
 
 The client is opened with the first prompt, closed when nothing happens for a while, and opened again with the next
 prompt.
@@ -7,6 +7,7 @@ prompt.
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -37,6 +38,7 @@ from claude_agent_py.sessions import get_session
 
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
+_OVER: Final = "the server of the session ends"
 _DELTAS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning", "thinking")}
 
 
@@ -45,6 +47,7 @@ class ClientSession(ServedSession):
 
     Attributes:
         client: The client, while the CLI runs; otherwise None.
+        lend: Returns what connects a client, and closes it.
     """
 
     def __init__(
@@ -53,6 +56,7 @@ class ClientSession(ServedSession):
         options: ClientOptions,
         *,
         make_room: Callable[[], Awaitable[None]],
+        lend: Callable[[ClientOptions], AbstractAsyncContextManager[Client]] = Client,
         owner: str = "",
         is_stored: bool = False,
         frontend_tools: bool | Collection[str] = False,
@@ -61,9 +65,10 @@ class ClientSession(ServedSession):
         """Create a session.
 
         Args:
-            session_id: Its id.
+            session_id: Its id; an empty one if it is that of its first client.
             options: The options of its client.
             make_room: Called before the process starts; raises an error if it may not.
+            lend: Returns what connects a client, and closes it.
             owner: The user to whom it belongs.
             is_stored: Whether the conversation exists.
             frontend_tools: The names of the tools that its client may bring; True allows any.
@@ -75,6 +80,11 @@ class ClientSession(ServedSession):
         self.client: Client | None = None
         self._options = options
         self._make_room = make_room
+        self.lend: Callable[[ClientOptions], AbstractAsyncContextManager[Client]] = lend
+        self._borrowed = AsyncExitStack()
+        """Closes the client."""
+        self._starting = anyio.CancelScope()
+        """Cancelled to end the wait for a client."""
         self.is_opening: bool = False
         """Whether the process starts."""
         self._is_stored = is_stored
@@ -193,47 +203,58 @@ class ClientSession(ServedSession):
         async with self._opening:
             if only_idle and self.is_busy:
                 return
-            client, self.client = self.client, None
-            if client is not None:
-                await client.close()
+            self.client = None
+            await self._borrowed.aclose()
 
     async def end(self) -> None:
         """End the streams of all readers and the process, for good."""
         self._is_over = True
         self._wake()
+        self._starting.cancel()
         await self.close()
 
     # The client ---------------------------------------------------------------------------------------------------
 
     async def _open(self) -> Client:
+        client: Client | None = None
+        borrowed = AsyncExitStack()
         if self._is_over:
-            raise ConnectionClosedError("the server of the session ends")
+            raise ConnectionClosedError(_OVER)
+        with anyio.CancelScope() as self._starting:
+            client = await self._borrow(borrowed)
+        if client is None or self._is_over:
+            await borrowed.aclose()
+            raise ConnectionClosedError(_OVER)
+        self.id: str = self.id or client.session_id or ""
+        self.client, self._borrowed = client, borrowed
+        self._add({"type": "opened"})
+        events = client.events(facts=True)
+        spawn_detached(partial(self._listen, client, borrowed, events), name="claude_agent_py served session")
+        return client
+
+    async def _borrow(self, borrowed: AsyncExitStack) -> Client:
+        """Return a connected client, which the stack closes."""
+        options = self._list_options(is_new=not self._has_begun)
         await self._make_room()
         self.is_opening = True
         try:
-            client = await self._connect(is_new=not self._has_begun)
+            return await borrowed.enter_async_context(self.lend(options))
         except SessionNotFoundError:
             if self._is_stored:
                 raise
-            client = await self._connect(is_new=True)
+            return await borrowed.enter_async_context(self.lend(self._list_options(is_new=True)))
         finally:
             self.is_opening = False
-        self.client = client
-        self._add({"type": "opened"})
-        events = client.events(facts=True)
-        spawn_detached(partial(self._listen, client, events), name="claude_agent_py served session")
-        return client
 
-    async def _connect(self, *, is_new: bool) -> Client:
-        conversation: dict[str, Any] = {"session_id": self.id} if is_new else {"resume": self.id}
+    def _list_options(self, *, is_new: bool = True) -> ClientOptions:
+        """Return the options of its client, which begins the conversation or resumes it."""
+        conversation: dict[str, Any] = {"session_id": self.id or None} if is_new else {"resume": self.id}
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
         )
-        client = Client(options if self.frontend is None else self.frontend.extend(options))
-        await client.connect()
-        return client
+        return options if self.frontend is None else self.frontend.extend(options)
 
-    async def _listen(self, client: Client, events: AsyncIterator[Any]) -> None:
+    async def _listen(self, client: Client, borrowed: AsyncExitStack, events: AsyncIterator[Any]) -> None:
         """Turn what happens in the session into events, until its process ends."""
         error = ""
         try:
@@ -248,9 +269,8 @@ class ClientSession(ServedSession):
             self._in_turn = False
             self.questions.clear()
             self._add({"type": "closed", "error": error})
-            if not client.is_closed:
-                with anyio.CancelScope(shield=True):
-                    await client.close()
+            with anyio.CancelScope(shield=True):
+                await borrowed.aclose()
 
     async def _watch(self, client: Client, prompt: str, prompt_id: str, run: Run[Any]) -> None:
         """Add the end of a run, after all that belongs to it."""

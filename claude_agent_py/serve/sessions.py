@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
+from sys import maxsize
 from typing import Any, Final, Literal, Protocol, Self, TypeAlias
 from uuid import UUID, uuid4
 
@@ -14,8 +15,15 @@ import anyio.to_thread
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
-from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError, TooManySessionsError
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    OptionsError,
+    PoolTimeoutError,
+    SessionNotFoundError,
+    TooManySessionsError,
+)
 from claude_agent_py.options import ClientOptions
+from claude_agent_py.pool import Pool
 from claude_agent_py.serve.client_session import ClientSession
 from claude_agent_py.serve.frontend_tools import check_servers
 from claude_agent_py.serve.session import ServedSession
@@ -28,6 +36,7 @@ OnLeave: TypeAlias = Literal["finish", "stop"]
 IDLE_SECONDS: Final = 300.0
 LEAVE_SECONDS: Final = 10.0
 FRONTEND_SECONDS: Final = 600.0
+MAX_OPEN: Final = 20
 MAX_LISTED: Final = 500
 """How many sessions are listed."""
 LOOK_EVERY: Final = 1.0
@@ -71,14 +80,17 @@ class Sessions:
     Use it as an async context manager, or call `close`, which ends their processes.
 
     Args:
-        options: The options of each session's client.
-        max_open: How many processes may run at once. The one that is idle the longest is closed for another.
+        options: The options of each session's client, or a pool that lends the clients. The pool has to be open while
+            the sessions are used, and stays open. Its options must have `include_partial_messages=True` and
+            `interactions`, as its spares are started with them.
+        max_open: How many processes may run at once. The one that is idle the longest is closed for another. None means
+            20, or as many as the pool has.
         idle_after: Seconds after which the process of a session ends in which nothing happens; the next prompt starts
             it again.
         on_leave: What becomes of the work when no reader follows any more: it is finished, or stopped.
         leave_after: For how many seconds a page may be away before it has left: it reconnects after a moment.
         ready: How many further sessions are kept ready for `create` while the sessions are used. Their processes run,
-            so that a first prompt waits for no start; they count for `max_open`.
+            so that a first prompt waits for no start; they count for `max_open`. With a pool, its spares are.
         owns: Whether a user may use a stored session that nobody has opened in this process. By default, only the user
             `""` may, the one of a page without users.
         frontend_tools: The names of the tools that an AG-UI client may bring; True allows any. By default none: the
@@ -92,9 +104,9 @@ class Sessions:
 
     def __init__(
         self,
-        options: ClientOptions | None = None,
+        options: ClientOptions | Pool | None = None,
         *,
-        max_open: int = 20,
+        max_open: int | None = None,
         idle_after: float = IDLE_SECONDS,
         on_leave: OnLeave = "finish",
         leave_after: float = LEAVE_SECONDS,
@@ -103,17 +115,20 @@ class Sessions:
         frontend_tools: bool | Collection[str] = False,
         frontend_timeout: float = FRONTEND_SECONDS,
     ) -> None:
-        if max_open < 1:
+        self._pool: Pool | None = options if isinstance(options, Pool) else None
+        self._options: ClientOptions = _read_options(options)
+        self._max_open: int = (MAX_OPEN if self._pool is None else maxsize) if max_open is None else max_open
+        if self._max_open < 1:
             raise OptionsError(f"must be at least 1, not {max_open}", option="max_open")
-        if not 0 <= ready < max_open:
+        if not 0 <= ready < self._max_open:
             raise OptionsError(f"must be less than max_open ({max_open}), not {ready}", option="ready")
+        if ready and self._pool is not None:
+            raise OptionsError("is not for a pool, which has its `size`", option="ready")
         if frontend_timeout <= 0:
             raise OptionsError(f"must be positive, not {frontend_timeout}", option="frontend_timeout")
-        self._options = options or ClientOptions()
         if frontend_tools:
             check_servers(self._options)
         self._frontend: dict[str, Any] = {"frontend_tools": frontend_tools, "frontend_timeout": frontend_timeout}
-        self._max_open = max_open
         self._idle_after = idle_after
         self._on_leave = on_leave
         self._leave_after = leave_after
@@ -151,13 +166,18 @@ class Sessions:
     # Sessions -----------------------------------------------------------------------------------------------------
 
     async def create(self, *, user: str = "", session_id: str | None = None) -> ClientSession:
-        """Return a new session. Its process starts with the first prompt, unless one is `ready`.
+        """Return a new session. Its process starts with the first prompt, unless one is ready.
+
+        Args:
+            user: The user to whom it belongs.
+            session_id: Its id, a uuid. A session with an id of your own starts a process, as a ready one has its own.
 
         Raises:
             OptionsError: The id is not a uuid, or is taken, maybe by a stored session.
+            ClaudeAgentError: The pool is not open.
         """
         if session_id is None:
-            spare = next((spare for spare in self._spares if spare.client is not None), None)
+            spare = self._find_spare() if self._pool is None else await self._borrow_spare(self._pool)
             if spare is None:
                 return self._add(str(uuid4()), user)
             self._spares.remove(spare)
@@ -215,19 +235,27 @@ class Sessions:
         return [session for session in sessions if session.client is not None or session.is_opening]
 
     async def make_room(self) -> None:
-        """Close the process of the session that is idle the longest, if the limit is reached.
+        """Close the process of the session that is idle the longest, if the limit is reached, or the pool has none.
+
+        If all of a pool are busy, the next caller waits in its queue.
 
         Raises:
-            TooManySessionsError: All are busy.
+            TooManySessionsError: As many as may be open are busy.
         """
-        while True:
-            if len(self._list_open()) < self._max_open:
-                return
-            idle = [session for session in self._list_open() if not session.is_busy and not session.is_opening]
-            if not idle:
+        while len(self._list_open()) >= self._max_open:
+            if not await self._close_idle():
                 raise TooManySessionsError(self._max_open)
-            unneeded = min(idle, key=lambda session: (session not in self._spares, session.used_at))
-            await unneeded.close(only_idle=True)
+        if self._pool is not None and self._pool.stats().free <= 0:
+            await self._close_idle()
+
+    async def _close_idle(self) -> bool:
+        """Close the process of the session that is idle the longest. Return whether there is one."""
+        idle = [session for session in self._list_open() if not session.is_busy and not session.is_opening]
+        if not idle:
+            return False
+        unneeded = min(idle, key=lambda session: (session not in self._spares, session.used_at))
+        await unneeded.close(only_idle=True)
+        return True
 
     def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ClientSession:
         options = self._options
@@ -236,7 +264,8 @@ class Sessions:
         return self._keep(self._make(session_id, options, owner=user, is_stored=stored is not None))
 
     def _make(self, session_id: str, options: ClientOptions, **more: Any) -> ClientSession:
-        return ClientSession(session_id, options, make_room=self.make_room, **self._frontend, **more)
+        lend = {} if self._pool is None else {"lend": self._pool.client}
+        return ClientSession(session_id, options, make_room=self.make_room, **self._frontend, **{**lend, **more})
 
     def _keep(self, session: ClientSession) -> ClientSession:
         self._sessions[session.id] = session
@@ -245,6 +274,25 @@ class Sessions:
         return session
 
     # Spares -------------------------------------------------------------------------------------------------------
+
+    def _find_spare(self) -> ClientSession | None:
+        return next((spare for spare in self._spares if spare.client is not None), None)
+
+    async def _borrow_spare(self, pool: Pool) -> ClientSession | None:
+        """Return a session on a spare of the pool, whose id it has; None if no spare is ready."""
+        if not pool.stats().spares or len(self._list_open()) >= self._max_open:
+            return None
+        spare = self._make("", self._options, lend=partial(pool.client, timeout=0))
+        self._spares.append(spare)
+        try:
+            await spare.start()
+        except BaseException as error:
+            self._spares.remove(spare)
+            if not isinstance(error, PoolTimeoutError | TooManySessionsError):
+                raise
+            return None
+        spare.lend = pool.client
+        return spare
 
     def _prepare(self) -> None:
         """Start the sessions that are to be ready, without waiting for them."""
@@ -278,6 +326,7 @@ class Sessions:
             while self._sessions or self._spares:
                 await anyio.sleep(LOOK_EVERY)
                 await self._look_at_spares(time.monotonic())
+                await self._look_at_pool()
                 for session in tuple(self._sessions.values()):
                     await self._look_at(session, time.monotonic())
         if self._looking is scope:
@@ -290,6 +339,13 @@ class Sessions:
                 await spare.close(only_idle=True)
         self._spares = [spare for spare in self._spares if spare.client is not None or spare.is_opening]
 
+    async def _look_at_pool(self) -> None:
+        """Give a process back that others wait for."""
+        if self._pool is not None:
+            stats = self._pool.stats()
+            if stats.free < 0:
+                await self._close_idle()
+
     async def _look_at(self, session: ClientSession, now: float) -> None:
         has_left = not session.readers and now - session.seen_at > self._leave_after
         unused = now - session.used_at
@@ -301,6 +357,20 @@ class Sessions:
                 await session.close()
         elif unused > self._idle_after:
             await session.close(only_idle=True)
+
+
+def _read_options(options: ClientOptions | Pool | None) -> ClientOptions:
+    """Return the options of the sessions.
+
+    Raises:
+        OptionsError: The spares of the pool cannot serve.
+    """
+    if not isinstance(options, Pool):
+        return options or ClientOptions()
+    missing = [name for name in ("include_partial_messages", "interactions") if not getattr(options.options, name)]
+    if missing:
+        raise OptionsError(f"need {'=True and '.join(missing)}=True in a pool that is served", option="options")
+    return options.options
 
 
 def _describe(session_id: str, session: ClientSession | None, stored: SessionInfo | None) -> ListedSession:

@@ -29,8 +29,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from claude_agent_py._base.checks import check_count
 from claude_agent_py.errors import (
     ClaudeAgentError,
+    ConnectionClosedError,
     FleetError,
     OptionsError,
+    PoolTimeoutError,
     SessionNotFoundError,
     TooManySessionsError,
 )
@@ -126,6 +128,8 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
     handlers: Any = {
         SessionNotFoundError: _refuse(404),
         TooManySessionsError: _refuse(503),
+        PoolTimeoutError: _refuse(503),
+        ConnectionClosedError: _refuse(503),
         OptionsError: _refuse(400),
         FleetError: _refuse_fleet,
         ClaudeAgentError: _refuse(502),

@@ -1,17 +1,22 @@
 """The command `serve`."""
 
 import http.client
+import json
 import re
 import signal
 import subprocess
 import sys
+import time
 import urllib.request
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
+import leftovers
 import pytest
 
 from claude_agent_py.cli import main
+from claude_agent_py.testing import ScriptedModel
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a signal as after Ctrl-C")
@@ -37,6 +42,39 @@ def test_serve_prints_its_address_and_ends_after_ctrl_c(tmp_path: Path) -> None:
             assert process.wait(60) in (0, 130, -signal.SIGINT)
             with suppress(http.client.IncompleteRead):
                 stream.read()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
+@pytest.mark.real_cli
+def test_a_pool_is_open_while_it_is_served_and_leaves_no_process(tmp_path: Path) -> None:
+    with ScriptedModel(["Hello."]) as model:
+        (tmp_path / "mine.py").write_text(
+            "from claude_agent_py import ClientOptions\nfrom claude_agent_py.pool import Pool\n"
+            f"options = ClientOptions(inherit_env=False, env={model.environment()!r}, cwd={str(model.sandbox.cwd)!r})\n"
+            "pool = Pool(options.replace(include_partial_messages=True, interactions=True), size=2)\n"
+        )
+        command = [sys.executable, "-m", "claude_agent_py", "serve", "mine:pool", "--port", "0"]
+        with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            address, token = process.stdout.readline().removeprefix("Open ").strip().split("#")
+
+            def ask(path: str, body: bytes | None = None) -> Any:
+                headers = {"authorization": f"Bearer {token}"}
+                with urllib.request.urlopen(urllib.request.Request(address + path, body, headers)) as answer:
+                    return json.load(answer)
+
+            states: list[str] = []
+            deadline = time.monotonic() + 60
+            while "idle" not in states and time.monotonic() < deadline:  # a new session has a spare, once one is ready
+                ask("api/sessions", b"{}")
+                states = [each["state"] for each in ask("api/sessions")]
+            running = [int(folder.name) for folder in Path("/proc").glob("[0-9]*")]
+            children = [pid for pid in running if leftovers.parent_of(pid) == process.pid]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) in (0, 130, -signal.SIGINT)
+        assert "idle" in states
+        assert len(children) >= 2
+        assert not [child for child in children if leftovers.is_alive(child)]
 
 
 def test_a_public_address_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:

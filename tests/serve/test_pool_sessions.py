@@ -1,0 +1,233 @@
+"""Sessions on the processes of a pool: whose they are, what happens if there are none, and that all are given back."""
+
+import json
+import os
+import signal
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import uuid4
+
+import anyio
+import pytest
+from serving import TOKEN, served
+from starlette.applications import Starlette
+from starlette.routing import Mount
+from starlette.types import ASGIApp
+from test_agui import Page, say
+from test_sessions import LIMIT, is_end, read_until
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import (
+    ClaudeAgentError,
+    ConnectionClosedError,
+    OptionsError,
+    PoolTimeoutError,
+    SessionNotFoundError,
+)
+from claude_agent_py.pool import Pool, PoolStats
+from claude_agent_py.serve import ServedSession, Sessions, make_agui_app, make_app
+from claude_agent_py.testing import FakeCLI, Gate, RecordedRequest, Reply, ScriptedModel, steps
+
+SERVED: Any = {"include_partial_messages": True, "interactions": True}
+
+
+async def until(pool: Pool, holds: Callable[[PoolStats], bool]) -> None:
+    with anyio.fail_after(LIMIT):
+        while not holds(pool.stats()):
+            await anyio.sleep(0.01)
+
+
+def fakes(*script: Any) -> ClientOptions:
+    cli = FakeCLI(*(script or [steps.turn("done")]))
+    return ClientOptions(cli_path="claude", spawn=lambda plan: cli.transport(), **SERVED)
+
+
+def tell(request: RecordedRequest) -> Reply:
+    """Tell how many messages of users the conversation has, and the last one."""
+    count = sum(message["role"] == "user" for message in request.messages)
+    return Reply(f"{count}: {request.last_user_text}")
+
+
+async def ask(session: ServedSession, prompt: str) -> str:
+    position = f"{session.epoch}.{session.log.last}"
+    await session.send(prompt)
+    text: str = (await read_until(session, is_end, position))[-1][1]["text"]
+    return text
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_users_never_share_a_conversation_and_a_spare_answers_without_a_start() -> None:
+    async with ScriptedModel(tell) as model, Pool(model.options(**SERVED), size=1, max_size=3) as pool:
+        await pool.ready()
+        async with Sessions(pool) as sessions:
+            ann = await sessions.create(user="ann")
+            assert (ann.state, pool.stats().warm) == ("idle", 1)
+            bob = await sessions.create(user="bob", session_id=str(uuid4()))
+            assert bob.state == "closed"
+            for session in (ann, bob):
+                assert await ask(session, f"I am {session.owner}") == f"1: I am {session.owner}"
+            assert (pool.stats().used, pool.stats().cold) == (2, 1)
+            for mine, other in ((ann, "bob"), (bob, "ann")):
+                with pytest.raises(SessionNotFoundError):
+                    await sessions.get(mine.id, user=other)
+            await ann.close()  # as after a while without use
+            assert await ask(ann, "Again") == "2: Again"
+        assert pool.stats().used == 0
+        # Another server finds what is stored by the same id.
+        async with Sessions(pool, owns=lambda user, session_id: session_id == ann.id) as sessions:
+            again = await sessions.get(ann.id, user="ann")
+            assert await ask(again, "Still here") == "3: Still here"
+            with pytest.raises(SessionNotFoundError):
+                await sessions.get(bob.id, user="bob")
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_an_idle_session_gives_its_process_to_another_and_a_busy_one_lets_it_wait() -> None:
+    gate = Gate()
+    async with ScriptedModel([Reply("Busy.", after=gate), *["Yes."] * 4]) as model:
+        async with Pool(model.options(**SERVED), size=0, max_size=1) as pool, Sessions(pool) as sessions:
+            busy, other = await sessions.create(), await sessions.create()
+            await busy.send("Think")
+            async with anyio.create_task_group() as group:
+                group.start_soon(other.send, "Hello")
+                await until(pool, lambda stats: stats.waiting == 1)
+                assert pool.stats().free == -1
+                gate.open()
+            assert (await read_until(other, is_end))[-1][1]["text"] == "Yes."
+            assert (busy.state, other.state) == ("closed", "idle")
+            assert await ask(busy, "Once more") == "Yes."  # takes the place of the other one
+            assert (busy.state, other.state) == ("idle", "closed")
+            with anyio.fail_after(LIMIT):  # also a caller who is no session
+                assert (await pool.run("Who waits?")).text == "Yes."
+            assert busy.state == "closed"
+
+
+@pytest.mark.anyio
+async def test_a_prompt_that_waits_for_too_long_fails_and_one_that_waits_ends_with_the_server() -> None:
+    options = fakes(steps.wait_for_prompt(), steps.hang())
+    async with Pool(options, size=0, max_size=1, timeout=0.2) as pool, Sessions(pool) as sessions:
+        busy, other = await sessions.create(), await sessions.create()
+        await busy.send("Think")
+        with pytest.raises(PoolTimeoutError):
+            await other.send("Hello")
+        assert (pool.stats().waiting, other.state) == (0, "closed")
+    failed = list[ClaudeAgentError]()
+
+    async def send(session: ServedSession) -> None:
+        try:
+            await session.send("Hello")
+        except ClaudeAgentError as error:
+            failed.append(error)
+
+    async with Pool(options, size=0, max_size=1) as pool:
+        async with pool.client():  # somebody else has the only process
+            sessions = Sessions(pool)
+            async with anyio.create_task_group() as group:
+                with anyio.fail_after(LIMIT):
+                    group.start_soon(send, await sessions.create())
+                    await until(pool, lambda stats: stats.waiting == 1)
+                    await sessions.close()
+            assert (pool.stats().waiting, pool.stats().used) == (0, 1)
+    assert [(type(error), str(error)) for error in failed] == [
+        (ConnectionClosedError, "the server of the session ends")
+    ]
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_a_process_that_dies_is_given_back_and_the_next_prompt_gets_another() -> None:
+    async with ScriptedModel(tell) as model, Pool(model.options(**SERVED), size=1, max_size=2) as pool:
+        await pool.ready()
+        async with Sessions(pool) as sessions:
+            session = await sessions.create()
+            assert await ask(session, "One") == "1: One"
+            assert session.client is not None
+            assert session.client.pid is not None
+            position = f"{session.epoch}.{session.log.last}"
+            os.kill(session.client.pid, signal.SIGKILL)
+            closed = (await read_until(session, lambda event: event["type"] == "closed", position))[-1][1]
+            assert "exit code -9" in closed["error"]
+            await until(pool, lambda stats: stats.used == stats.closing == 0)
+            assert await ask(session, "Two") == "2: Two"
+            await session.close()
+            await until(pool, lambda stats: stats.used == stats.closing == 0)
+
+
+@pytest.mark.anyio
+async def test_new_sessions_take_ready_spares_only_and_no_more_than_may_be_open() -> None:
+    async with Pool(fakes(), size=2, max_size=4) as pool, Sessions(pool, max_open=1) as sessions:
+        await pool.ready()
+        made: list[Any] = []
+        async with anyio.create_task_group() as group:
+            for _ in range(4):
+
+                async def create() -> None:
+                    made.append(await sessions.create())
+
+                group.start_soon(create)
+        assert len({session.id for session in made}) == 4
+        assert pool.stats().used <= 1
+        for session in made:
+            await session.close()
+        await pool.ready()
+        first, second = await sessions.create(), await sessions.create()
+        assert (first.state, second.state, pool.stats().cold) == ("idle", "closed", 0)
+        await second.send("Hello")
+        assert (first.state, second.client is None) == ("closed", False)
+    with pytest.raises(OptionsError, match="include_partial_messages=True and interactions=True"):
+        Sessions(Pool(ClientOptions()))
+    with pytest.raises(OptionsError, match="size"):
+        Sessions(Pool(fakes()), ready=1)
+    session = await Sessions(Pool(fakes())).create()
+    with pytest.raises(ConnectionClosedError, match="not open"):
+        await session.send("Hello")
+
+
+def opening(pool: Pool, make: Callable[..., ASGIApp]) -> Callable[..., ASGIApp]:
+    """Return what makes an application that opens the pool."""
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with pool:
+            await pool.ready()
+            yield
+
+    return lambda sessions, **more: Starlette(routes=[Mount("/", make(sessions, **more))], lifespan=lifespan)
+
+
+def call(url: str, path: str, body: Any) -> tuple[int, Any]:
+    headers = {"authorization": f"Bearer {TOKEN}"}
+    try:
+        with urllib.request.urlopen(
+            urllib.request.Request(f"{url}/api/{path}", json.dumps(body).encode(), headers)
+        ) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def test_over_http_a_full_pool_is_503() -> None:
+    pool: Pool = Pool(fakes(steps.wait_for_prompt(), steps.hang()), size=1, max_size=1, timeout=0.2)
+    with served(Sessions(pool), opening(pool, make_app)) as url:
+        made = [call(url, "sessions", {})[1]["id"] for _ in range(2)]
+        assert call(url, f"sessions/{made[0]}/prompts", {"text": "Hello"})[0] == 202
+        status, answer = call(url, f"sessions/{made[1]}/prompts", {"text": "Hello"})
+        assert (status, answer["error"].partition(":")[0]) == (503, "no process of the pool was free within 0.2 s")
+
+
+@pytest.mark.real_cli
+def test_threads_of_agui_run_on_the_pool() -> None:
+    with ScriptedModel(tell) as model:
+        pool: Pool = Pool(model.options(**SERVED), size=1, max_size=2)
+        with served(
+            Sessions(pool), opening(pool, make_agui_app), authenticate=lambda request: request.headers["x-user"]
+        ) as url:
+            ann, bob = Page(url, user="ann"), Page(url, user="bob")
+            for prompt, count in (("Hello", 1), ("Again", 2)):
+                for page in (ann, bob):
+                    assert say(page.run(prompt)) == f"{count}: {prompt}"
