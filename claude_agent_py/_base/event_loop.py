@@ -340,11 +340,13 @@ def contain_cancellation(coroutine: Returned[T]) -> Generator[Any, Any, T]:
         try:
             awaited = step(value)
         except StopIteration as end:
-            yield from _drop_cancellation(worker, before)
+            if worker.cancelling() > before:
+                yield from _drop_cancellation(worker, before)
             answer = end.value
             return answer
         except BaseException:
-            yield from _drop_cancellation(worker, before)
+            if worker.cancelling() > before:
+                yield from _drop_cancellation(worker, before)
             raise
         if worker.cancelling() > before:
             yield from _drop_cancellation(worker, before)
@@ -358,8 +360,6 @@ def contain_cancellation(coroutine: Returned[T]) -> Generator[Any, Any, T]:
 
 def _drop_cancellation(worker: asyncio.Task[Any], before: int) -> Generator[None]:
     """Take back the cancellations that the running worker has asked for itself."""
-    if worker.cancelling() <= before:
-        return
     while worker.cancelling() > before:
         worker.uncancel()
     try:

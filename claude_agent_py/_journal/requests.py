@@ -1,8 +1,9 @@
 """What a request of the CLI asks, what its reply says, and the runs of the client's own hooks."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Final, Literal, TypeAlias
+
+from msgspec import Struct
 
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py.wire.base import JSONObject
@@ -30,8 +31,7 @@ the CLI sends a random id."""
 _REFUSALS: Final = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
 
 
-@dataclass(frozen=True, kw_only=True)
-class HookRun:
+class HookRun(Struct, frozen=True, kw_only=True):
     """A completed call of a hook handler."""
 
     type: ClassVar[Literal["hook_run"]] = "hook_run"

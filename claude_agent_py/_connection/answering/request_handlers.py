@@ -5,7 +5,7 @@ Features load when the options need them or on their first request. Without a ha
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import anyio
@@ -50,14 +50,6 @@ class _Pending(Struct):
     def cancel(self) -> None:
         self.cancellation.set()
         self.scope.cancel()
-
-
-class _Reply(Struct):
-    """What a request was answered with."""
-
-    payload: Any = None
-    """The payload; None if its handler was cancelled or has failed."""
-    has_failed: bool = False
 
 
 class RequestHandlers:
@@ -127,31 +119,27 @@ class RequestHandlers:
     async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
         request_id, request = event.request_id, event.request
-        with self._journaled(request_id, request) as reply:
-            try:
-                answer = self._ANSWERS[type(request)](self, request_id, request, cancellation)
-                reply.payload = await contain_cancellation(answer)
-                self._session.engine.answer(request_id, reply.payload)
-            except BaseException as error:
-                if is_not_the_functions(error):
-                    raise
-                reply.has_failed = True
-                self._answer_failure(request_id, request, error)
-            finally:
-                self._pending.pop(request_id, None)
-                self._session.flush()
+        journals, payload, has_failed = self._note_asked(request_id, request), None, False
+        try:
+            payload = await contain_cancellation(self._ANSWERS[type(request)](self, request_id, request, cancellation))
+            self._session.engine.answer(request_id, payload)
+        except BaseException as error:
+            if is_not_the_functions(error):
+                raise
+            has_failed = True
+            self._answer_failure(request_id, request, error)
+        finally:
+            self._pending.pop(request_id, None)
+            self._session.flush()
+            for journal in journals:
+                journal.answered(request_id, payload, failed=has_failed)
 
-    @contextlib.contextmanager
-    def _journaled(self, request_id: str, request: object) -> Iterator[_Reply]:
-        """Tell the journals of a request, and then of its reply, which the block sets."""
-        journals, reply = self._journals, _Reply()
+    def _note_asked(self, request_id: str, request: object) -> "list[LiveJournal]":
+        """Tell the journals of a request, and return them, for its answer."""
+        journals = self._journals
         for journal, agent in journals:
             journal.asked(request_id, request, agent)
-        try:
-            yield reply
-        finally:
-            for journal, _ in journals:
-                journal.answered(request_id, reply.payload, failed=reply.has_failed)
+        return [journal for journal, _ in journals]
 
     @property
     def _journals(self) -> "list[tuple[LiveJournal, str]]":
@@ -217,8 +205,12 @@ class RequestHandlers:
         self._questions += 1
         request_id = f"{context.request_id}/{self._questions}"
         asking = self._make_permission_context(request_id, context, context.cancellation)
-        with self._journaled(request_id, request) as reply:
-            reply.payload = answer = await self.answer_person(request, asking)
+        journals, payload = self._note_asked(request_id, request), None
+        try:
+            answer = payload = await self.answer_person(request, asking)
+        finally:
+            for journal in journals:
+                journal.answered(request_id, payload, failed=False)
         return answer
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> JSONObject:
