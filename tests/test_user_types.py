@@ -164,6 +164,7 @@ from claude_agent_py.permissions import (
     Accept, Answers, Completed, Decline, Dismissed, ElicitationRequest, PendingInteractions, Plan, Question,
 )
 from claude_agent_py.tasks import TaskFinished, TaskManager
+from claude_agent_py.tools import SamplingRequest, ToolContext
 from typing_extensions import assert_type
 
 
@@ -217,12 +218,17 @@ def show(request: UserDialogRequest, context: PermissionContext) -> Completed | 
     return Dismissed()
 
 
+async def sampled(request: SamplingRequest, context: ToolContext) -> str:
+    return str(request.messages[0]["content"])
+
+
 def notified(notification: TaskNotificationMessage) -> None: ...
 async def event(event: TaskEvent) -> None: ...
 
 
 ClientOptions(
     can_use_tool=ask, on_question=answer, on_plan=approve, on_elicitation=elicit, on_user_dialog=show,
+    on_sampling=sampled,
     on_task_notification=notified, on_task_event=event, on_stderr=print, interactions=PendingInteractions(),
 )
 ClientOptions(
@@ -265,6 +271,7 @@ def refused() -> None:
     ClientOptions(on_question=ask)  # type: ignore[arg-type]
     ClientOptions(on_plan=elicit)  # type: ignore[arg-type]
     ClientOptions(on_elicitation=approve)  # type: ignore[arg-type]
+    ClientOptions(on_sampling=elicit)  # type: ignore[arg-type]
     ClientOptions(on_user_dialog=ask)  # type: ignore[arg-type]
     ClientOptions(on_task_notification=event)  # type: ignore[arg-type]
     ClientOptions(on_task_event=notified)  # type: ignore[arg-type]

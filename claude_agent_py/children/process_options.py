@@ -48,6 +48,7 @@ INHERITED: Final = (
     "project_config_root",
     "persist_session",
     "strict_mcp_config",
+    "on_sampling",
     "max_subagent_depth",
     "max_concurrent_subagents",
     "forward_subagent_text",

@@ -41,12 +41,13 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.stores.protocol import SessionStore
     from claude_agent_py.tasks.listeners import TaskListener
+    from claude_agent_py.tools.asking import SamplingHandler
     from claude_agent_py.transport import LaunchPlan, Transport
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
     from claude_agent_py.wire.settings.sandbox import SandboxSettings
 else:  # the readers check the values at run time, and importing these types takes time
     AgentLike = DelegationGuide = SandboxSettings = Telemetry = Any
-    CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = Any
+    CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = SamplingHandler = Any
     Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = SessionStore = Any
@@ -236,6 +237,9 @@ class OptionFields(ConfigModel, Generic[Output]):
     both, the model cannot submit plans."""
     on_elicitation: Annotated[ElicitationHandler | None, _handler] = None
     """Handler for MCP servers that ask for input. Without it and without an inbox, the answer is `cancel`."""
+    on_sampling: Annotated[SamplingHandler | None, _handler] = None
+    """Handler for MCP servers in this process that ask for a message of a model: `(request, context) -> text`. Without
+    it they get an error."""
     on_user_dialog: Annotated[DialogHandler | None, _handler] = None
     """Handler for dialogs that the CLI asks to show."""
     supported_dialog_kinds: Annotated[Sequence[str] | None, _reads(read.names)] = None

@@ -127,7 +127,7 @@ def function_of(argument: str) -> Reader:
 
 
 def permission_handler(value: object) -> object:
-    """Read a handler of requests for permission, questions, plans, elicitations and dialogs."""
+    """Read a handler of requests for permission, questions, plans, elicitations, messages and dialogs."""
     if not callable(value):
         raise ValueError(f"must be a function, not {type(value).__name__}")
     if is_generator_callable(value):

@@ -276,6 +276,7 @@ TABLE: Final[tuple[Row, ...]] = (
     Row("flag", "--permission-prompts", "permission_prompts"),
     Row("flag", "--allow-dangerously-skip-permissions", "allow_dangerously_skip_permissions"),
     Row("here", "answers MCP servers", "on_elicitation"),
+    Row("here", "answers MCP servers in this process", "on_sampling"),
     Row("field", "supportedDialogKinds", "supported_dialog_kinds", "on_user_dialog", value=_dialog_kinds),
     Row("here", "`hooks` of `initialize`, made when the session starts", "hooks"),
     Row(

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         ToolCallStatus as ToolCallStatus,
         ToolTraffic as ToolTraffic,
     )
+    from claude_agent_py.tools.asking import SamplingHandler as SamplingHandler
     from claude_agent_py.tools.calls import ToolCall as ToolCall
     from claude_agent_py.tools.chain import (
         LoopResult as LoopResult,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         ToolChainResult as ToolChainResult,
         ToolResult as ToolResult,
     )
+    from claude_agent_py.tools.sampling import SamplingMessage as SamplingMessage, SamplingRequest as SamplingRequest
     from claude_agent_py.tools.server import Prompt as Prompt, Resource as Resource, ToolServer as ToolServer
     from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS as AGENT_TOOLS
     from claude_agent_py.wire.tools.agent import *
@@ -51,12 +53,14 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._base.errors": "ToolError ToolInputError ToolTimeoutError UnknownToolError",
+        "claude_agent_py.tools.asking": "SamplingHandler",
         "claude_agent_py.tools.calls": "ToolCall",
         "claude_agent_py.tools.chain": "LoopResult LoopStep ToolChain",
         "claude_agent_py.tools.context": "ToolContext current_tool",
         "claude_agent_py.tools.definition": "Tool ToolAnnotations tool",
         "claude_agent_py.wire.tools.names": "mcp_server_name mcp_tool_name split_tool_name",
         "claude_agent_py.tools.results": "ToolCallResult ToolChainResult ToolResult",
+        "claude_agent_py.tools.sampling": "SamplingMessage SamplingRequest",
         "claude_agent_py.tools.server": "Prompt Resource ToolServer",
         "claude_agent_py._journal.tool_calls": "ToolCallRecord ToolCallStatus ToolTraffic",
         "claude_agent_py.wire.settings.rule_lists": "AGENT_TOOLS",

@@ -1,35 +1,46 @@
-"""Questions of in-process servers to a person.
+"""Requests of in-process servers: questions to a person, and for a model's message.
 
-The CLI refuses requests of such a server, so this package answers them itself, as it answers the questions of other
+The CLI refuses requests of such a server, so this package answers them itself. Questions are answered as those of other
 servers: `on_elicitation`, then the inbox.
 """
 
-import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
-from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticInvalidForJsonSchema, PydanticUserError
-
-from claude_agent_py._base.errors import OptionsError
-from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py._base.callbacks import Callback, Report
+from claude_agent_py._base.errors import HandlerError, OptionsError
+from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.sampling import (
+    SAMPLING,
+    SamplingMessage,
+    SamplingRequest,
+    read_message,
+    read_sampling_request,
+)
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
 
-Ask: TypeAlias = Callable[[ElicitationRequest, HandlerContext], Awaitable[JSONObject]]
-"""Asks a person, and returns the answer in MCP form. Cancelling withdraws the question."""
+ServerRequest: TypeAlias = ElicitationRequest | SamplingRequest
+
+Ask: TypeAlias = Callable[[ServerRequest, ToolContext], Awaitable[JSONObject]]
+"""Asks a person or a model, and returns the answer in MCP form. Cancelling withdraws the request."""
+
+SamplingHandler: TypeAlias = Callable[[SamplingRequest, ToolContext], SamplingMessage | Awaitable[SamplingMessage]]
+"""Calls a model for a server, async or plain, and returns its message. An exception becomes an error for the server."""
 
 ELICITATION: Final = "elicitation/create"
-CAPABILITY: Final[JSONObject] = {"form": {}, "url": {}}
+ASKING: Final = (ELICITATION, SAMPLING)
+"""The requests of a server that `Ask` answers."""
+CAPABILITIES: Final[JSONObject] = {"elicitation": {"form": {}, "url": {}}}
 """What a server is told about its client."""
 
-_PRIMITIVE: Final = frozenset({"string", "integer", "number", "boolean"})
-_Form = TypeVar("_Form")
 
-
-def read_request(server_name: str, params: object) -> ElicitationRequest:
-    """Return the question in the parameters of `elicitation/create`."""
+def read_request(server_name: str, message: JSONObject) -> ServerRequest:
+    """Return a server's request. Raises RPCError if its parameters are invalid."""
+    params = message.get("params")
     given: Mapping[str, Any] = params if isinstance(params, Mapping) else {}
+    if message.get("method") == SAMPLING:
+        return read_sampling_request(server_name, given)
     schema = given.get("requestedSchema")
     return ElicitationRequest(
         server_name=server_name,
@@ -41,67 +52,22 @@ def read_request(server_name: str, params: object) -> ElicitationRequest:
     )
 
 
-class FormType:
-    """A type whose fields a person fills in: a pydantic model, a dataclass or a `TypedDict`.
-
-    MCP allows texts, numbers, booleans, one of several texts (`Literal`, an enum), and lists of such choices.
+async def sample(
+    handler: SamplingHandler | None, request: SamplingRequest, context: ToolContext, report: Report
+) -> JSONObject:
+    """Return the message of the handler in MCP form.
 
     Raises:
-        OptionsError: A field has another type, or the type has no fields.
+        OptionsError: There is no handler.
+        HandlerError: The handler failed. `report` has got the error as well.
     """
-
-    def __init__(self, form: type[_Form]) -> None:
-        try:
-            self._adapter: TypeAdapter[Any] = TypeAdapter(form)
-            schema = self._adapter.json_schema()
-        except (PydanticUserError, PydanticInvalidForJsonSchema) as error:
-            raise OptionsError(f"{form!r} has no JSON Schema: {error}", option="form") from None
-        definitions = schema.get("$defs", {})
-        if "$ref" in schema:
-            schema = definitions[schema["$ref"].rpartition("/")[2]]
-        fields = schema.get("properties")
-        if not fields:
-            raise OptionsError(f"must be a type with fields, not {form!r}", option="form")
-        self.schema: JSONObject = {
-            "type": "object",
-            "properties": {name: _flatten(name, field, definitions) for name, field in fields.items()},
-            "required": schema.get("required", []),
-        }
-
-    def read(self, content: object) -> Any:
-        """Return an answer as a value of the type. Raises ValueError if its own validators refuse it."""
-        try:
-            return self._adapter.validate_json(
-                json.dumps(content)
-            )  # strict types accept dates and enums from JSON only
-        except ValidationError as error:
-            problems = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-            raise ValueError(f"the answer is not valid: {problems}") from None
-
-
-def _flatten(name: str, field: JSONObject, definitions: JSONObject) -> JSONObject:
-    """Return the schema of a field without references and null, which forms do not have."""
-    field = dict(field)
-    choices = [each for each in field.pop("anyOf", ()) if each != {"type": "null"}]
-    if len(choices) == 1:
-        field |= choices[0]
-    reference = field.pop("$ref", None)
-    if reference is not None:
-        field = {**definitions[reference.rpartition("/")[2]], **field}
-    if "const" in field:
-        field["enum"] = [field.pop("const")]
-    if not all(isinstance(choice, str) for choice in field.get("enum", ())):
-        raise OptionsError(f"the choices of the field {name!r} must be texts", option="form")
-    if field.get("default", 0) is None:
-        del field["default"]
-    items = field.get("items")
-    if field.get("type") == "array" and isinstance(items, Mapping):
-        items = field["items"] = _flatten(name, dict(items), definitions)
-        is_allowed = "enum" in items
-    else:
-        is_allowed = field.get("type") in _PRIMITIVE
-    if not is_allowed or len(choices) > 1:
+    if handler is None:
         raise OptionsError(
-            f"the field {name!r} must be a text, a number, a boolean, a choice or a list of choices", option="form"
+            f"the server {request.server_name!r} asks for a model's message, and there is no handler for it",
+            option="on_sampling",
         )
-    return field
+    try:
+        return await Callback(handler, name="on_sampling").call_and_read(request, context, read=read_message)
+    except HandlerError as error:
+        report(error)
+        raise

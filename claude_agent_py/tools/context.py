@@ -1,9 +1,12 @@
 """`ToolContext`: information about a tool's call, and methods to report progress and to log."""
 
+from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.tools.sampling import SamplingRequest, text_of_message
 from claude_agent_py.wire.base import JSONObject
 
 _Form = TypeVar("_Form")
@@ -64,7 +67,7 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
             OptionsError: A field has another type.
             ValueError: A validator of the form refuses the answer.
         """
-        from claude_agent_py.tools.asking import FormType  # takes long, and few tools ask
+        from claude_agent_py.tools.form_type import FormType  # takes long, and few tools ask
 
         made = FormType(form)
         reply = await self._ask(message, requested_schema=made.schema)
@@ -73,6 +76,35 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
     async def elicit_url(self, message: str, url: str) -> bool:
         """Ask a person to open a page. Return whether the person agreed. See `elicit`."""
         return (await self._ask(message, url=url)).get("action") == "accept"
+
+    async def sample(
+        self, prompt: str | Sequence[JSONObject], *, system_prompt: str | None = None, max_tokens: int = 1024
+    ) -> str:
+        """Ask a model, and return the text of its message. `on_sampling` of the options calls the model.
+
+        The time limit of the tool goes on. Cancelling cancels the handler. From the thread of a plain tool:
+        `anyio.from_thread.run(context.sample, ...)`.
+
+        Args:
+            prompt: Text, or messages in MCP form, each with `role` and `content`.
+            system_prompt: Instructions for the model.
+            max_tokens: The most tokens that the message may have.
+
+        Raises:
+            OptionsError: There is no handler.
+            HandlerError: The handler failed.
+        """
+        messages = (
+            [{"role": "user", "content": {"type": "text", "text": prompt}}] if isinstance(prompt, str) else prompt
+        )
+        request = SamplingRequest(
+            server_name=self.server_name, messages=messages, max_tokens=max_tokens, system_prompt=system_prompt
+        )
+        return text_of_message(await self._sample(request))
+
+    async def _sample(self, request: SamplingRequest) -> JSONObject:
+        """Ask a model. Without a session, as in a `ToolChain`, there is none."""
+        raise OptionsError("a tool asks for a model's message, and no session answers it", option="on_sampling")
 
     async def _ask(self, message: str, **fields: object) -> JSONObject:
         """Ask a person. Without a session, as in a `ToolChain`, nobody is there."""

@@ -60,12 +60,14 @@ def is_hosted(server: object) -> bool:
     return isinstance(server, ToolServer) or find_low_level(server) is not None
 
 
-def _open_package_session(server: object, name: str, send: Send, start: Start, ask: "Ask | None") -> "PackageSession":
+def _open_package_session(
+    server: object, name: str, send: Send, start: Start, ask: "Ask | None", *, samples: bool
+) -> "PackageSession":
     try:
         from claude_agent_py.tools.package_session import PackageSession
     except ImportError as error:
         raise OptionsError("requires the mcp package: pip install mcp") from error
-    return PackageSession(server, name, send, start, ask)
+    return PackageSession(server, name, send, start, ask, samples=samples)
 
 
 class MCPHost:
@@ -76,7 +78,8 @@ class MCPHost:
         send: Sends a server's message to the CLI.
         report: Called with each unexpected tool failure; must not raise. None logs them.
         cwd: The session's directory, for `ToolContext.cwd`.
-        ask: Asks a person for a server; None refuses.
+        ask: Asks a person or a model for a server; None refuses.
+        samples: Whether servers are told that a model can be asked.
 
     Raises:
         OptionsError: A server cannot run in this process.
@@ -90,9 +93,11 @@ class MCPHost:
         report: Report | None = None,
         cwd: str | None = None,
         ask: "Ask | None" = None,
+        samples: bool = False,
     ) -> None:
         self._send = send
         self._ask = ask
+        self._samples = samples
         self._report = report
         self._cwd = cwd
         self._servers: dict[str, object] = {}
@@ -148,7 +153,8 @@ class MCPHost:
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask)
             elif start is not None:
-                session = _open_package_session(find_low_level(server), name, send, start, self._ask)
+                low_level = find_low_level(server)
+                session = _open_package_session(low_level, name, send, start, self._ask, samples=self._samples)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session

@@ -13,9 +13,10 @@ from mcp.types import JSONRPCMessage
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._base.callbacks import log_failure, make_handler_error
-from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
-from claude_agent_py.tools.asking import CAPABILITY, ELICITATION, Ask, read_request
+from claude_agent_py.tools.asking import ASKING, CAPABILITIES, Ask, read_request
+from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import load_small_set
@@ -32,12 +33,15 @@ _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(JSONRPCMessage)
 class PackageSession:
     """Serves one client with a low-level server. The first message starts it with `start`."""
 
-    def __init__(self, server: Any, name: str, send: Send, start: Start, ask: Ask | None = None) -> None:
+    def __init__(
+        self, server: Any, name: str, send: Send, start: Start, ask: Ask | None = None, *, samples: bool = False
+    ) -> None:
         self._server = server
         self._name = name
         self._ask = ask
+        self._capabilities = {**CAPABILITIES, **({"sampling": {}} if samples else {})}
         self._questions: dict[RequestID, CancelScope] = {}
-        """The questions that a person is asked, by the ids of their requests."""
+        """The server's requests that `ask` answers, by their ids."""
         self._send = send
         self._start_worker = start
         self._scope = CancelScope()
@@ -51,7 +55,7 @@ class PackageSession:
         Raises RPCError for a message that the server cannot answer.
         """
         if message.get("method") == "initialize" and self._ask is not None:
-            message = _add_capability(message)
+            message = self._add_capabilities(message)
         request_id = jsonrpc.check_request_id(message) if "method" in message else None
         try:
             parsed = _MESSAGES.validate_python(message)
@@ -140,7 +144,7 @@ class PackageSession:
                 if pending is not None:
                     pending.answer = message
                     pending.done.set()
-                elif message.get("method") == ELICITATION and self._ask is not None and "id" in message:
+                elif message.get("method") in ASKING and self._ask is not None and "id" in message:
                     self._start_worker(self._answer_question, message, self._ask)
                 elif "method" in message:
                     self._withdraw(message)
@@ -150,36 +154,36 @@ class PackageSession:
             pass
 
     async def _answer_question(self, message: JSONObject, ask: Ask) -> None:
-        """Ask a person for the server. It does not say for which call; if it works on one only, it is that one."""
+        """Answer a request of the server. It does not say for which call; if it works on one only, it is that one."""
         calls = list(self._pending.values())
         request_id = message["id"]
-        context = calls[0].context if len(calls) == 1 else HandlerContext(request_id=f"{self._name} {request_id}")
+        call = calls[0].context if len(calls) == 1 else HandlerContext(request_id=f"{self._name} {request_id}")
+        context = extend(call, ToolContext, server_name=self._name)
         reply: JSONObject = {"jsonrpc": "2.0", "id": request_id}
         with CancelScope() as scope:
             self._questions[request_id] = scope
             try:
-                reply["result"] = await ask(read_request(self._name, message.get("params")), context)
+                reply["result"] = await ask(read_request(self._name, message), context)
             except Exception as error:
-                failure = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(ELICITATION, error))
-                reply = failure.to_response(request_id)
+                problem = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(message["method"], error))
+                reply = (error if isinstance(error, RPCError) else problem).to_response(request_id)
             finally:
                 self._questions.pop(request_id, None)
             await self._send_to_server(_MESSAGES.validate_python(reply))
 
     def _withdraw(self, message: JSONObject) -> None:
-        """Withdraw the question that a message of the server cancels."""
+        """Withdraw the request that a message of the server cancels."""
         if message.get("method") == "notifications/cancelled":
             cancelled: Any = (message.get("params") or {}).get("requestId")
             scope = self._questions.pop(cancelled, None)
             if scope is not None:
                 scope.cancel()
 
-
-def _add_capability(message: JSONObject) -> JSONObject:
-    """Add to the handshake that a person can be asked, which the CLI does not say."""
-    params = message.get("params") or {}
-    capabilities = {**params.get("capabilities", {}), "elicitation": CAPABILITY}
-    return {**message, "params": {**params, "capabilities": capabilities}}
+    def _add_capabilities(self, message: JSONObject) -> JSONObject:
+        """Add to the handshake which requests are answered here, which the CLI does not say."""
+        params = message.get("params") or {}
+        capabilities = {**params.get("capabilities", {}), **self._capabilities}
+        return {**message, "params": {**params, "capabilities": capabilities}}
 
 
 def _load_small_set(request: JSONObject, answer: JSONObject) -> None:

@@ -20,6 +20,7 @@ from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.definition import build_failure, run_tool
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
 from claude_agent_py.tools.results import call_tool_result, failure_text
+from claude_agent_py.tools.sampling import SamplingRequest
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
@@ -220,6 +221,11 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
 
     def notify(self, method: str, params: JSONObject) -> None:
         self._session.notify(method, params)
+
+    async def _sample(self, request: SamplingRequest) -> JSONObject:
+        if self._session.ask is None:
+            return await super()._sample(request)
+        return await self._session.ask(request, self)
 
     async def _ask(self, message: str, **fields: Any) -> JSONObject:
         if self._session.ask is None:

@@ -200,8 +200,10 @@ class RequestHandlers:
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
-    async def _ask_for_server(self, request: ElicitationRequest, context: HandlerContext) -> JSONObject:
-        """Ask a person for a server in this process. The CLI learns nothing of it."""
+    async def _ask_for_server(self, request: "answering.ServerRequest", context: "answering.ToolContext") -> JSONObject:
+        """Ask a person or a model for a server in this process. The CLI learns nothing of it."""
+        if not isinstance(request, ElicitationRequest):
+            return await answering.sample(self._session.options.on_sampling, request, context, self._session.report)
         self._questions += 1
         request_id = f"{context.request_id}/{self._questions}"
         asking = self._make_permission_context(request_id, context, context.cancellation)
@@ -310,6 +312,7 @@ class RequestHandlers:
             report=self._session.report,
             cwd=self._cwd,
             ask=self._ask_for_server,
+            samples=self._session.options.on_sampling is not None,
         )
         return self._mcp
 

@@ -1,0 +1,143 @@
+"""Servers in this process that ask for a model's message, with the real CLI."""
+
+import importlib
+import importlib.metadata
+import importlib.util
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from anyio import Event
+
+from claude_agent_py import Client, ToolContext
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.tools import SamplingRequest
+
+HAS_PACKAGE = importlib.util.find_spec("mcp") is not None
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")]
+ONE = {"role": "user", "content": {"type": "text", "text": "Shorten this"}}
+
+
+async def shorten(context: ToolContext) -> str:
+    """Shorten something."""
+    return await context.sample("Shorten this", system_prompt="Be short.", max_tokens=7)
+
+
+def package_server() -> Any:
+    """Return a server of the `mcp` package with a tool that asks for a message."""
+    is_second = not importlib.metadata.version("mcp").startswith("1.")
+    module, name = ("mcp.server.mcpserver", "MCPServer") if is_second else ("mcp.server.fastmcp", "FastMCP")
+    loaded, types = importlib.import_module(module), importlib.import_module("mcp.types")
+    server: Any = getattr(loaded, name)("notes")
+
+    async def shorten(ctx: Any) -> str:
+        session = ctx.session
+        message = types.SamplingMessage(role="user", content=types.TextContent(type="text", text="Shorten this"))
+        is_there = session.check_client_capability(types.ClientCapabilities(sampling=types.SamplingCapability()))
+        try:
+            reply = await session.create_message([message], max_tokens=7, system_prompt="Be short.", temperature=0.5)
+        except Exception as error:
+            return f"{is_there} {error}"
+        return f"{is_there} {reply.content.text} by {reply.model}"
+
+    shorten.__annotations__["ctx"] = loaded.Context
+    server.tool(structured_output=False)(shorten)
+    return server
+
+
+async def ask_tools(handler: Callable[..., object] | None) -> tuple[list[str], Client]:
+    """Call the tool of each kind of server; return what the model is sent."""
+    names = ["mcp__tools__shorten", *(["mcp__notes__shorten"] if HAS_PACKAGE else [])]
+    servers = {"notes": package_server()} if HAS_PACKAGE else {}
+    async with ScriptedModel([*(Reply(tool_use(name, {})) for name in names), Reply("Done.")]) as model:
+        given = model.options(
+            custom_tools=[shorten], mcp_servers=servers, permission_mode="bypassPermissions", on_sampling=handler
+        )
+        async with Client(given) as client:
+            with anyio.fail_after(120):
+                result = await client.query("Go on")
+    return [call.text for call in result.tool_calls], client
+
+
+@pytest.mark.real_cli
+@pytest.mark.each_backend
+async def test_a_handler_answers_servers_of_every_kind() -> None:
+    asked: list[SamplingRequest] = []
+
+    async def answer(request: SamplingRequest, context: ToolContext) -> str:
+        asked.append(request)
+        return "short"
+
+    texts, _ = await ask_tools(answer)
+    assert texts == ["short", "True short by unknown"][: len(texts)]
+    assert [request.server_name for request in asked] == ["tools", "notes"][: len(texts)]
+    for request in asked:
+        assert (list(request.messages), request.max_tokens, request.system_prompt) == ([ONE], 7, "Be short.")
+    assert not HAS_PACKAGE or asked[-1].params["temperature"] == 0.5
+
+
+@pytest.mark.real_cli
+async def test_a_plain_handler_returns_a_message_in_mcp_form() -> None:
+    def answer(request: SamplingRequest, context: ToolContext) -> dict[str, Any]:
+        return {"content": {"type": "text", "text": "short"}, "model": "small", "stopReason": "maxTokens"}
+
+    texts, _ = await ask_tools(answer)
+    assert texts == ["short", "True short by small"][: len(texts)]
+
+
+@pytest.mark.real_cli
+async def test_without_a_handler_the_server_is_told_so() -> None:
+    texts, client = await ask_tools(None)
+    why = "on_sampling: the server {!r} asks for a model's message, and there is no handler for it"
+    assert why.format("tools") in texts[0]
+    assert not HAS_PACKAGE or (texts[1].startswith("False ") and why.format("notes") in texts[1])
+    assert [error.handler for error in client.handler_errors] == ["tool shorten"]
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("wrong", [LookupError("a secret"), 5, {"text": "short"}, {"content": ["short"]}])
+async def test_a_handler_that_fails_is_an_error_for_the_server_without_its_text(wrong: object) -> None:
+    def answer(request: SamplingRequest, context: ToolContext) -> object:
+        if isinstance(wrong, Exception):
+            raise wrong
+        return wrong
+
+    texts, client = await ask_tools(answer)
+    for text in texts:
+        assert "on_sampling" in text
+        assert "secret" not in text
+    assert "on_sampling" in {error.handler for error in client.handler_errors}
+
+
+@pytest.mark.real_cli
+async def test_an_interrupt_cancels_the_handler() -> None:
+    started, ended = Event(), Event()
+
+    async def answer(request: SamplingRequest, context: ToolContext) -> str:
+        started.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    name = "mcp__notes__shorten" if HAS_PACKAGE else "mcp__tools__shorten"
+    async with ScriptedModel([Reply(tool_use(name, {})), Reply("Done.")]) as model:
+        servers = {"notes": package_server()} if HAS_PACKAGE else {}
+        given = model.options(
+            custom_tools=[shorten], mcp_servers=servers, permission_mode="bypassPermissions", on_sampling=answer
+        )
+        async with Client(given) as client:
+            with anyio.fail_after(120):
+                run = client.query("Go on")
+                await started.wait()
+                await client.interrupt()
+                await ended.wait()
+                assert (await run.result()).was_interrupted
+
+
+async def test_without_a_session_there_is_no_model() -> None:
+    with pytest.raises(OptionsError, match="no session answers it"):
+        await ToolContext(request_id="r1").sample("Shorten this")
