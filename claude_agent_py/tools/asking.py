@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from claude_agent_py._base.callbacks import Callback, Report
 from claude_agent_py._base.errors import HandlerError, OptionsError
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.sampling import (
     SAMPLING,
@@ -53,9 +54,9 @@ def read_request(server_name: str, message: JSONObject) -> ServerRequest:
 
 
 async def sample(
-    handler: SamplingHandler | None, request: SamplingRequest, context: ToolContext, report: Report
+    handler: SamplingHandler | None, request: SamplingRequest, context: HandlerContext, report: Report
 ) -> JSONObject:
-    """Return the message of the handler in MCP form.
+    """Return the message of the handler in MCP form. It gets the context that `Ask` got.
 
     Raises:
         OptionsError: There is no handler.

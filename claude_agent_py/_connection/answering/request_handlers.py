@@ -200,7 +200,7 @@ class RequestHandlers:
         context = self._make_context(request_id, caller, cancellation)
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
-    async def _ask_for_server(self, request: "answering.ServerRequest", context: "answering.ToolContext") -> JSONObject:
+    async def _ask_for_server(self, request: "answering.ServerRequest", context: HandlerContext) -> JSONObject:
         """Ask a person or a model for a server in this process. The CLI learns nothing of it."""
         if not isinstance(request, ElicitationRequest):
             return await answering.sample(self._session.options.on_sampling, request, context, self._session.report)
