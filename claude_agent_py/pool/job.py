@@ -9,6 +9,7 @@ import json
 import math
 import os
 import sys
+import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -79,6 +80,7 @@ class Journal:
         self._header = {"journal": KIND, "version": VERSION, "prompts": len(prompts), "digest": digest_prompts(prompts)}
         self._entries: dict[int, _Entry] = {}
         """The last entry of each prompt."""
+        self._writing = threading.Lock()
         try:
             self._file = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
@@ -118,7 +120,6 @@ class Journal:
         for number, line in enumerate(lines[1:], 2):
             self._read_entry(number, line)
         os.ftruncate(self._file, len(complete) + 1)
-        os.lseek(self._file, 0, os.SEEK_END)
 
     def _check_header(self, line: bytes) -> None:
         found = None
@@ -175,10 +176,10 @@ class Journal:
         )
 
     def record(self, outcome: RunOutcome) -> None:
-        """Write an outcome. It is on disk when this returns.
+        """Write an outcome. It is on disk when this returns. May be called in several threads at once.
 
         Raises:
-            OSError: The file cannot be written.
+            OSError: The file cannot be written; it has nothing of the outcome.
         """
         error = outcome.error
         results = [] if outcome.result is None else outcome.result.results
@@ -197,9 +198,15 @@ class Journal:
 
     def _write(self, line: bytes) -> None:
         rest = line
-        while rest:
-            rest = rest[os.write(self._file, rest) :]
-        os.fsync(self._file)
+        with self._writing:
+            start = os.lseek(self._file, 0, os.SEEK_END)
+            try:
+                while rest:
+                    rest = rest[os.write(self._file, rest) :]
+                os.fsync(self._file)
+            except BaseException:
+                os.ftruncate(self._file, start)  # the next line would continue this one
+                raise
 
     def close(self) -> None:
         """Close the file."""

@@ -91,7 +91,7 @@ def _translate(statement: str) -> str:
 
 def _open(path: Path) -> sqlite3.Connection:
     connection = open_shared(path, [], version=len(MIGRATIONS), migrate=_migrate)
-    connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("PRAGMA synchronous = FULL")
     return connection
 
 
