@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 import pytest
 from pydantic import Field
 
+from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.configuration import ConfigModel, inner_text, snake_case, suggest
 from claude_agent_py.errors import OptionsError
 
@@ -85,3 +86,16 @@ def test_names_are_found_again() -> None:
     assert snake_case("mcp-servers") == "mcp_servers"
     assert suggest("permisionMode", ["permission_mode", "model"]) == "; did you mean 'permission_mode'?"
     assert suggest("zzz", ["model"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GiB", 4 << 30), ("500 MB", 500_000_000), ("1.5kib", 1536), (7, 7), ("12", 12)]
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert read_size(text, option="memory") == size
+
+
+@pytest.mark.parametrize("wrong", ["4 gallons", "", "-1GiB", 0, "0", True, 1.5, None])
+def test_an_invalid_size_is_refused(wrong: object) -> None:
+    with pytest.raises(OptionsError, match="memory"):
+        read_size(wrong, option="memory")  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parent.parent
 PAGES = sorted([*ROOT.glob("docs/*.md"), ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"])
 BLOCKS = [block for page in PAGES for block in blocks_of(page)]
 PROGRAMS = list({(block.code, block.script): block for block in BLOCKS if block.script is not None}.values())
-ALWAYS = {"README.md", "background-tasks.md", "sessions.md", "subagents.md"}
+ALWAYS = {"README.md"}
 """Pages whose programs also `make test` runs on the real CLI. Other programs make the calls of an example."""
 GENERATORS = sorted(ROOT.glob("docs/generate_*.py"))
 EXAMPLES = ROOT / "examples"
@@ -65,7 +65,7 @@ def by_name(value: object) -> str:
 
 
 def starts_a_cli(block: CodeBlock) -> bool:
-    return block.runs_on == "offline" and block.script != "[]"
+    return block.runs_on == "offline" and (block.script != "[]" or "ScriptedModel(" in block.code)
 
 
 def by_length() -> list[Any]:

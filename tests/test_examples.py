@@ -209,6 +209,9 @@ def names() -> list[str]:
 
 LONG = {
     "agents",
+    "api_loop",
+    "approvals",
+    "background_tasks",
     "batch",
     "child_agents",
     "controlling",
@@ -216,27 +219,38 @@ LONG = {
     "durable_turn",
     "elsewhere",
     "errors",
+    "fleet",
     "follow_output",
     "from_plain_code",
+    "hooks",
     "in_an_editor",
     "interface",
     "journal",
     "map_runs",
     "mcp_servers",
     "own_store",
+    "permissions",
     "pictures",
     "pool",
+    "quickstart",
     "reading_messages",
     "resume_elsewhere",
     "session_resume",
     "sessions",
     "several_runs",
+    "streaming_text",
+    "structured_output",
     "task_manager",
     "task_tree",
     "telemetry",
     "test_with_plugin",
+    "text_formats",
     "timeline",
+    "tool_chain",
     "tool_results",
+    "tools",
+    "wait_for_tasks",
+    "web_page",
 }
 """Examples that `make test` leaves out: tests of their features make the same calls on the real CLI."""
 
@@ -296,6 +310,7 @@ def test_an_example_on_the_real_model_says_that_it_needs_a_key() -> None:
     assert done.stderr.strip() == "Set ANTHROPIC_API_KEY to run this on the real model, or leave out --live."
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_live_asks_the_model_that_the_environment_names() -> None:
     with ScriptedModel(["Blue."]) as model:  # stands in for the real one

@@ -1,4 +1,4 @@
-"""The memory of process trees, and sizes as people write them."""
+"""The memory of process trees."""
 
 import subprocess
 import sys
@@ -7,8 +7,6 @@ import anyio
 import pytest
 from anyio.streams.text import TextReceiveStream
 
-from claude_agent_py import OptionsError
-from claude_agent_py._base.checks import read_size
 from claude_agent_py.transport import can_measure, tree_memory
 from claude_agent_py.transport.memory import _in_ps
 
@@ -21,19 +19,6 @@ below = "import sys; held = bytearray(b'x') * (60 << 20); print('ready', flush=T
 child = subprocess.Popen([sys.executable, "-c", below], stdin=subprocess.PIPE)
 sys.stdin.read()
 """
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [("4GiB", 4 << 30), ("500 MB", 500_000_000), ("1.5kib", 1536), (7, 7), ("12", 12)]
-)
-def test_sizes(text: str | int, size: int) -> None:
-    assert read_size(text, option="memory") == size
-
-
-@pytest.mark.parametrize("wrong", ["4 gallons", "", "-1GiB", 0, "0", True, 1.5, None])
-def test_an_invalid_size_is_refused(wrong: object) -> None:
-    with pytest.raises(OptionsError, match="memory"):
-        read_size(wrong, option="memory")  # type: ignore[arg-type]
 
 
 @pytest.mark.anyio

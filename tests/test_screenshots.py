@@ -11,6 +11,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 @pytest.mark.skipif(shutil.which("tmux") is None, reason="needs tmux")
 @pytest.mark.skipif(importlib.util.find_spec("rich") is None, reason="needs rich")

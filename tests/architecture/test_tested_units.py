@@ -40,7 +40,7 @@ PURE = {
         hooks.patterns permissions.elicitation permissions.policies permissions.prompts
         permissions.questions
     """,
-    "frames and events to facts, and facts to views": "_journal.live _journal.views _journal.tasks.ledger",
+    "frames and events to facts, and facts to views": "_journal.live _journal.views",
     "records and messages to views": """
         acp.updates history.recorded observe.spans observe.telemetry serve.agui serve.agui_messages serve.event_log
         serve.recent_use
@@ -60,14 +60,14 @@ OTHERS = {
         tasks.files.task_file tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
-        _base.proc transport.memory transport.pidfd_process transport.processes transport.subprocess
+        transport.memory transport.pidfd_process transport.processes transport.subprocess
     """,
     "where a program is looked for, and how it is fetched": """
-        transport.checksums transport.install transport.locate _version cli.install
+        transport.checksums transport.install transport.locate cli.install
     """,
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
-        _connection.connection _connection.controls.mcp _connection.controls.session_controls
-        _connection.controls.usage _connection.launching _connection.runs.mailbox _connection.runs.message_log
+        _connection.controls.mcp _connection.controls.session_controls
+        _connection.controls.usage _connection.runs.mailbox _connection.runs.message_log
         _connection.runs.readers _connection.runs.run_state permissions.dispatcher tasks.handler_context
         tasks.listeners tools.definition tools.host
     """,

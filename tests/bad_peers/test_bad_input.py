@@ -127,6 +127,7 @@ async def test_a_client_as_its_own_class() -> None:
             pass
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_an_invalid_api_key() -> None:
     failure = Failure(401, "invalid x-api-key")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from live import Conversation
 
-from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.journal import Journal
 from claude_agent_py.permissions import AnswerSource, Interaction, OpenQuestion
 from claude_agent_py.permissions.diffs import COMPARED_LINES, SHOWN_LINES, build_diff

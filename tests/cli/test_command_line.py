@@ -10,10 +10,11 @@ import pytest
 from commands import Command, command as command
 from forks import run_program
 
-from claude_agent_py._version import CLI_VERSION, __version__
+from claude_agent_py import __version__
 from claude_agent_py.cli import main
 from claude_agent_py.permissions import SQLiteInbox
 from claude_agent_py.testing import FakeCLI
+from claude_agent_py.transport import CLI_VERSION
 from claude_agent_py.transport.locate import cached_cli
 
 Environ = dict[str, str]

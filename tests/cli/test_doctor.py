@@ -94,6 +94,7 @@ def test_a_cli_that_does_not_start(problems: Problems, environ: Environ, tmp_pat
     assert "no such module" in found["start"]["found"]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_neither_key_nor_login(problems: Problems, real: Environ) -> None:
     del real["ANTHROPIC_API_KEY"]
@@ -103,6 +104,7 @@ def test_neither_key_nor_login(problems: Problems, real: Environ) -> None:
     assert "auth login" in found["login"]["fix"]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_a_login_is_enough_and_is_not_shown(problems: Problems, real: Environ, tmp_path: Path) -> None:
     del real["ANTHROPIC_API_KEY"]

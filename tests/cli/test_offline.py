@@ -63,6 +63,7 @@ def test_a_program_runs_as_it_is_and_asks_nobody_else(offline: Command, program:
     assert done.returncode == 7
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_the_model_says_what_a_file_says_and_a_misspelt_name_warns(offline: Command, program: Path) -> None:
     (program.parent / "said.py").write_text(SCRIPT)

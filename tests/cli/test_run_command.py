@@ -136,6 +136,7 @@ def test_an_error_of_the_api_is_reported_once(fake: Callable[..., FakeCLI], caps
     assert capsys.readouterr().err.count("Not logged in") == 1
 
 
+@pytest.mark.long
 def test_a_missing_login_is_reported_once(tmp_path: Path) -> None:
     with ScriptedModel(["never asked"]) as model:
         known = {CLI_VARIABLE: str(find_cli()), "ANTHROPIC_API_KEY": ""}
@@ -217,6 +218,7 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
     assert f"{file} is not a recording" in capsys.readouterr().err
 
 
+@pytest.mark.long
 def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,14 +34,13 @@ async def test_a_session_is_shown_with_its_tasks_and_questions(
         async with Client(options) as client:
             run = client.query("Make it", until="idle")
             with anyio.fail_after(PATIENCE):
-                while True:
-                    assert await anyio.to_thread.run_sync(main, ["watch", "--json", *arguments]) == 0
-                    rows = json.loads(capsys.readouterr().out)
+                told: list[str] = []
+                # The CLI writes what it does, and the name of the agent, some time after it has asked.
+                while [line.partition("]")[0] for line in told[:2]] != SHOWN or len(told) < 3:
                     assert await anyio.to_thread.run_sync(main, ["watch", "--once", *arguments]) == 0
                     told = capsys.readouterr().out.splitlines()
-                    # The CLI writes what it does, and the name of the agent, some time after it has asked.
-                    if len(rows) == 2 and [line.partition("]")[0] for line in told[:2]] == SHOWN:
-                        break
+            assert await anyio.to_thread.run_sync(main, ["watch", "--json", *arguments]) == 0
+            rows = json.loads(capsys.readouterr().out)
             session, question = rows
             assert (session["kind"], session["title"], session["pid"]) == ("session", "Make it", client.pid)
             assert [(task["type"], task["tasks"]) for task in session["tasks"]] == [("local_agent", [])]

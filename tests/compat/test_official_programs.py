@@ -87,6 +87,7 @@ async def test_query_yields_the_official_messages_until_the_process_exits() -> N
     assert all("inputTokens" in usage for usage in result.model_usage.values())
 
 
+@pytest.mark.long
 async def test_an_error_result_is_raised_when_the_process_has_exited() -> None:
     messages: list[Any] = []
     with anyio.fail_after(240):
@@ -99,6 +100,7 @@ async def test_an_error_result_is_raised_when_the_process_has_exited() -> None:
     assert isinstance(raised.value, claude_agent_sdk.ProcessError)
 
 
+@pytest.mark.long
 async def test_prompts_of_an_iterable_are_all_answered_and_its_error_only_ends_them() -> None:
     async def prompts() -> Any:
         for content in ("one", "two"):

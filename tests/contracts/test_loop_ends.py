@@ -20,8 +20,6 @@ from forks import Program, run_program
 from leftovers import children, gone, is_alive, pipes, until_gone
 
 from claude_agent_py import Client, ClientOptions, Timeouts, query, run, run_sync
-from claude_agent_py._connection.connection import Connection
-from claude_agent_py._connection.launching import Launched
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the installed fake is a shell script")
@@ -425,13 +423,14 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
 ) -> None:
     """As hosts do that cancel all tasks of the loop before they end it."""
     opened = asyncio.Event()
-    open_session = Connection.open
+    connection = type(Client().connection)
+    open_session = connection.open
 
-    def note(session: Connection, launched: Launched) -> None:
+    def note(session: Any, launched: Any) -> None:
         open_session(session, launched)
         opened.set()
 
-    monkeypatch.setattr(Connection, "open", note)
+    monkeypatch.setattr(connection, "open", note)
     made = Client(options(FakeCLI(steps.wait_for_prompt())))
 
     async def main() -> None:
@@ -450,14 +449,15 @@ def test_a_session_whose_workers_are_cancelled_before_they_start_ends(
 def test_a_session_that_is_cancelled_before_it_starts_ends(
     options: MakeOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    open_session = Connection.open
+    connection = type(Client().connection)
+    open_session = connection.open
 
-    def cancel_all(session: Connection, launched: Launched) -> None:
+    def cancel_all(session: Any, launched: Any) -> None:
         open_session(session, launched)
         for task in asyncio.all_tasks() - {main_task}:
             task.cancel()
 
-    monkeypatch.setattr(Connection, "open", cancel_all)
+    monkeypatch.setattr(connection, "open", cancel_all)
     made = Client(options(FakeCLI(steps.wait_for_prompt())))
     main_task: asyncio.Task[Any] | None = None
 

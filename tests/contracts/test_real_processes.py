@@ -138,6 +138,7 @@ async def test_stop_ends_shells_and_agents(shells: Shells, apart: Shells) -> Non
     assert {task.status for task in client.tasks} == {TaskStatus.STOPPED}
 
 
+@pytest.mark.long
 async def test_wait_lets_them_finish(shells: Shells) -> None:
     agent = Gate()
     with job(shells, agent) as model, anyio.fail_after(60):
@@ -169,6 +170,7 @@ async def test_wait_gives_up_at_its_bound(shells: Shells, apart: Shells) -> None
     assert all(task.done for task in client.tasks)
 
 
+@pytest.mark.long
 async def test_leave_returns_at_once_and_they_finish(shells: Shells, apart: Shells, tmp_path: Path) -> None:
     """They still ask, and are answered; processes that detached themselves outlive the CLI."""
     asked: list[str] = []
@@ -219,6 +221,7 @@ async def test_leave_returns_at_once_and_they_finish(shells: Shells, apart: Shel
     assert (tmp_path / "written").exists()
 
 
+@pytest.mark.long
 async def test_a_killed_cli_leaves_no_shell_behind(shells: Shells) -> None:
     """SIGKILL, as of the kernel when memory is short: the shells are orphans in sessions of their own then."""
     with job(shells, Gate()) as model, anyio.fail_after(60):

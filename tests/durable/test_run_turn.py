@@ -119,8 +119,15 @@ async def test_a_bad_argument_is_refused(change: dict[str, Any], option: str) ->
     assert caught.value.option == option
 
 
-async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path) -> None:
-    commands = {"/fix now": "fixed", "/context": "", "/compact": ""}
+@pytest.mark.parametrize(
+    "commands",
+    [
+        {"/compact": ""},
+        pytest.param({"/fix now": "fixed", "/context": ""}, marks=pytest.mark.long),
+    ],
+    ids=" and ".join,
+)
+async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path, commands: dict[str, str]) -> None:
     with (
         ScriptedModel(lambda request: "fixed" if "Fix it" in request.last_user_text else "answered") as model,
         session_in(tmp_path, model) as session,

@@ -67,7 +67,7 @@ async def test_a_command_whose_process_is_killed_runs_once(tmp_path: Path, cli_t
 
 
 @pytest.mark.parametrize("is_resumed", [True, pytest.param(False, marks=pytest.mark.long)], ids=["resumed", "new"])
-@pytest.mark.parametrize("unsaved", [pytest.param("turn", marks=pytest.mark.long), "answer"])
+@pytest.mark.parametrize("unsaved", [pytest.param(each, marks=pytest.mark.long) for each in ("turn", "answer")])
 async def test_a_turn_that_only_this_machine_has_is_not_run_again(
     tmp_path: Path, is_resumed: bool, unsaved: str
 ) -> None:

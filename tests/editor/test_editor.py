@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from editors import PACKAGE, Editor, full_capabilities, list_clis, open_editor, open_raw_editor
+from editors import PACKAGE, Editor, RawEditor, full_capabilities, list_clis, open_editor, open_raw_editor
 from later import Later
 from leftovers import kill
 from questions import asking
@@ -116,6 +116,27 @@ class Talk:
         return ended.status
 
 
+async def the_editor_has_no_tools_unless_they_are_asked_for_and_the_session_gets_a_title(talk: Talk) -> None:
+    talk.begin("Hi.")
+    await talk.prompt(*text("Plan and build"))
+    assert "mcp__editor__" not in str(talk.requests[0].body)
+    info = await talk.editor.wait_for(lambda update: isinstance(update, acp.schema.SessionInfoUpdate))
+    assert info.title == "Plan and build"
+
+
+async def the_to_do_list_is_the_plan(talk: Talk) -> None:
+    todo = {"subject": "Build it", "description": "All of it", "activeForm": "Building it"}
+    begun = tool_use("TaskUpdate", {"taskId": "1", "status": "in_progress"})
+    talk.begin(Reply(tool_use("TaskCreate", todo)), Reply(begun), Reply("Begun."))
+    await talk.prompt(*text("Build"))
+    await talk.editor.wait_for(lambda update: talk.editor.text.endswith("Begun."))
+    plans = [
+        [(entry.content, entry.status) for entry in plan.entries]
+        for plan in talk.editor.list_updates(acp.schema.AgentPlanUpdate)
+    ]
+    assert plans == [[("Build it", "pending")], [("Building it", "in_progress")]]
+
+
 async def an_edit_is_asked_in_the_editor_with_its_diff(talk: Talk) -> None:
     for kind in ("allow_once", "reject_once", None):
         path = talk.folder / f"notes-{kind}.txt"
@@ -134,7 +155,7 @@ async def a_question_of_the_model_is_answered_in_a_form(talk: Talk) -> None:
     for form, answer in (({"answer_0": "blue"}, "blue"), ({"answer_0": "blue", "other_0": " green "}, "green")):
         talk.begin(Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), form=form)
         await talk.prompt(*text("Ask me"))
-        assert f'="{answer}"' in str(talk.requests[-1].body["messages"][-1])
+        assert f'="{answer}"' in str(talk.requests[-1].body["messages"][-2:])  # a reminder of the CLI may come last
         assert (len(talk.editor.forms), len(talk.editor.asked)) == (1, 0)
 
 
@@ -190,12 +211,14 @@ async def test_one_session_in_an_editor(tmp_path: Path) -> None:
     ):
         talk.session_id = (await talk.connection.new_session(cwd=str(tmp_path))).session_id
         for check in (
+            the_editor_has_no_tools_unless_they_are_asked_for_and_the_session_gets_a_title,
             an_edit_is_asked_in_the_editor_with_its_diff,
             a_question_of_the_model_is_answered_in_a_form,
             a_permission_shows_the_whole_call,
             a_cancelled_turn_ends_its_prompt,
             a_background_task_is_shown_until_it_ends,
             a_plan_is_approved_in_the_editor_and_the_mode_changes,  # so that edits are not asked any more
+            the_to_do_list_is_the_plan,  # which the CLI reminds the model of
         ):
             await check(talk)
 
@@ -274,13 +297,16 @@ options = ClientOptions({})
 @pytest.mark.parametrize(
     "given",
     [
-        'tools=["Glob"]',
-        'disallowed_tools=["Read", "Write", "Bash"]',
+        pytest.param('tools=["Glob"]', marks=pytest.mark.long),
+        pytest.param('disallowed_tools=["Read", "Write", "Bash"]', marks=pytest.mark.long),
         pytest.param(
             'disallowed_tools=["Read(//x/**)", "Edit(//x/**)", "Bash(rm *)"]',
             marks=pytest.mark.long,
         ),
-        'settings={"permissions": {"deny": ["Read(./.env)", "Write(./.env)"], "ask": ["Bash(make *)"]}}',
+        pytest.param(
+            'settings={"permissions": {"deny": ["Read(./.env)", "Write(./.env)"], "ask": ["Bash(make *)"]}}',
+            marks=pytest.mark.long,
+        ),
         'hooks={"PreToolUse": [guard(deny_tools("Read", "Write", "Bash"))]}',
         pytest.param(
             'hooks={"PostToolUse": [HookMatcher("Read|Write|Bash", lambda input, context: PostToolUseOutput())]}',
@@ -360,17 +386,6 @@ async def test_always_allows_the_same_command_in_a_terminal_and_plan_mode_none(t
     assert "'is_error': True" in sent
 
 
-async def test_the_editor_has_no_tools_unless_they_are_asked_for(tmp_path: Path) -> None:
-    editor = Editor()
-    async with (
-        ScriptedModel(["Hi."]) as model,
-        open_editor(editor, model, capabilities=full_capabilities()) as connection,
-    ):
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
-        assert "mcp__editor__" not in str(model.requests[0].body)
-
-
 async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> None:
     editor = Editor("allow_once")
     editor.files["/notes"] = "not saved yet"
@@ -394,32 +409,6 @@ async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> No
     assert editor.commands == ["make", "released"]
 
 
-async def test_a_session_is_listed_loaded_with_its_history_forked_and_closed(tmp_path: Path) -> None:
-    first, second = Editor(), Editor()
-    script = [Reply([tool_use("Bash", {"command": "echo hi"})]), Reply("Hello."), Reply("Still here."), Reply("Fork.")]
-    async with ScriptedModel(script) as model:
-        async with open_editor(first, model) as connection:
-            session = await connection.new_session(cwd=str(tmp_path))
-            await connection.prompt(session_id=session.session_id, prompt=text("Remember 7"))
-        async with open_editor(second, model) as connection:
-            (listed,) = (await connection.list_sessions(cwd=str(tmp_path))).sessions
-            assert (listed.session_id, listed.cwd) == (session.session_id, str(tmp_path))
-            await connection.load_session(cwd=str(tmp_path), session_id=session.session_id)
-            await second.says("Hello.")
-            (prompt,) = second.list_updates(acp.schema.UserMessageChunk)
-            assert prompt.content.text == "Remember 7"
-            assert [call.kind for call in second.list_updates(acp.schema.ToolCallStart)] == ["execute"]
-            await connection.prompt(session_id=session.session_id, prompt=text("And?"))
-            assert "Remember 7" in str(model.requests[-1].body["messages"])
-            fork = await connection.fork_session(cwd=str(tmp_path), session_id=session.session_id)
-            assert fork.session_id != session.session_id
-            await connection.prompt(session_id=fork.session_id, prompt=text("Fork?"))
-            await connection.close_session(session_id=fork.session_id)
-            with pytest.raises(acp.RequestError, match="no open session") as refused:
-                await connection.prompt(session_id=fork.session_id, prompt=text("Closed?"))
-            assert refused.value.code == -32002
-
-
 async def test_loading_an_open_session_joins_it(tmp_path: Path) -> None:
     gate, editor = Gate(), Editor()
     async with (
@@ -437,9 +426,9 @@ async def test_loading_an_open_session_joins_it(tmp_path: Path) -> None:
         assert editor.text == "First.First.Second."
 
 
-async def test_the_options_are_the_mode_the_model_and_its_effort(tmp_path: Path) -> None:
+async def test_the_options_are_the_mode_the_model_and_its_effort_and_bad_requests_end_nothing(tmp_path: Path) -> None:
     editor = Editor("allow_once")
-    script = [Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built.")]
+    script = [Reply([tool_use("ExitPlanMode", {"plan": "1. Build"})]), Reply("Built."), Reply("Hi.")]
     async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
         session = await connection.new_session(cwd=str(tmp_path))
         offered = {option.id: option for option in session.config_options or ()}
@@ -462,6 +451,27 @@ async def test_the_options_are_the_mode_the_model_and_its_effort(tmp_path: Path)
         for config_id, value in (("colour", "red"), ("effort", "boundless"), ("mode", "yolo")):
             with pytest.raises(acp.RequestError, match=f"{config_id}|{value}"):
                 await connection.set_config_option(config_id=config_id, session_id=session.session_id, value=value)
+        await bad_requests_get_an_error_that_says_what_is_wrong(connection, session, str(tmp_path))
+
+
+async def bad_requests_get_an_error_that_says_what_is_wrong(connection: Any, session: Any, cwd: str) -> None:
+    for call, reason in (
+        (connection.new_session(cwd="/nowhere/at/all"), "cwd"),
+        (connection.load_session(cwd=cwd, session_id="0" * 8), "0" * 8),
+        (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
+        (connection.prompt(session_id=session.session_id, prompt=[]), "must have content"),
+        (connection.list_sessions(cursor="9" * 30), "cursor"),
+        (connection.list_sessions(cwd="\0"), "cwd"),
+        (connection.prompt(session_id=session.session_id, prompt=text("/clear")), "another conversation"),
+        (connection.prompt(session_id=session.session_id, prompt=text("/new thoughts")), "another conversation"),
+        (connection.prompt(session_id=session.session_id, prompt=[acp.audio_block("", "audio/wav")]), "audio"),
+        (connection.authenticate(method_id="none"), "log in"),
+    ):
+        with pytest.raises(acp.RequestError) as refused:
+            await call
+        assert reason in str(refused.value)
+    reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
+    assert reply.stop_reason == "end_turn"
 
 
 async def choose_model_with_effort(connection: Any, session: Any) -> dict[str, Any]:
@@ -473,28 +483,6 @@ async def choose_model_with_effort(connection: Any, session: Any) -> dict[str, A
         if "effort" in options:
             return options
     raise AssertionError("no model has levels of effort")
-
-
-async def test_bad_requests_get_an_error_that_says_what_is_wrong(tmp_path: Path) -> None:
-    async with ScriptedModel([Reply("Hi.")]) as model, open_editor(Editor(), model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        for call, reason in (
-            (connection.new_session(cwd="/nowhere/at/all"), "cwd"),
-            (connection.load_session(cwd=str(tmp_path), session_id="0" * 8), "0" * 8),
-            (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
-            (connection.prompt(session_id=session.session_id, prompt=[]), "must have content"),
-            (connection.list_sessions(cursor="9" * 30), "cursor"),
-            (connection.list_sessions(cwd="\0"), "cwd"),
-            (connection.prompt(session_id=session.session_id, prompt=text("/clear")), "another conversation"),
-            (connection.prompt(session_id=session.session_id, prompt=text("/new thoughts")), "another conversation"),
-            (connection.prompt(session_id=session.session_id, prompt=[acp.audio_block("", "audio/wav")]), "audio"),
-            (connection.authenticate(method_id="none"), "log in"),
-        ):
-            with pytest.raises(acp.RequestError) as refused:
-                await call
-            assert reason in str(refused.value)
-        reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
-        assert reply.stop_reason == "end_turn"
 
 
 async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path: Path) -> None:
@@ -529,7 +517,9 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         assert "Third" in str(model.requests[-1].body["messages"])
 
 
-@pytest.mark.parametrize("end", ["end of input", pytest.param("SIGTERM", marks=pytest.mark.long), "SIGINT"])
+@pytest.mark.parametrize(
+    "end", ["SIGINT", *(pytest.param(each, marks=pytest.mark.long) for each in ("end of input", "SIGTERM"))]
+)
 async def test_the_program_ends_with_its_editor_and_leaves_no_cli(end: str, tmp_path: Path) -> None:
     editor = Editor()
     editor.answers.clear()
@@ -565,75 +555,51 @@ async def test_an_editor_that_ends_without_reading_ends_the_program(tmp_path: Pa
             prompt.cancel()
 
 
-async def test_a_line_that_is_no_message_gets_an_error_and_ends_nothing() -> None:
+async def lines_that_are_no_message_get_an_error_and_end_nothing(editor: RawEditor) -> None:
     deep = b'{"jsonrpc": "2.0", "id": 5, "method": "session/list", "params": ' + b"[" * 5000 + b"]" * 5000 + b"}"
-    async with ScriptedModel([]) as model, open_raw_editor(model) as editor:
-        for line, code in ((b"[]", -32600), (b"{", -32700), (b"7", -32600), (deep, -32600), (b"\xff", -32700)):
-            editor.send(line)
-            assert await editor.refusals.get() == code
-        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
-        sound = {"type": "audio", "data": "a" * 60_000_000, "mimeType": "audio/wav"}
-        refused = await editor.ask(2, "session/prompt", sessionId=session["sessionId"], prompt=[sound])
-        assert "audio" in refused["message"]
-        assert (await editor.ask(3, "session/list"))["sessions"] == []
+    for line, code in ((b"[]", -32600), (b"{", -32700), (b"7", -32600), (deep, -32600), (b"\xff", -32700)):
+        editor.send(line)
+        assert await editor.refusals.get() == code
+    assert (await editor.ask(1, "session/list"))["sessions"] == []
 
 
-async def test_cancelling_the_request_of_a_prompt_cancels_that_prompt() -> None:
+async def test_lines_that_are_no_message_cancelled_requests_and_a_session_that_is_deleted() -> None:
     gate, later = Gate(), Gate()
     script = [Reply("First", after=gate), Reply("Second.", after=later)]
     async with ScriptedModel(script) as model, open_raw_editor(model) as editor:
-        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
+        await lines_that_are_no_message_get_an_error_and_end_nothing(editor)
+        session = await editor.ask(2, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
+        sound = {"type": "audio", "data": "a" * 60_000_000, "mimeType": "audio/wav"}
+        refused = await editor.ask(3, "session/prompt", sessionId=session["sessionId"], prompt=[sound])
+        assert "audio" in refused["message"]
+        assert (await editor.ask(4, "session/list"))["sessions"] == []
 
         def prompt(number: int) -> asyncio.Future[Any]:
             block = {"type": "text", "text": f"Prompt {number}"}
             return editor.ask(number, "session/prompt", sessionId=session["sessionId"], prompt=[block])
 
-        first = prompt(2)
+        # Cancelling the request of a prompt cancels that prompt.
+        first = prompt(12)
         await gate.wait_reached()
-        editor.send({"method": "$/cancel_request", "params": {"requestId": 2}})
+        editor.send({"method": "$/cancel_request", "params": {"requestId": 12}})
         assert (await first)["stopReason"] == "cancelled"
-        second = prompt(3)
+        second = prompt(13)
         await later.wait_reached()
-        behind = prompt(4)
-        editor.send({"method": "$/cancel_request", "params": {"requestId": 4}})
+        behind = prompt(14)
+        editor.send({"method": "$/cancel_request", "params": {"requestId": 14}})
         assert (await behind)["stopReason"] == "cancelled"
         later.open()
         assert (await second)["stopReason"] == "end_turn"
-        assert "Prompt 4" not in str([request.body for request in model.requests])
+        assert "Prompt 14" not in str([request.body for request in model.requests])
+
+        # A session that is deleted is closed and gone.
+        assert len((await editor.ask(21, "session/list"))["sessions"]) == 1
+        assert await editor.ask(22, "session/delete", sessionId=session["sessionId"]) == {}
+        assert (await editor.ask(23, "session/list"))["sessions"] == []
+        assert (await editor.ask(24, "session/delete", sessionId=session["sessionId"]))["code"] == -32002
 
 
-async def test_a_deleted_session_is_closed_and_gone() -> None:
-    async with ScriptedModel([Reply("Hi.")]) as model, open_raw_editor(model) as editor:
-        session = await editor.ask(1, "session/new", cwd=str(model.sandbox.cwd), mcpServers=[])
-        block = {"type": "text", "text": "Hello"}
-        await editor.ask(2, "session/prompt", sessionId=session["sessionId"], prompt=[block])
-        assert len((await editor.ask(3, "session/list"))["sessions"]) == 1
-        assert await editor.ask(4, "session/delete", sessionId=session["sessionId"]) == {}
-        assert (await editor.ask(5, "session/list"))["sessions"] == []
-        assert (await editor.ask(6, "session/delete", sessionId=session["sessionId"]))["code"] == -32002
-
-
-async def test_the_to_do_list_is_the_plan_and_the_session_gets_a_title(tmp_path: Path) -> None:
-    editor = Editor()
-    todo = {"subject": "Build it", "description": "All of it", "activeForm": "Building it"}
-    script = [
-        Reply(tool_use("TaskCreate", todo)),
-        Reply(tool_use("TaskUpdate", {"taskId": "1", "status": "in_progress"})),
-        Reply("Begun."),
-    ]
-    async with ScriptedModel(script) as model, open_editor(editor, model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=text("Plan and build"))
-        info = await editor.wait_for(lambda update: isinstance(update, acp.schema.SessionInfoUpdate))
-    assert info.title == "Plan and build"
-    plans = [
-        [(entry.content, entry.status) for entry in plan.entries]
-        for plan in editor.list_updates(acp.schema.AgentPlanUpdate)
-    ]
-    assert plans == [[("Build it", "pending")], [("Building it", "in_progress")]]
-
-
-async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -> None:
+async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_and_closed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("seven")
     shell = {"command": "echo built", "run_in_background": True, "description": "Build it"}
     agent = {"description": "Look", "prompt": "Look", "subagent_type": "general-purpose", "run_in_background": False}
@@ -643,26 +609,30 @@ async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -
         Reply(tool_use("Bash", {"command": "echo inside"})),
         Reply("Seen."),
         Reply("Done."),
-        *[Reply("It is built.")] * 2,
     ]
     live, loaded = Editor(), Editor()
     pdf = acp.schema.EmbeddedResourceContentBlock(
         type="resource",
         resource=acp.schema.BlobResourceContents(blob=PDF, mime_type="application/pdf", uri="file:///a.pdf"),
     )
-    async with ScriptedModel(script) as model:
+    async with ScriptedModel(script, on_exhausted="It is built.") as model:
         async with open_editor(live, model) as connection:
             session_id = (await connection.new_session(cwd=str(tmp_path))).session_id
             await connection.prompt(
-                session_id=session_id, prompt=[acp.image_block(PIXEL, "image/png"), pdf, *text("Go")]
+                session_id=session_id, prompt=[acp.image_block(PIXEL, "image/png"), pdf, *text("Remember 7")]
             )
             await live.wait_for(
                 lambda u: getattr(u, "tool_call_id", "").startswith("task:") and u.status == "completed"
             )
             assert "application/pdf" in str(model.requests[0].body["messages"])
         async with open_editor(loaded, model) as connection:
+            (listed,) = (await connection.list_sessions(cwd=str(tmp_path))).sessions
+            assert (listed.session_id, listed.cwd) == (session_id, str(tmp_path))
             await connection.load_session(cwd=str(tmp_path), session_id=session_id)
             await loaded.wait_for(lambda u: getattr(u, "tool_call_id", "").startswith("task:"))
+            shown = [*loaded.updates]
+            await a_loaded_session_goes_on_and_is_forked(connection, model, session_id, str(tmp_path))
+        loaded.updates[:] = shown
 
     def calls(editor: Editor) -> set[Any]:
         return {
@@ -680,6 +650,21 @@ async def test_a_loaded_session_shows_what_the_live_one_showed(tmp_path: Path) -
     said = {chunk.message_id for chunk in live.list_updates(acp.schema.AgentMessageChunk)}
     assert None not in said
     assert said == {chunk.message_id for chunk in loaded.list_updates(acp.schema.AgentMessageChunk)}
+
+
+async def a_loaded_session_goes_on_and_is_forked(
+    connection: Any, model: ScriptedModel, session_id: str, cwd: str
+) -> None:
+    await connection.prompt(session_id=session_id, prompt=text("And?"))
+    assert "Remember 7" in str(model.requests[-1].body["messages"])
+    fork = await connection.fork_session(cwd=cwd, session_id=session_id)
+    assert fork.session_id != session_id
+    await connection.prompt(session_id=fork.session_id, prompt=text("Fork?"))
+    assert "Remember 7" in str(model.requests[-1].body["messages"])
+    await connection.close_session(session_id=fork.session_id)
+    with pytest.raises(acp.RequestError, match="no open session") as refused:
+        await connection.prompt(session_id=fork.session_id, prompt=text("Closed?"))
+    assert refused.value.code == -32002
 
 
 ASKING_TOOL = """

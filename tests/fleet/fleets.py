@@ -18,6 +18,7 @@ from forks import FLEET, TEMPORAL, Program
 from leftovers import processes_with
 from questions import asking
 
+from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
@@ -172,12 +173,17 @@ def fleet_in(folder: Path, model: ScriptedModel, **more: Any) -> Iterator[FleetS
 
 
 async def until(is_so: Callable[[], Any], what: str = "") -> None:
-    """Wait until something is so."""
+    """Wait until something is so. A server that is too busy to tell is asked again."""
     deadline = time.monotonic() + PATIENCE
     while True:
         found = is_so()
         if hasattr(found, "__await__"):
-            found = await found
+            try:
+                found = await found
+            except FleetError as error:
+                if not error.is_retryable:
+                    raise
+                found = False
         if found:
             return
         assert time.monotonic() < deadline, f"it never happened: {what}"

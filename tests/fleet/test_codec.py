@@ -10,6 +10,7 @@ from anyio import to_thread
 from cryptography.fernet import Fernet
 from doc_blocks import blocks_of
 from fleets import PATIENCE, fleet_in, given_options, until_state
+from inside import workflows
 from questions import asking
 from temporal_server import SharedServer, temporal_server as temporal_server
 
@@ -75,8 +76,6 @@ async def test_nothing_of_a_prompt_is_readable_in_a_history(
     from temporalio.worker import Replayer
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-    from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
-
     url = temporal_server.new_url()
     with ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url) as made:
         given = {"url": url, "store": made.store_at, "options": given_options(model, permission_mode="default")}
@@ -113,7 +112,7 @@ async def test_nothing_of_a_prompt_is_readable_in_a_history(
         assert not [each for each in raw if b"secret" in each]
         assert max(map(len, raw)) < len(LONG)
         replayer = Replayer(
-            workflows=[SessionWorkflow],
+            workflows=workflows(),
             data_converter=client.data_converter,
             workflow_runner=SandboxedWorkflowRunner(
                 restrictions=SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")

@@ -44,6 +44,7 @@ async def until_stored(made: FleetSetUp, session: FleetSession, text: str) -> No
     await until(is_there, f"{text} in the store")
 
 
+@pytest.mark.long
 async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_an_hour_off(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:
@@ -90,7 +91,7 @@ async def events_of_now(session: FleetSession) -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("store", ["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.long)])
+@pytest.mark.parametrize("store", [pytest.param(each, marks=pytest.mark.long) for each in ("SQLite", "PostgreSQL")])
 async def test_a_worker_that_slept_past_its_lease_writes_nothing(
     tmp_path: Path, store: str, request: pytest.FixtureRequest
 ) -> None:

@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
+from inside import ANSWER_SECONDS, parse_address, read_size
 
-from claude_agent_py._base.checks import read_size
 from claude_agent_py.cli.program import make_parser
-from claude_agent_py.fleet._health import ANSWER_SECONDS, parse_address
 from claude_agent_py.fleet.metrics import FIGURES, PREFIX, UNITS
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"

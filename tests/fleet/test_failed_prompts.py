@@ -6,11 +6,11 @@ from uuid import uuid4
 
 import pytest
 from fleets import PATIENCE, execute, fleet_url as fleet_url, until, until_state
+from inside import changes
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
 from claude_agent_py.fleet import Fleet, FleetSession, Workspace
-from claude_agent_py.fleet._local import _changes
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -27,6 +27,7 @@ class Picky:
         return Failure(400, "bad prompt") if prompt == "bad" and not self.is_mended else f"to {prompt}"
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_prompts_behind_a_failed_one_run(tmp_path: Path, fleet_url: str) -> None:
     with ScriptedModel(Picky()) as model:
@@ -267,4 +268,4 @@ def refuse_results(fleet: Fleet) -> None:
 async def reap(fleet: Fleet) -> None:
     """Do what a worker does from time to time: fail overdue prompts."""
     engine: Any = fleet._engine
-    await engine.write(_changes.fail_overdue)
+    await engine.write(changes.fail_overdue)

@@ -17,6 +17,7 @@ from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_prompts_are_answered_in_order_and_events_are_numbered(tmp_path: Path) -> None:
     def answer(request: Any) -> str:
@@ -69,6 +70,7 @@ async def test_a_call_that_waits_for_the_database_warns_once_and_continues(
     assert (tmp_path / "fleet.db").is_file()
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_an_error_that_may_pass_is_tried_again_and_another_is_a_dead_letter(tmp_path: Path) -> None:
     is_mended = False
@@ -137,6 +139,7 @@ async def test_several_workers_run_in_a_process(tmp_path: Path) -> None:
     assert os.name != "posix" or (tmp_path / "fleet.db").stat().st_mode & 0o777 == 0o600  # it has prompts
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_interrupting_and_cancelling(tmp_path: Path) -> None:
     gate = Gate()

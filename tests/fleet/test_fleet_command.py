@@ -12,12 +12,13 @@ from typing import Any
 import anyio
 import pytest
 from anyio import to_thread
-from fleets import PATIENCE, FleetSetUp, clis, fleet_in, given_options, until
+from fleets import PATIENCE, FleetSetUp, fleet_in, given_options, until, until_state
 from forks import FLEET, Program
+from leftovers import processes_with
 
 from claude_agent_py.cli import main
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.testing import Failure, Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
 MODULE = """
 import json
@@ -143,7 +144,6 @@ async def test_runs_after_the_grace_of_a_drain_continue_in_another_worker(tmp_pa
 
 
 @pytest.mark.anyio
-@pytest.mark.real_cli
 @pytest.mark.parametrize("anyio_backend", ["asyncio"])
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_path: Path) -> None:
@@ -157,19 +157,22 @@ async def test_a_worker_drains_on_sigterm_and_gives_back_what_takes_longer(tmp_p
         assert b"runs" in process.stdout.readline()
         return process
 
-    with ScriptedModel(lambda request: Reply("at last", after=gate)) as model, fleet_in(tmp_path, model) as made:
+    program = FakeCLI(steps.wait_gate(gate), steps.turn("at last")).install(tmp_path / "cli")
+    with ScriptedModel() as model, fleet_in(tmp_path, model) as made:
         (tmp_path / "agents.py").write_text(MODULE)
-        (tmp_path / "given.json").write_text(json.dumps({"url": made.url, "options": given_options(model)}))
+        given = {"url": made.url, "options": {"cli_path": str(program)}}
+        (tmp_path / "given.json").write_text(json.dumps(given))
         fleet = made.fleet()
         impatient = start_worker(made, "--grace", "0.5")
         first = await fleet.start("asker", "take your time")
-        await until(lambda: gate.reached == 1, "it runs")
+        await until_state(first, "running")
         impatient.send_signal(signal.SIGTERM)
         assert await to_thread.run_sync(impatient.wait, PATIENCE) == 0
         info = await first.info()
-        assert (info.state, info.worker, clis(model), await fleet.workers()) == ("queued", None, [], [])
+        assert (info.state, info.worker, await fleet.workers()) == ("queued", None, [])
+        assert processes_with(str(program)) == []
         patient = start_worker(made)
-        await until(lambda: gate.reached == 2, "it goes on")
+        await until_state(first, "running")
         patient.send_signal(signal.SIGTERM)
 
         async def drains() -> bool:

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from anyio import to_thread
 from fleets import PATIENCE, execute, fleet_url as fleet_url
+from inside import file
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader, Sum
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli import main
 from claude_agent_py.fleet import Fleet, FleetMetrics
-from claude_agent_py.fleet._local import _file
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -183,13 +183,13 @@ def columns_of(fleet: Fleet) -> list[str]:
 def explaining(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[tuple[str, str]]]:
     """Note the queries of sessions and questions, and return what explains them."""
     seen: list[tuple[str, Any]] = []
-    select = _file.Transaction.all
+    select = file.Transaction.all
 
     def note_all(self: Any, statement: str, *values: object) -> Any:
         seen.append((statement, values))
         return select(self, statement, *values)
 
-    monkeypatch.setattr(_file.Transaction, "all", note_all)
+    monkeypatch.setattr(file.Transaction, "all", note_all)
 
     def explain(statement: str, values: Any) -> str:
         with closing(sqlite3.connect(fleet._engine.path)) as connection:  # type: ignore[attr-defined]

@@ -7,11 +7,11 @@ from uuid import uuid4
 
 import pytest
 from fleets import PATIENCE, execute, fleet_url as fleet_url, until, until_state
+from inside import retention
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, OptionsError, StoreError
 from claude_agent_py.fleet import Copy, Fleet
-from claude_agent_py.fleet._local import _retention
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, steps
 
@@ -26,7 +26,7 @@ def names_in(fleet: Fleet, table: str, column: str) -> set[str]:
 async def test_ended_sessions_are_deleted_while_a_worker_runs(
     tmp_path: Path, fleet_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_retention, "BATCH", 2)
+    monkeypatch.setattr(retention, "BATCH", 2)
     gate = Gate()
     quick = FakeCLI(steps.turn("ok")).install(tmp_path / "quick")
     slow = FakeCLI(steps.wait_gate(gate), steps.turn("ok")).install(tmp_path / "slow")

@@ -8,7 +8,8 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import PATIENCE, built, clis, events_of, fleet_in, until, until_state
+from fleets import LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
+from inside import workflows
 from temporal_server import (
     SharedServer,
     TemporalServer,
@@ -470,9 +471,9 @@ async def test_old_sessions_and_events_are_deleted(
 
 
 async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None:
-    with ScriptedModel(lambda request: "done") as model, fleet_in(tmp_path, model, url=temporal) as made:
-        fleet = made.fleet()
-        fleet.agent("worker", ClientOptions(inherit_env=False, env=dict(model.environment())))
+    program = FakeCLI(steps.turn("done")).install(tmp_path / "cli")
+    async with Fleet(temporal, store=MemoryStore(), lease=LEASE) as fleet:
+        fleet.agent("worker", ClientOptions(cli_path=program))
         fleet.schedule("nightly", "0 3 * * *", "worker", "clean up", timezone="Europe/Berlin")
         async with fleet.worker(folder=tmp_path / "ws"):
             client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
@@ -533,12 +534,9 @@ async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
     from temporalio.worker import Replayer
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
-    from claude_agent_py.fleet._temporal.limits import LimitWorkflow
-    from claude_agent_py.fleet._temporal.workflow import SessionWorkflow
-
     restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
     replayer = Replayer(
-        workflows=[SessionWorkflow, LimitWorkflow],
+        workflows=workflows(),
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
     )
     await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))

@@ -16,11 +16,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
-from fleets import PATIENCE, fleet_in
+from fleets import PATIENCE
 from temporal_server import SharedServer, temporal_server as temporal_server
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError
-from claude_agent_py.testing import ScriptedModel
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.testing import FakeCLI, steps
 
 pytestmark = [
     pytest.mark.anyio,
@@ -99,7 +102,6 @@ async def copy(source: AnyByteStream, target: AnyByteStream) -> None:
     await target.aclose()
 
 
-@pytest.mark.real_cli
 async def test_a_worker_and_a_program_present_certificates(
     tmp_path: Path, temporal_server: SharedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,18 +109,17 @@ async def test_a_worker_and_a_program_present_certificates(
     port, namespace = int(inner.rpartition(":")[2].partition("/")[0]), inner.rpartition("/")[2]
     ours, theirs = Authority(tmp_path, "ours"), Authority(tmp_path, "theirs")
     async with tls_in_front_of(port, ours) as outer:
-        with (
-            ScriptedModel(["answered"]) as model,
-            fleet_in(tmp_path, model, url=f"temporal://localhost:{outer}/{namespace}") as made,
-        ):
-            for name, value in zip(VARIABLES, (ours.certificate, *theirs.issue("stranger")), strict=True):
-                monkeypatch.setenv(name, str(value))
+        url = f"temporal://localhost:{outer}/{namespace}"
+        for name, value in zip(VARIABLES, (ours.certificate, *theirs.issue("stranger")), strict=True):
+            monkeypatch.setenv(name, str(value))
+        async with Fleet(url) as stranger:
             with pytest.raises(FleetError, match=f"the Temporal server at localhost:{outer} does not answer"):
-                await made.fleet().list()
-            for name, value in zip(VARIABLES[1:], ours.issue("client"), strict=True):
-                monkeypatch.setenv(name, str(value))
-            fleet = made.fleet()
-            fleet.agent("worker", model.options())
+                await stranger.list()
+        for name, value in zip(VARIABLES[1:], ours.issue("client"), strict=True):
+            monkeypatch.setenv(name, str(value))
+        program = FakeCLI(steps.turn("answered")).install(tmp_path / "cli")
+        async with Fleet(url, store=MemoryStore()) as fleet:
+            fleet.agent("worker", ClientOptions(cli_path=program))
             async with fleet.worker(folder=tmp_path / "ws"):
                 session = await fleet.start("worker", "hello")
                 assert (await session.result(timeout=PATIENCE)).text == "answered"

@@ -58,6 +58,7 @@ async def test_an_answer_that_comes_late_from_another_process_goes_to_any_worker
         assert states == ["queued", "running", "waiting", "queued", "running", "idle"]
 
 
+@pytest.mark.long
 async def test_a_quick_answer_keeps_the_process_and_a_question_is_asked_once(tmp_path: Path) -> None:
     with ScriptedModel(built) as model, fleet_in(tmp_path, model) as made:
         fleet = made.fleet()
@@ -104,6 +105,7 @@ async def test_a_model_that_would_word_its_question_anew_is_told_the_call_to_mak
     assert "a person's answer, which has now arrived" in asked[1]
 
 
+@pytest.mark.long
 async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> None:
     asked: list[float] = []
     resets_at = 0

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 from bounds import set_bound
 
-from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.errors import CLIInstallError, OptionsError
 from claude_agent_py.options import find_cli
-from claude_agent_py.transport import install
+from claude_agent_py.transport import CLI_VERSION, install
 from claude_agent_py.transport.checksums import CHECKSUMS, WHEELS
 from claude_agent_py.transport.install import install_cli, platform_name
 from claude_agent_py.transport.locate import cached_cli

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from claude_agent_py._version import CLI_VERSION, MINIMUM_CLI_VERSION
 from claude_agent_py.errors import CLINotFoundError, CLIStartError, CLIVersionError
 from claude_agent_py.options import find_cli
-from claude_agent_py.transport import locate
+from claude_agent_py.transport import CLI_VERSION, MINIMUM_CLI_VERSION, locate
 from claude_agent_py.transport.locate import PROGRAM, cache_folder, cached_cli, read_version, require_version
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")

@@ -209,7 +209,7 @@ VALUES: list[tuple[dict[str, object], object]] = [
 @pytest.mark.parametrize(
     "told",
     [
-        pytest.param(TOLD[0], id="guide"),
+        pytest.param(TOLD[0], id="guide", marks=pytest.mark.long),
         pytest.param(TOLD[1], id="blocks", marks=pytest.mark.long),
         pytest.param(TOLD[2], id="empty", marks=pytest.mark.long),
         pytest.param(TOLD[3], id="preset"),

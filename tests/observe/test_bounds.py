@@ -7,12 +7,11 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from live import LiveJournal, View
 from peers import MakeClient
 from stored import Stored, call
 
 from claude_agent_py import UserMessage
-from claude_agent_py._journal.live import LiveJournal
-from claude_agent_py._journal.views import View
 from claude_agent_py.journal import Fact, TurnStarted
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
 from claude_agent_py.observe.spans import SpanLog

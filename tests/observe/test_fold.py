@@ -12,9 +12,8 @@ from comparing import common
 from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
+from live import LiveJournal, View
 
-from claude_agent_py._journal.live import LiveJournal
-from claude_agent_py._journal.views import View
 from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, HookCallbackRequest
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline

@@ -10,12 +10,11 @@ import anyio
 import pytest
 import recordings_loader as recordings
 from each import for_each
+from live import LiveJournal, View
 from peers import MakeClient
 from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
 from claude_agent_py import CLIExitError, OptionsError
-from claude_agent_py._journal.live import LiveJournal
-from claude_agent_py._journal.views import View
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,

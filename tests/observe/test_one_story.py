@@ -13,18 +13,15 @@ import pytest
 import recordings_loader as recordings
 from each import for_each
 from later import Later
+from live import Conversation, View
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, spans_of, write
 
 from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, TaskManager
-from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.views import View
-from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
     Fact,
-    Journal,
     TaskAnswered,
     TaskBackgrounded,
     TaskChanged,
@@ -456,7 +453,7 @@ async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) 
 
 def folds() -> Counter[str]:
     """Count the objects that fold a session."""
-    return Counter(type(known).__name__ for known in gc.get_objects() if type(known) in (Journal, Ledger))
+    return Counter(name for known in gc.get_objects() if (name := type(known).__name__) in ("Journal", "Ledger"))
 
 
 @pytest.mark.anyio

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import recordings_loader as recordings
+from live import LiveJournal
 from opentelemetry import trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
@@ -16,7 +17,6 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
-from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.telemetry import resolve_telemetry

@@ -13,7 +13,6 @@ from folding import Desk
 from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
-from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py.control import CanUseToolRequest, UserDialogRequest
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
@@ -68,7 +67,9 @@ class Session:
 
     async def ask(self, request: Any) -> dict[str, Any]:
         with anyio.fail_after(30):
-            context = replace(CONTEXT, cancellation=Cancellation(), tool_use_id=getattr(request, "tool_use_id", None))
+            cancellation = type(CONTEXT.cancellation)()
+            tool_use_id = getattr(request, "tool_use_id", None)
+            context = replace(CONTEXT, cancellation=cancellation, tool_use_id=tool_use_id)
             reply: dict[str, Any] = await self.dispatcher.answer(request, context)
         return reply
 

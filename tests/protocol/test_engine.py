@@ -1,4 +1,4 @@
-"""The engine: bytes in, events out; requests, answers and prompts in, bytes out."""
+"""The engine: bytes in, events out; and the states of a session."""
 
 import json
 import math
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from each import for_each
+from hypothesis import given, strategies as st
 from recordings_loader import lines, names
 
 from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage, UnknownMessage, UserMessage
@@ -22,7 +23,7 @@ from claude_agent_py._journal.events import (
     RequestUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.state import State, Step
+from claude_agent_py._journal.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance
 from claude_agent_py.control import CanUseToolRequest, UnknownControlRequest
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
@@ -546,3 +547,52 @@ def test_the_end_may_be_noticed_twice() -> None:
     assert kinds(driver.engine.receive_eof()) == [StreamEnded]
     assert kinds(driver.engine.receive_eof()) == [StreamEnded]
     assert driver.engine.state is State.DIED
+
+
+STEPS = (Step.START, Step.SEND, Step.ASK_EXIT, Step.EXIT_REFUSED, Step.LEAVE, Step.CLOSE, Step.END_OF_STREAM)
+TABLE = {
+    #         START  SEND     ASK_EXIT EXIT_REF LEAVE    CLOSE    END_OF_STREAM
+    "NEW": "  OPEN   -        -        -        -        CLOSED   -            ",
+    "OPEN": " -      OPEN     EXITING  -        LEFT     CLOSING  DIED         ",
+    "EXITING": "-    EXITING  EXITING  OPEN     LEFT     CLOSING  EXITED       ",
+    "LEFT": " -      -        -        -        LEFT     CLOSING  CLOSED       ",
+    "CLOSING": "-    -        -        -        CLOSING  CLOSING  CLOSED       ",
+    "DIED": " -      -        -        -        CLOSED   CLOSED   DIED         ",
+    "EXITED": "-     -        -        -        CLOSED   CLOSED   EXITED       ",
+    "CLOSED": "-     -        -        -        CLOSED   CLOSED   CLOSED       ",
+}
+
+
+@pytest.mark.parametrize("state", State)
+def test_a_step_leads_where_the_table_says_or_is_refused(state: State) -> None:
+    assert set(STEPS) == set(Step)
+    for step, target in zip(STEPS, TABLE[state.name].split(), strict=True):
+        if target == "-":
+            with pytest.raises(LocalProtocolError, match=f"cannot {step.value}: .*'{state.value}'"):
+                advance(state, step)
+        else:
+            assert advance(state, step) is State[target]
+
+
+def test_prompts_and_requests_go_to_a_cli_that_reads_them() -> None:
+    assert {State.OPEN, State.EXITING} == CAN_SEND
+    assert CAN_SEND <= CLI_READS
+    assert {state for state in TRANSITIONS if state not in CLI_READS} == {
+        State.NEW,
+        State.DIED,
+        State.EXITED,
+        State.CLOSED,
+    }
+
+
+@given(st.lists(st.sampled_from(Step)))
+def test_no_state_after_leaving_closing_or_dying_can_send(steps: list[Step]) -> None:
+    state = State.NEW
+    is_final = False
+    for step in steps:
+        if step not in TRANSITIONS[state]:
+            continue
+        state = advance(state, step)
+        is_final = is_final or step in (Step.LEAVE, Step.CLOSE, Step.END_OF_STREAM)
+        assert (state in CAN_SEND) == (not is_final)
+        assert Step.CLOSE in TRANSITIONS[state]

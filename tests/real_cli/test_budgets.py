@@ -94,7 +94,7 @@ async def run_and_kill(prompt: str, options: ClientOptions) -> str:
     return session_id
 
 
-@pytest.mark.parametrize("store", [pytest.param(None, marks=pytest.mark.long), MemoryStore])
+@pytest.mark.parametrize("store", [pytest.param(each, marks=pytest.mark.long) for each in (None, MemoryStore)])
 async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
     """A store has the cost of each turn, also without a limit. Without a store, the answers are estimated by the prices
     in the note of an earlier process."""
@@ -106,7 +106,7 @@ async def test_a_killed_process_counts(store: type[MemoryStore] | None) -> None:
         assert third.budget_left_usd == pytest.approx(1.5 - 3 * CALL)
 
 
-@pytest.mark.parametrize("store", [None, pytest.param(MemoryStore, marks=pytest.mark.long)])
+@pytest.mark.parametrize("store", [pytest.param(each, marks=pytest.mark.long) for each in (None, MemoryStore)])
 async def test_a_copy_has_the_rest_of_the_budget(store: type[MemoryStore] | None) -> None:
     with a_model() as model:
         kept = None if store is None else store()
@@ -125,6 +125,7 @@ async def test_a_copy_has_the_rest_of_the_budget(store: type[MemoryStore] | None
         assert len(model.requests) == 1
 
 
+@pytest.mark.long
 async def test_a_session_of_a_pool_has_the_rest_of_its_budget() -> None:
     """The process of a pooled run is closed in the background, and notes the cost when it exits."""
     with a_model() as model:

@@ -4,9 +4,10 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
@@ -273,29 +274,34 @@ async def a_child_is_in_the_permission_mode_that_its_parent_is_in(one: Family) -
     assert modes == ["bypassPermissions", "plan", "acceptEdits"]
 
 
-async def test_the_children_of_one_session() -> None:
+Check: TypeAlias = Callable[[Family], Awaitable[None]]
+
+
+@asynccontextmanager
+async def checked(checks: Sequence[Check]) -> AsyncIterator[Family]:
+    """Yield a family after these checks."""
     one = Family()
     broken = ChildAgent(ADDER, id="broken", options=one.model.start().options(cli_path="/bin/false"))
     leaver = ChildAgent(ADDER, id="leaver", on_parent_cancel="leave")
     tools = [child_tool(ChildAgent(ADDER, id="adder")), child_tool(broken), child_tool(leaver), delegate]
-    checks = [
-        two_children_at_once_report_to_the_parent_s_model,
-        a_child_that_cannot_start_is_an_error_report,
-        a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
-        a_tool_that_a_subagent_calls_spawns_below_it,
-        a_child_is_what_its_definition_says,
-        an_interrupt_ends_the_child_that_the_turn_waits_for,
-        the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once,
-        a_child_of_a_subagent_ends_with_it,
-        a_child_is_in_the_permission_mode_that_its_parent_is_in,
-    ]
-    if sys.platform == "linux":
-        checks.insert(-1, a_child_that_is_killed_is_an_error_and_the_parent_goes_on)
     limit = {"MCP_TOOL_TIMEOUT": str(round(TOOL_TIMEOUT * 1000))}
     async with one.open(custom_tools=tools, system_prompt="You lead.", env=limit):
         for check in checks:
             with anyio.fail_after(180):
                 await check(one)
+        yield one
+
+
+async def test_the_children_of_one_session() -> None:
+    checks: list[Check] = [
+        two_children_at_once_report_to_the_parent_s_model,
+        a_child_that_cannot_start_is_an_error_report,
+        a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
+        an_interrupt_ends_the_child_that_the_turn_waits_for,
+    ]
+    if sys.platform == "linux":
+        checks.append(a_child_that_is_killed_is_an_error_and_the_parent_goes_on)
+    async with checked(checks) as one:
         with anyio.fail_after(240):
             task = await one.client.spawn(ChildAgent(ADDER, id="one"), "close")
             await one.gates["closed"].wait_reached()
@@ -306,6 +312,20 @@ async def test_the_children_of_one_session() -> None:
         one.gates["closed"].open()
 
 
+@pytest.mark.long
+async def test_children_in_every_situation_of_their_parent() -> None:
+    checks: list[Check] = [
+        a_tool_that_a_subagent_calls_spawns_below_it,
+        a_child_is_what_its_definition_says,
+        the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once,
+        a_child_of_a_subagent_ends_with_it,
+        a_child_is_in_the_permission_mode_that_its_parent_is_in,
+    ]
+    async with checked(checks):
+        pass
+
+
+@pytest.mark.long
 async def test_a_child_whose_call_the_cli_moves_to_the_background_reports_in_a_later_turn() -> None:
     gate = Gate()
     with ScriptedModel(

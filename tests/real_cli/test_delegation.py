@@ -160,7 +160,12 @@ LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
             {"reader", "Plan"},
             False,
         ),
-        ({"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "mcp__tools"]}, {"reader", "Plan"}, True),
+        pytest.param(
+            {"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "mcp__tools"]},
+            {"reader", "Plan"},
+            True,
+            marks=pytest.mark.long,
+        ),
         pytest.param(
             {"agent": "lead", "tools_of_lead": ["Agent", "mcp__tools"]},
             {"reader", "writer", "Plan", "Explore"},

@@ -77,20 +77,23 @@ async def test_an_option_that_is_a_switch_is_refused(option: str, given: Any) ->
     ClientOptions(**{option: given})
 
 
-async def test_no_session_starts_where_the_cli_calls_no_hook(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "where", ["the user's settings", *(pytest.param(each, marks=pytest.mark.long) for each in ("a file", "extra_args"))]
+)
+async def test_no_session_starts_where_the_cli_calls_no_hook(where: str, tmp_path: Path) -> None:
     async with model() as scripted:
         options = guarded(scripted, DenyAll(), setting_sources=["user"])
         file = write_settings(tmp_path, SWITCH)
-
-        async def refused(options: ClientOptions) -> None:
-            with pytest.raises(OptionsError, match="bare mode") as caught:
-                await Client(options).connect()
-            assert caught.value.option == "hooks"
-
-        await refused(options.replace(settings=file))
-        await refused(options.replace(extra_args={"settings": str(file)}))
-        write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
-        await refused(options)
+        given: dict[str, dict[str, Any]] = {
+            "a file": {"settings": file},
+            "extra_args": {"extra_args": {"settings": str(file)}},
+        }
+        if where == "the user's settings":
+            write_settings(Path(str(options.env["CLAUDE_CONFIG_DIR"])), SWITCH)
+        options = options.replace(**given.get(where, {}))
+        with pytest.raises(OptionsError, match="bare mode") as caught:
+            await Client(options).connect()
+        assert caught.value.option == "hooks"
         async with Client(options.replace(hooks=None)) as client:
             with pytest.raises(OptionsError, match="bare mode"):
                 await client.hooks.add("PreToolUse", HookMatcher(None, DenyAll()))

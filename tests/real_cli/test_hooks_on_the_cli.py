@@ -576,6 +576,7 @@ async def test_effects_of_hook_answers_in_one_session() -> None:
             await check(one)
 
 
+@pytest.mark.long
 async def test_hooks_of_the_options_select_their_tools() -> None:
     """By every pattern, and one in the shape of the official SDK beside them."""
     counts: Counter[str] = Counter()

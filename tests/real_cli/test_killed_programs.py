@@ -82,12 +82,12 @@ def cases(gate: Gate) -> dict[str, Case]:
 @pytest.mark.parametrize(
     ("name", "backend"),
     [
-        ("idle", "asyncio"),
+        pytest.param("idle", "asyncio", marks=pytest.mark.long),
         pytest.param("the model does not answer", "trio", marks=pytest.mark.long),
-        ("a streamed answer", "trio"),
+        pytest.param("a streamed answer", "trio", marks=pytest.mark.long),
         pytest.param("a shell", "asyncio", marks=pytest.mark.long),
         ("a background shell", "trio"),
-        ("a child agent", "asyncio"),
+        pytest.param("a child agent", "asyncio", marks=pytest.mark.long),
     ],
 )
 def test_all_of_a_killed_program_ends(name: str, backend: str) -> None:

@@ -87,6 +87,7 @@ async def test_a_config_folder_that_cannot_be_written_is_replaced_by_a_private_o
     assert texts == ["my name is Ada", "hello", "name?", "Ada"]
 
 
+@pytest.mark.long
 async def test_a_session_that_only_an_unwritable_folder_has_is_refused(tmp_path: Path) -> None:
     seen = Seen()
     with ScriptedModel(["hello"]) as model:

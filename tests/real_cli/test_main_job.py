@@ -42,7 +42,7 @@ def main_job() -> ScriptedModel:
     )
 
 
-@pytest.mark.each_backend
+@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)], indirect=True)
 async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
     told: list[TaskNotificationMessage] = []
     with main_job() as model:

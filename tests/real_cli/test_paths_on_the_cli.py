@@ -374,7 +374,8 @@ def ask_about_searches(input: Any, context: HookContext) -> PreToolUseOutput | N
 
 
 @pytest.mark.parametrize(
-    ("is_closed", "verbatim"), [(False, False), pytest.param(False, None, marks=pytest.mark.long), (True, None)]
+    ("is_closed", "verbatim"),
+    [(True, None), *(pytest.param(False, given, marks=pytest.mark.long) for given in (False, None))],
 )
 async def test_mentioned_files_are_read_without_a_fenced_tool(
     place: Place, is_closed: bool, verbatim: bool | None

@@ -373,7 +373,9 @@ async def test_a_server_asks_questions_are_answered_and_a_plan_is_refused_and_th
         assert "think again" not in str(approved.tool_results[-1])
 
 
-@pytest.mark.parametrize("earlier", ["bypassPermissions", pytest.param("acceptEdits", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "earlier", [pytest.param(each, marks=pytest.mark.long) for each in ("bypassPermissions", "acceptEdits")]
+)
 async def test_an_approved_plan_runs_in_the_mode_default_whatever_the_mode_was_before(earlier: Any) -> None:
     asked: list[str] = []
 

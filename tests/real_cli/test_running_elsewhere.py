@@ -223,6 +223,7 @@ def test_options_that_a_ready_made_transport_cannot_honour_are_refused(options: 
     assert caught.value.option == named
 
 
+@pytest.mark.long
 async def test_options_that_need_no_flag_work_over_any_transport() -> None:
     class Own(SubprocessTransport):
         pass

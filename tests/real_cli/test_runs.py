@@ -595,6 +595,7 @@ async def test_settings_that_the_cli_would_drop_are_an_error() -> None:
 # One-shot --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 async def test_run_waits_for_background_tasks_and_their_follow_up_turn(tmp_path: Path) -> None:
     def end_the_shell(data: StopInput, context: HookContext) -> None:
         (tmp_path / "end").touch()

@@ -148,17 +148,21 @@ anyio.run(main)
 """
 
 
-@pytest.fixture
+@pytest.fixture(params=["sqlite", pytest.param("server", marks=pytest.mark.long)])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, tuple[str, Any]]:
-    """Return where another process finds a store in a file, and one on a server if this machine has one.
+    """Return where another process finds a store in a file, or one on a server.
 
     That the others keep the same contract is tested in `tests/sessions/test_stores.py`.
     """
-    found: dict[str, tuple[str, Any]] = {"sqlite": (str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db"))}
+    if request.param == "sqlite":
+        return {"sqlite": (str(tmp_path / "s.db"), SQLiteStore(tmp_path / "s.db"))}
+    found = dict[str, tuple[str, Any]]()
     for server in ("redis", "postgres", "s3"):
         with suppress(pytest.skip.Exception):
             found[server] = request.getfixturevalue(f"a_{server}_store")
             break
+    else:
+        pytest.skip("this machine has no server of a store")
     return found
 
 
@@ -253,6 +257,14 @@ async def test_the_private_folder_has_the_login_and_is_removed(begun: Begun, tmp
         assert json.loads((config / ".credentials.json").read_text()) == login
         assert len(list(config.rglob("*.jsonl"))) == 1
         assert not (tmp_path / "away").exists()
+
+
+@pytest.mark.long
+async def test_the_private_folder_of_a_session_that_does_not_start_is_removed(begun: Begun) -> None:
+    store = MemoryStore()
+    async with ScriptedModel([]) as model:
+        await begun.put_into(store, model)
+        before = private_folders()
         options = model.options(session_store=store, resume=begun.session_id, extra_args={"no-such-flag": None})
         with pytest.raises(ClaudeAgentError):
             await run("three", options)
@@ -384,7 +396,8 @@ async def test_undelivered_entries_are_reported_and_can_be_pushed(failure: str) 
         assert await push(store, first.session_id, config_dir=errors[-1].kept_in) == 0
 
 
-@pytest.mark.parametrize("how", ["closed", pytest.param("died", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("how", ["closed", "died"])
 async def test_entries_of_a_private_home_outlive_it(how: str) -> None:
     errors: list[StoreError] = []
     async with ScriptedModel(lambda request: "answered") as model:
@@ -656,7 +669,9 @@ async def test_options_that_exclude_a_store() -> None:
         await Client(options, transport=FakeCLI().transport()).connect()
 
 
-@pytest.mark.parametrize("is_new", [True, pytest.param(False, marks=pytest.mark.long)], ids=["a new home", "a home"])
+@pytest.mark.parametrize(
+    "is_new", [pytest.param(each, marks=pytest.mark.long) for each in (True, False)], ids=["a new home", "a home"]
+)
 async def test_a_session_with_a_private_home_is_resumed(begun: Begun, is_new: bool, tmp_path: Path) -> None:
     store = MemoryStore()
     async with ScriptedModel(lambda request: "answered") as model:
@@ -701,6 +716,7 @@ def texts_in(store: MemoryStore, key: SessionKey) -> list[str]:
     return [content if isinstance(content, str) else content[0]["text"] for content in messages]
 
 
+@pytest.mark.long
 async def test_what_the_first_process_could_not_deliver_is_sent_when_its_session_is_resumed_here() -> None:
     store = StoreThatGoesAway()
     async with ScriptedModel(["one", "two", "three"]) as model:
@@ -715,10 +731,11 @@ async def test_what_the_first_process_could_not_deliver_is_sent_when_its_session
         assert texts_in(store, key_of(model, session_id)) == ["first", "one", "second", "two", "third", "three"]
 
 
-async def test_a_session_of_this_machine_that_is_continued_is_stored_whole() -> None:
+@pytest.mark.long
+async def test_a_session_of_this_machine_that_is_continued_is_stored_whole(begun: Begun) -> None:
     store = MemoryStore()
-    async with ScriptedModel(["one", "two"]) as model:
-        session_id = (await run("first", model.options())).session_id
+    async with ScriptedModel(["two"]) as model:
+        begun.put_on_disk(model)
         options = model.options(session_store=store, continue_conversation=True, timeouts=PATIENT)
-        assert (await run("second", options)).session_id == session_id
-        assert texts_in(store, key_of(model, session_id)) == ["first", "one", "second", "two"]
+        assert (await run("second", options)).session_id == begun.session_id
+        assert texts_in(store, key_of(model, begun.session_id)) == ["base", "answered", "second", "two"]

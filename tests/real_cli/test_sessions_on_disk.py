@@ -196,6 +196,7 @@ async def test_changed_archived_and_copied_sessions_are_resumed() -> None:
         assert left == {original, early.session_id}
 
 
+@pytest.mark.long
 async def test_resuming_at_an_earlier_message_forks_or_leaves_a_branch_and_drops_no_more_than_is_named() -> None:
     async with ScriptedModel(["one", "two", "three", "four"]) as model:
         config = config_of(model)

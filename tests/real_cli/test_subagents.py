@@ -132,9 +132,10 @@ async def the_agents_of_a_run(one: Hooked, said: dict[str, list[str]]) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (
+        pytest.param(
             {"forward_subagent_text": True},
             {"outer": ["I delegate.", "outer report"], "inner": ["I look.", "inner report"]},
+            marks=pytest.mark.long,
         ),
         pytest.param({"forward_nested_subagent_tool_calls": True}, {"outer": [], "inner": []}, marks=pytest.mark.long),
     ],

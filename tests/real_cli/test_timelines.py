@@ -22,6 +22,7 @@ def agent(prompt: str, **more: Any) -> object:
     return tool_use("Agent", {"description": prompt, "prompt": prompt, "subagent_type": "general-purpose", **more})
 
 
+@pytest.mark.long
 async def test_a_session_has_the_same_spans_wherever_it_is_read() -> None:
     calls = [
         thinking("hm"),

@@ -71,6 +71,7 @@ async def test_exporters_that_print_among_the_messages_are_refused(where: str) -
     assert caught.value.option == where
 
 
+@pytest.mark.long
 async def test_the_last_answer_of_a_foreground_subagent_is_traced_and_not_shown() -> None:
     def launch(prompt: str) -> Any:
         call = {"description": "look", "prompt": prompt, "subagent_type": "general-purpose"}

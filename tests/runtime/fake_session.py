@@ -8,6 +8,7 @@ import anyio
 from claude_agent_py._connection.controls.mcp import MCPControls as MCPControls
 from claude_agent_py._connection.controls.session_controls import SessionControls
 from claude_agent_py._connection.controls.usage import UsageControls
+from claude_agent_py._connection.runs.run_state import RunState as RunState
 from claude_agent_py.tools.host import MCPHost
 
 Body: TypeAlias = dict[str, Any]

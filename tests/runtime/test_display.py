@@ -1,10 +1,8 @@
 """What models, tools and servers write is printed without control characters."""
 
-import json
 import traceback
 
 from claude_agent_py import ClaudeAgentError, TaskManager, ToolError
-from claude_agent_py._base.display import displayable_json
 from claude_agent_py.permissions import displayable
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
@@ -31,14 +29,6 @@ def test_the_text_of_an_error_is_clean_where_it_is_printed_but_not_for_the_model
     assert is_clean(str(error))
     assert is_clean("".join(traceback.format_exception(error)))
     assert str(ToolError(ESCAPES)) == ESCAPES
-
-
-def test_json_is_escaped_and_keeps_its_value() -> None:
-    value = {"text": f"ä😀{ESCAPES}\ud800"}
-    text = displayable_json(value)
-    assert is_clean(text)
-    assert "ä😀" in text
-    assert json.loads(text) == value
 
 
 def test_text_is_cut_only_at_a_limit() -> None:

@@ -5,7 +5,6 @@ import logging
 import pytest
 
 from claude_agent_py import Client
-from claude_agent_py._connection.connection import Connection
 from claude_agent_py.errors import HandlerError
 
 
@@ -34,12 +33,10 @@ def test_a_failure_without_a_cause_is_logged_too(caplog: pytest.LogCaptureFixtur
     assert [record.exc_info for record in caplog.records] == [None]
 
 
-def test_the_last_thousand_failures_are_kept_also_those_of_children(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_last_thousand_failures_are_kept(caplog: pytest.LogCaptureFixture) -> None:
     client = Client()
-    child = Connection(client.options, parent=client.connection).session
     errors = [failure() for _ in range(1001)]
     with caplog.at_level(logging.CRITICAL, logger="claude_agent_py"):
         for error in errors:
-            child.report(error)
+            client.session.report(error)
     assert client.handler_errors == errors[1:]
-    assert list(child.errors) == errors[1:]

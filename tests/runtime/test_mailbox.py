@@ -1,8 +1,19 @@
-"""The mailbox: nothing is lost, the order is kept, memory is bounded, and a reader may come and go."""
+"""Messages on their way to those who read them, and what a store was not sent of them."""
 
+import errno
+import gc
 import json
+import mmap
+import pickle
+import random
+import sys
 import tempfile
+import threading
 import tracemalloc
+import weakref
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,13 +22,20 @@ from bounds import set_bound
 from hypothesis import given, strategies as st
 from recordings_loader import lines
 
-from claude_agent_py import MalformedFrame, UnknownMessage
+from claude_agent_py import MalformedFrame, Run, UnknownMessage
+from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._connection.runs.mailbox import Mailbox
-from claude_agent_py._connection.runs.message_log import BLOCK_BYTES
-from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.wire import decode
+from claude_agent_py._connection.runs.message_log import BLOCK_BYTES, MessageLog
+from claude_agent_py._connection.runs.readers import Readers
+from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._journal.open_runs import RunEnded
+from claude_agent_py.errors import BacklogError, LocalProtocolError
+from claude_agent_py.messages import StreamEventMessage
+from claude_agent_py.testing import frames
+from claude_agent_py.wire import codec, decode
 
 pytestmark = pytest.mark.anyio
+
 
 MANY = 1000
 
@@ -326,3 +344,258 @@ def test_a_discarded_mailbox_records_nothing_for_another_process() -> None:
     mailbox.reopen()
     mailbox.put(message(1), is_recorded=True)
     assert len(mailbox.recorded) == len(mailbox) == 0
+
+
+MEBIBYTE = 1024 * 1024
+
+
+def resident() -> int:
+    """Return the resident memory of this process in bytes. The blocks of a log are not part of Python's heap."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+@pytest.mark.parametrize("max_bytes", [0, 3 * BLOCK_BYTES, 1 << 30])
+def test_a_log_has_what_was_added_wherever_it_is(max_bytes: int) -> None:
+    log = MessageLog(max_bytes)
+    sizes = [number % 9 * 500 for number in range(200)] + [5 * BLOCK_BYTES, 1, BLOCK_BYTES] * 2
+    lines = [frames.encode(frames.assistant("x" * size + str(size)))[:-1] for size in sizes]
+    sent: list[Any] = [decode(line) for line in lines]
+    for message, line in zip(sent, lines, strict=True):
+        log.append(message, line)
+    too_long = MalformedFrame(line=b'{"type": "assist', error="it was dropped")
+    without_line = [too_long, object(), too_long]
+    for item in without_line:
+        log.append(item, b"")
+    log.append(sent[0], lines[0])
+    sent += [*without_line, sent[0]]
+    assert (len(log), list(log)) == (len(sent), sent)
+    assert log == sent
+    assert (log[-1], log[3:6], log[5]) == (sent[-1], sent[3:6], sent[5])
+    assert [log[position] for position in reversed(range(len(log)))] == sent[::-1]
+    with pytest.raises(IndexError):
+        log[len(sent)]
+    log.check()
+
+
+def test_reading_while_more_comes() -> None:
+    log = MessageLog(0)
+    lines = [frames.encode(frames.assistant(str(number) * 300))[:-1] for number in range(200)]
+    for position, line in enumerate(lines):
+        log.append(decode(line), line)
+        assert log[position] == decode(line)
+        assert log[position // 2] == decode(lines[position // 2])
+    log.clear()
+    assert list(log) == []
+    log.append(decode(lines[7]), lines[7])
+    assert list(log) == [decode(lines[7])]
+
+
+def test_a_log_is_a_list_once_it_is_pickled() -> None:
+    log = MessageLog(0)
+    line = frames.encode(frames.assistant("hi"))[:-1]
+    log.append(decode(line), line)
+    assert pickle.loads(pickle.dumps(log)) == [decode(line)]
+
+
+def test_without_memory_messages_are_dropped_and_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_memory(*_args: Any, **_keywords: Any) -> Any:
+        raise OSError(errno.ENOMEM, "Cannot allocate memory")
+
+    log = MessageLog(1 << 20)
+    lines = [frames.encode(frames.assistant("x" * BLOCK_BYTES, uuid=str(number)))[:-1] for number in range(3)]
+    log.append(decode(lines[0]), lines[0])
+    monkeypatch.setattr(mmap, "mmap", no_memory)
+    log.append(decode(lines[1]), lines[1])
+    monkeypatch.undo()
+    log.append(decode(lines[2]), lines[2])  # not after a gap
+    kept = iter(log)
+    assert next(kept) == decode(lines[0])
+    with pytest.raises(BacklogError, match="Cannot allocate memory"):
+        next(kept)
+
+
+def test_several_threads_read_a_log() -> None:
+    lines = [frames.encode(frames.assistant("x" * 200, uuid=str(number)))[:-1] for number in range(3000)]
+    log = MessageLog(4 * BLOCK_BYTES)
+    for line in lines:
+        log.append(decode(line), line)
+
+    def read(seed: int) -> list[str]:
+        order = random.Random(seed).choices(range(len(lines)), k=2000)
+        return [uuid for position in order if (uuid := log[position].uuid) != str(position)]
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            assert list(threads.map(read, range(4))) == [[]] * 4
+    finally:
+        sys.setswitchinterval(interval)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_memory_is_the_length_of_the_lines_up_to_the_bound() -> None:
+    line = frames.encode(frames.assistant("x" * 400))[:-1]
+    message = decode(line)
+    for max_bytes, most in ((1 << 30, 6 * MEBIBYTE), (1 * MEBIBYTE, 3 * MEBIBYTE)):
+        log = MessageLog(max_bytes)
+        gc.collect()
+        before = resident()
+        for _ in range(24 * MEBIBYTE // len(line)):
+            log.append(message, line)
+        assert resident() - before < most
+        assert log[-1] == message
+        log.clear()
+        assert resident() - before < MEBIBYTE
+
+
+def put(readers: Readers, number: int) -> None:
+    readers.put(UnknownMessage({"type": "new", "number": number}), is_of_run=False)
+
+
+def numbers(mailbox: Mailbox) -> list[int]:
+    messages = [mailbox._take() for _ in range(len(mailbox))]
+    return [message.raw["number"] for message in messages if message is not None]
+
+
+def test_every_reader_gets_every_message() -> None:
+    readers = Readers(1000, 1000)
+    one, two = readers.add(), readers.add()
+    put(readers, 1)
+    readers.remove(one)
+    put(readers, 2)
+    assert (numbers(one), numbers(two)) == ([1], [1, 2])
+
+
+@pytest.mark.usefixtures("eager_switching")
+def test_a_reader_dropped_in_another_thread_takes_no_message_from_the_others() -> None:
+    readers = Readers(1 << 20, 1000)
+    dropped = [readers.add() for _ in range(2000)]
+    kept = readers.add()
+
+    def drop() -> None:
+        for mailbox in dropped:
+            readers.remove(mailbox)
+
+    dropper = threading.Thread(target=drop)
+    dropper.start()
+    sent = 0
+    while dropper.is_alive():
+        put(readers, sent)
+        sent += 1
+    dropper.join()
+    assert numbers(kept) == list(range(sent))
+
+
+RESULT = frames.result("hi", user_message_uuid="p", user_message_uuids=["p"])
+
+
+@pytest.fixture
+def no_collector() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def tell(run: RunState, *said: dict[str, Any]) -> list[Any]:
+    """Deliver these frames, and return them as messages."""
+    messages = [decode(frames.encode(frame)[:-1]) for frame in said]
+    for message in messages:
+        run.mailbox.put(message, is_recorded=not isinstance(message, StreamEventMessage))
+    return messages
+
+
+async def read(mailbox: Mailbox, number: int) -> list[Any]:
+    return [await mailbox.get() for _ in range(number)]
+
+
+async def test_the_first_end_counts() -> None:
+    run = RunState(1000)
+    mailbox = run.mailbox
+    failures = [ValueError(), KeyError()]
+    run.finish(failure=lambda: failures[0])
+    run.finish(RunEnded(run, "result"), lambda: failures[1])
+    assert run.is_over
+    assert run.reason is None
+    assert run.failure is not None
+    assert run.failure() is failures[0]
+    await run.wait()
+    with pytest.raises(StopAsyncIteration):
+        await mailbox.get()
+
+
+async def test_all_but_the_deltas_are_recorded() -> None:
+    run = RunState(1000)
+    mailbox = run.mailbox
+    sent = tell(run, frames.text_stream("h")[1], frames.assistant("hi"), RESULT)
+    assert list(mailbox.recorded) == sent[1:]
+    assert await read(mailbox, 3) == sent
+    mailbox.rewind()
+    assert await read(mailbox, 2) == sent[1:]
+
+
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 200])
+async def test_deltas_keep_their_place_wherever_a_reader_takes_up(before: int) -> None:
+    """Behind, the reader gets recorded messages and deltas from two logs."""
+    run = RunState(1 << 20)
+    mailbox = run.mailbox
+    said = [part for n in range(100) for part in (frames.text_stream(str(n))[1], frames.assistant(str(n)))]
+    sent = tell(run, *said)
+    got = await read(mailbox, before)
+    sent += tell(run, *said)
+    assert got + await read(mailbox, 400 - before) == sent
+    sent += tell(run, *said)
+    assert await read(mailbox, 200) == sent[400:]
+    assert len(mailbox) == 0
+    assert list(mailbox.recorded) == [message for message in sent if message.type == "assistant"]
+
+
+async def test_a_run_that_is_awaited_first_keeps_no_deltas() -> None:
+    run = RunState(1000)
+    mailbox = run.mailbox
+    delta, said = frames.text_stream("h")[1], frames.assistant("hi")
+    tell(run, delta, said)
+    mailbox.skip_unrecorded()
+    sent = tell(run, delta, said, delta)
+    assert (len(mailbox), await read(mailbox, 2)) == (2, [sent[1], sent[1]])
+    sent = tell(run, delta, said)
+    assert (len(mailbox), await read(mailbox, 1)) == (1, [sent[1]])
+
+
+async def test_awaiting_takes_no_deltas_from_a_reader_who_has_begun() -> None:
+    run = RunState(1000)
+    mailbox = run.mailbox
+    sent = tell(run, frames.assistant("hi"), frames.text_stream("h")[1])
+    assert await mailbox.get() == sent[0]
+    mailbox.skip_unrecorded()
+    sent += tell(run, frames.text_stream("h")[1])
+    assert await read(mailbox, 2) == sent[1:]
+
+
+@pytest.mark.usefixtures("no_collector")
+async def test_a_run_that_nobody_has_is_gone_with_its_file_at_once() -> None:
+    run = RunState(0)
+    view = Run(None, run)
+    [sent] = tell(run, frames.assistant("hi"))
+    assert list(run.mailbox.recorded) == [sent]
+    messages, state = weakref.ref(run.mailbox.recorded), weakref.ref(run)
+    del view
+    assert messages() is None  # although the session still has the run
+    tell(run, RESULT)
+    assert len(run.mailbox.recorded) == 0
+    run.finish(RunEnded(run, "result"))
+    assert run.is_over
+    del run
+    assert state() is None
+
+
+@pytest.mark.parametrize("lost", ["answer", "tool result", None])
+def test_one_lost_message_is_counted(lost: str | None) -> None:
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="toolu_1")])
+    said = {"answer": call, "tool result": frames.tool_result("toolu_1", "a file")}
+    check = MirrorCheck()
+    for frame in said.values():
+        check.take(codec.decode(frames.encode(frame).strip()))
+    check.mirror([frame for name, frame in said.items() if name != lost])
+    assert check.end() == (0 if lost is None else 1)

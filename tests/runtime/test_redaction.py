@@ -1,11 +1,13 @@
 """Secrets are hidden in text, however it spells them; what only looks similar stays."""
 
+import json
 import logging
 
 import pytest
 from asking_cli import asking
 
-from claude_agent_py._base.redaction import hide_secrets, without_secrets
+from claude_agent_py._base.display import displayable_json
+from claude_agent_py._base.redaction import hide_secrets, redact, without_secrets
 from claude_agent_py.tools import ToolServer, tool
 
 SECRET = "hunter2hunter2"
@@ -168,3 +170,40 @@ async def test_a_secret_in_the_exception_of_a_tool_reaches_neither_the_model_nor
     assert "ValueError" in caplog.text
     assert SECRET not in caplog.text + str(reply)
     assert "\x1b" not in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("https://user:hunter2@db.example/x", "https://***@db.example/x"),
+        ("GET https://example.com:8080/a?b=c failed", "GET https://example.com:8080/a?b=c failed"),
+        ("Authorization: Bearer abc.def-123456", "Authorization: ***"),
+        ("key sk-ant-api03-abcdefgh_123 is wrong", "key *** is wrong"),
+        ("https://x/?api_key=abcd1234&b=1", "https://x/?api_key=***&b=1"),
+        ("{'password': 'hunter22', 'n': 1}", "{'password': '***', 'n': 1}"),
+        ("token=ghp_0123456789abcdefABCD", "token=***"),
+        ("AWS AKIAIOSFODNN7EXAMPLE", "AWS ***"),
+        ("jwt eyJhbGciOiJI.eyJzdWIiOiIx.SflKxwRJSM", "jwt ***"),
+        ("no such file: /home/me/monkey.txt", "no such file: /home/me/monkey.txt"),
+        ("the key 'city' is missing", "the key 'city' is missing"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----", "***"),
+    ],
+)
+def test_secrets_are_redacted(text: str, clean: str) -> None:
+    assert redact(text) == clean
+
+
+def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVICE_TOKEN", "correct horse battery")
+    monkeypatch.setenv("SHORT_KEY", "abc")
+    monkeypatch.setenv("CITY", "Heidelberg")
+
+    assert redact("abc: correct horse battery in Heidelberg") == "abc: <SERVICE_TOKEN> in Heidelberg"
+
+
+def test_json_is_escaped_and_keeps_its_value() -> None:
+    value = {"text": "ä😀\x1b[2J\x9b31m\u202e\x07\r\ud800"}
+    text = displayable_json(value)
+    assert all(char.isprintable() or char in "\n\t" for char in text)
+    assert "ä😀" in text
+    assert json.loads(text) == value

@@ -7,11 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
+import sniffio
+from fake_session import RunState
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
-from claude_agent_py._base.event_loop import in_trio
-from claude_agent_py._connection.connection import Connection
-from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py.messages import UserContent
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -23,7 +22,7 @@ SESSION = "11111111-1111-4111-8111-111111111111"
 
 
 async def test_a_session_closed_before_it_opens_says_so() -> None:
-    session = Connection(ClientOptions())
+    session = Client(ClientOptions()).connection
     session.shutdown.abort()
     launched: Any = None
     with pytest.raises(ConnectionClosedError, match="the client is closed"):
@@ -76,7 +75,7 @@ async def test_concurrent_starts_are_planned_before_the_first_program_starts() -
 
 def seconds_to_next_timer() -> float:
     """Return the time until the next timer of the event loop."""
-    if in_trio():
+    if sniffio.current_async_library() == "trio":
         return float(sys.modules["trio"].lowlevel.current_statistics().seconds_to_next_deadline)
     loop: Any = asyncio.get_running_loop()
     return float(min(timer.when() for timer in loop._scheduled if not timer.cancelled()) - loop.time())

@@ -14,10 +14,10 @@ from pydantic import TypeAdapter
 from serving import TOKEN, served
 from starlette.requests import Request
 
-from claude_agent_py import AgentDefinition
+from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.serve import ServedSession, Sessions, make_agui_app
 from claude_agent_py.serve.agui import Agent, name_session
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -191,28 +191,31 @@ def test_a_follow_up_turn_never_answers_the_next_prompt_and_subagents_have_spans
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("version", ["1.0", None])
-async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for_others(version: str | None) -> None:
-    gate = Gate()
-    message = core.UserMessage(id="u", content="Go")
-    given = core.RunAgentInput(thread_id="t", run_id="r", messages=[message], protocol_version=version)
-    events: list[Any] = []
-    async with ScriptedModel([Reply("Never", after=gate)]) as model, Sessions(model.options()) as sessions:
+async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for_others() -> None:
+    gates = {"1.0": Gate(), None: Gate()}
+    script = [Reply("Never", after=gate) for gate in gates.values()]
+    async with ScriptedModel(script) as model, Sessions(model.options()) as sessions:
+        agent = Agent(sessions)
+        ends: list[Any] = []
+        for version, gate in gates.items():
+            message = core.UserMessage(id=f"u{len(ends)}", content="Go")
+            given = core.RunAgentInput(thread_id="t", run_id="r", messages=[message], protocol_version=version)
+            events: list[Any] = []
 
-        async def run() -> None:
-            events.extend([event async for event in Agent(sessions).run(given)])
+            async def run(given: core.RunAgentInput, events: list[Any]) -> None:
+                events.extend([event async for event in agent.run(given)])
 
-        async with anyio.create_task_group() as group:
-            group.start_soon(run)
-            await gate.wait_reached()
-            session = await only_session(sessions)
-            await session.stop()
-        gate.open()
-    check_order(events)
-    if version is None:
-        assert (events[-1].type, events[-1].code) == ("RUN_ERROR", "cancelled")
-    else:
-        assert events[-1].outcome.type == "cancelled"
+            async with anyio.create_task_group() as group:
+                group.start_soon(run, given, events)
+                await gate.wait_reached()
+                session = await only_session(sessions)
+                await session.stop()
+            gate.open()
+            check_order(events)
+            ends.append(events[-1])
+    known, unknown = ends
+    assert known.outcome.type == "cancelled"
+    assert (unknown.type, unknown.code) == ("RUN_ERROR", "cancelled")
 
 
 @pytest.mark.anyio
@@ -255,9 +258,10 @@ async def test_a_client_that_left_before_a_question_gets_it_with_its_next_prompt
 
 
 @pytest.mark.anyio
-async def test_two_first_runs_of_a_thread_at_once_are_both_answered() -> None:
+async def test_two_first_runs_of_a_thread_at_once_are_both_answered(tmp_path: Path) -> None:
     answers: list[str] = []
-    async with ScriptedModel([Reply("Yes."), Reply("Yes.")]) as model, Sessions(model.options()) as sessions:
+    program = FakeCLI(steps.turn("Yes."), steps.turn("Yes.")).install(tmp_path / "cli")
+    async with Sessions(ClientOptions(cli_path=program, cwd=tmp_path)) as sessions:
         agent = Agent(sessions)
 
         async def run(text: str) -> None:

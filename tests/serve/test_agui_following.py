@@ -152,6 +152,7 @@ async def follow_from(events: list[dict[str, Any]], moment: int) -> Shown:
     return shown
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:
     events = await record()

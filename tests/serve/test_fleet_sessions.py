@@ -213,6 +213,7 @@ async def test_a_prompt_that_fails_ends_again_when_it_is_sent_again(tmp_path: Pa
                 assert [fact["id"] for fact in facts_of(later, "prompt_sent")] == [later[-1][1]["prompt"]]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_an_interrupt_of_agui_is_answered_at_another_server_after_its_process_has_ended(tmp_path: Path) -> None:
     message = core.UserMessage(id="u1", content="Make it")

@@ -85,6 +85,7 @@ async def test_users_never_share_a_conversation_and_a_spare_answers_without_a_st
                 await sessions.get(bob.id, user="bob")
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_an_idle_session_gives_its_process_to_another_and_a_busy_one_lets_it_wait() -> None:
@@ -138,6 +139,7 @@ async def test_a_prompt_that_waits_for_too_long_fails_and_one_that_waits_ends_wi
     ]
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_a_process_that_dies_is_given_back_and_the_next_prompt_gets_another() -> None:
@@ -220,6 +222,7 @@ def test_over_http_a_full_pool_is_503() -> None:
         assert (status, answer["error"].partition(":")[0]) == (503, "no process of the pool was free within 0.2 s")
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_threads_of_agui_run_on_the_pool() -> None:
     with ScriptedModel(tell) as model:

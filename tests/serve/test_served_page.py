@@ -4,15 +4,16 @@ import json
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from chromium import Browser, browser as browser
 from serving import TOKEN, served
 
-from claude_agent_py import AgentDefinition
+from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.serve import Sessions
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -21,6 +22,11 @@ READY = "document.body && document.body.dataset.ready === 'yes'"
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\"><script>document.title='hacked'</script>[x](javascript:alert(1))"
 )
+
+
+def answering(folder: Path, *script: Any) -> Sessions:
+    """Return sessions of a stand-in CLI: what the page shows of its frames needs no other."""
+    return Sessions(ClientOptions(cli_path=FakeCLI(*script).install(folder / "cli"), cwd=folder))
 
 
 def visit(browser: Browser, url: str) -> None:
@@ -80,8 +86,8 @@ def test_a_call_is_allowed_by_keyboard_after_a_reload_and_a_second_tab_sees_it(
     assert browser.problems == []
 
 
-def test_html_in_an_answer_is_shown_as_text(browser: Browser) -> None:
-    with ScriptedModel([Reply(HOSTILE)]) as model, served(Sessions(model.options())) as url:
+def test_html_in_an_answer_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:
+    with served(answering(tmp_path, steps.turn(HOSTILE))) as url:
         visit(browser, url)
         say(browser, HOSTILE)
         browser.wait("document.querySelector('.answer') !== null && document.getElementById('stop').hidden")
@@ -93,10 +99,15 @@ def test_html_in_an_answer_is_shown_as_text(browser: Browser) -> None:
     assert browser.problems == []
 
 
-def test_neither_odd_arguments_nor_a_text_made_to_be_slow_stop_the_page(browser: Browser) -> None:
+def test_neither_odd_arguments_nor_a_text_made_to_be_slow_stop_the_page(browser: Browser, tmp_path: Path) -> None:
     slow = ["|", " " * 5_000 + "-" * 5_000 + "x", "", "x" + "`" * 10_000, "", "x" + "[" * 10_000, "", "The end."]
-    script = [Reply([tool_use("Bash", {"command": {"toString": 1, "__proto__": None}})]), Reply("\n".join(slow))]
-    with ScriptedModel(script) as model, served(Sessions(model.options())) as url:
+    odd = frames.tool_use_block("Bash", {"command": {"toString": 1, "__proto__": None}})
+    said = [
+        frames.assistant([odd]),
+        frames.tool_result(odd["id"], "no such command"),
+        frames.assistant("\n".join(slow)),
+    ]
+    with served(answering(tmp_path, steps.turn(said))) as url:
         visit(browser, url)
         say(browser, "Go")
         shows(browser, "The end.")
@@ -139,16 +150,21 @@ def test_background_work_is_a_tree_with_output_and_is_stopped(browser: Browser) 
     assert browser.problems == []
 
 
-def test_a_turn_is_stopped(browser: Browser) -> None:
-    gate = Gate()
-    with ScriptedModel([Reply("Never finished", after=gate)]) as model, served(Sessions(model.options())) as url:
+def test_a_turn_is_stopped(browser: Browser, tmp_path: Path) -> None:
+    script = [
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(user_message_uuids=[frames.prompt_field("uuid")])),
+        steps.wait_for_request("interrupt"),
+        steps.answer({"still_queued": []}),
+        steps.emit(frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming")),
+    ]
+    with served(answering(tmp_path, *script)) as url:
         visit(browser, url)
         say(browser, "Think")
         browser.wait("!document.getElementById('stop').hidden")
         press(browser, "Stop")
         browser.wait("document.getElementById('stop').hidden")
         shows(browser, "Stopped.")
-        gate.open()
 
 
 def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:
@@ -168,8 +184,8 @@ def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:
             shows(browser, "Again.")
 
 
-def test_a_narrow_screen_scrolls_only_down_and_every_control_has_a_name(browser: Browser) -> None:
-    with ScriptedModel([Reply("x" * 500)]) as model, served(Sessions(model.options())) as url:
+def test_a_narrow_screen_scrolls_only_down_and_every_control_has_a_name(browser: Browser, tmp_path: Path) -> None:
+    with served(answering(tmp_path, steps.turn("x" * 500))) as url:
         try:
             size = {"width": 360, "height": 700, "deviceScaleFactor": 1, "mobile": True}
             browser.call("Emulation.setDeviceMetricsOverride", **size)

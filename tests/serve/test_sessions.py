@@ -182,6 +182,7 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
             assert not sessions.owns("bob", session.id)
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_again() -> None:
@@ -270,6 +271,7 @@ def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -
     assert len(log.read(log.start[0])) == 51
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_a_session_that_is_ready_answers_without_a_start_and_belongs_to_who_asked() -> None:

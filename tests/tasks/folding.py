@@ -10,6 +10,24 @@ from anyio.lowlevel import checkpoint
 from recordings_loader import records
 
 from claude_agent_py import AssistantMessage, UserMessage
+from claude_agent_py._base.bounded_reading import Lines as Lines, open_regular as open_regular
+from claude_agent_py._base.growing_files import PIECE_BYTES as PIECE_BYTES, Piece as Piece, Tail as Tail
+from claude_agent_py._journal.tasks.announcements import (
+    Announcement as Announcement,
+    OpenCalls as OpenCalls,
+    find_announcements as find_announcements,
+)
+from claude_agent_py._journal.tasks.events import EVENT_TYPES as EVENT_TYPES
+from claude_agent_py._journal.tasks.outcome import Finding as Finding
+from claude_agent_py._journal.tasks.record import Record as Record, TaskRun as TaskRun
+from claude_agent_py._journal.tasks.spending import Counted as Counted
+from claude_agent_py._journal.tasks.state import (
+    TRANSITIONS as TRANSITIONS,
+    Guard as Guard,
+    Signal as Signal,
+    move as move,
+    signal_for as signal_for,
+)
 from claude_agent_py.errors import HandlerError
 from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames

@@ -9,13 +9,10 @@ from pathlib import Path
 import anyio
 import pytest
 from bounds import set_bound
-from folding import HASTY, intake_of, shell_started, tracking
+from folding import HASTY, PIECE_BYTES, Lines, Piece, Record, Tail, TaskRun, intake_of, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
-from claude_agent_py._base.bounded_reading import Lines
-from claude_agent_py._base.growing_files import PIECE_BYTES, Piece, Tail
-from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecoder
 from claude_agent_py.testing import frames

@@ -3,10 +3,9 @@
 from typing import Any
 
 import pytest
-from folding import Desk, child, kinds, level, shell_started, turn_over
+from folding import Desk, Finding, child, kinds, level, shell_started, turn_over
 
 from claude_agent_py import TaskStatus
-from claude_agent_py._journal.tasks.outcome import Finding
 from claude_agent_py.tasks import (
     EndedBy,
     Evidence,

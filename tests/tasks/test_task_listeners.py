@@ -8,10 +8,9 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from bounds import set_bound
-from folding import HASTY, deliver, deliver_in, intake_of, kinds, level, message, tracking
+from folding import EVENT_TYPES, HASTY, deliver, deliver_in, intake_of, kinds, level, message, tracking
 
 from claude_agent_py import TaskEvent, TaskManager, TaskNotificationMessage
-from claude_agent_py._journal.tasks.events import EVENT_TYPES
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.tasks import TaskFinished, TaskProgressed, TaskStarted
 from claude_agent_py.tasks.listeners import EventStream

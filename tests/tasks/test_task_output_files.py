@@ -7,11 +7,10 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Port, child, intake_of, level, shell_started, tracking
+from folding import Port, child, intake_of, level, open_regular, shell_started, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
-from claude_agent_py._base.bounded_reading import open_regular
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
 from claude_agent_py.tasks.files.output_file import (
     EndMarker,

@@ -1,9 +1,9 @@
 """The transition table: what it allows, and that it covers every state and signal."""
 
 import pytest
+from folding import TRANSITIONS, Guard, Signal, move, signal_for
 
 from claude_agent_py import TaskStatus
-from claude_agent_py._journal.tasks.state import TRANSITIONS, Guard, Signal, move, signal_for
 from claude_agent_py.tasks import Evidence
 
 TERMINAL = [status for status in TaskStatus if status.is_terminal]

@@ -3,9 +3,8 @@
 from typing import Any
 
 import pytest
-from folding import Desk, kinds, level, message, shell_started
+from folding import Announcement, Desk, OpenCalls, find_announcements, kinds, level, message, shell_started
 
-from claude_agent_py._journal.tasks.announcements import Announcement, OpenCalls, find_announcements
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.testing import frames
 

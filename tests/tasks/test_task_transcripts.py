@@ -8,11 +8,9 @@ from typing import Any
 import anyio
 import pytest
 from bounds import set_bound
-from folding import child, intake_of, shell_started, tracking
+from folding import Counted, Finding, child, intake_of, shell_started, tracking
 
 from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
-from claude_agent_py._journal.tasks.outcome import Finding
-from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py.errors import TaskOutputError
 from claude_agent_py.tasks import Evidence
 from claude_agent_py.tasks.files.paths import Paths, project_slug

@@ -101,6 +101,7 @@ async def test_a_session_is_recorded_once_and_replayed_elsewhere_without_secrets
     assert " user: Where\n-is it?\n+was it?\n" in str(caught.value)
 
 
+@pytest.mark.long
 async def test_secrets_of_the_options_are_not_recorded(tmp_path: Path) -> None:
     path = tmp_path / "cassette.json"
     key = (
@@ -130,7 +131,9 @@ async def test_secrets_of_the_options_are_not_recorded(tmp_path: Path) -> None:
 TOKEN = "sk-ant-oat01-of-a-subscription-0123456789"
 
 
-@pytest.mark.parametrize("where", ["login", pytest.param("ANTHROPIC_AUTH_TOKEN", marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    "where", [pytest.param(each, marks=pytest.mark.long) for each in ("login", "ANTHROPIC_AUTH_TOKEN")]
+)
 async def test_a_subscription_is_recorded_without_its_token(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

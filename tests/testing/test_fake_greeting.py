@@ -41,7 +41,7 @@ def own_agents(said: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 @pytest.mark.real_cli
-@pytest.mark.parametrize("given", [{}, EVERYTHING], ids=["nothing", "everything"])
+@pytest.mark.parametrize("given", [pytest.param({}, marks=pytest.mark.long), EVERYTHING], ids=["nothing", "everything"])
 async def test_the_greeting_is_that_of_the_real_cli(given: dict[str, Any]) -> None:
     async with ScriptedModel() as model:
         real = await build_greeting(model.options(**given))

@@ -96,6 +96,7 @@ class Turn(NamedTuple):
         return [frame for frame in self.frames if frame.get("subtype") == "api_retry"]
 
 
+@pytest.mark.long
 def test_subagents_play_their_own_scripts_whatever_the_main_prompt_says() -> None:
     start = [
         tool_use("Agent", {**AGENT, "prompt": "Review auth now"}),

@@ -114,19 +114,22 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
 
 @pytest.mark.real_cli
 async def test_a_person_answers_in_the_inbox_or_refuses_and_without_anybody_the_tool_gets_nothing() -> None:
-    for reply, text in ((Accept({"size": "S"}), "1 of S"), (Decline(), "nothing"), (None, "nothing")):
-        async with session("mcp__tools__order", interactions=reply is not None) as client:
-            run = client.query("Go on")
-            if reply is not None:
-                interaction = await anext(client.interactions.arrivals())
-                assert isinstance(interaction.subject, ElicitationRequest)
-                assert interaction.subject.message == "What size?"
-                with pytest.raises(ValueError, match="size"):
-                    interaction.resolve(Accept({"size": "XL"}))
-                assert await interaction.answer(reply)
-            assert results(await run) == [text]
+    async with session("mcp__tools__order", "mcp__tools__order", interactions=True) as client:
+        run = client.query("Go on")
+        arrivals = client.interactions.arrivals()
+        for reply in (Accept({"size": "S"}), Decline()):
+            interaction = await anext(arrivals)
+            assert isinstance(interaction.subject, ElicitationRequest)
+            assert interaction.subject.message == "What size?"
+            with pytest.raises(ValueError, match="size"):
+                interaction.resolve(Accept({"size": "XL"}))
+            assert await interaction.answer(reply)
+        assert sorted(results(await run)) == ["1 of S", "nothing"]
+    async with session("mcp__tools__order") as client:
+        assert results(await client.query("Go on")) == ["nothing"]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_an_interrupt_withdraws_the_question() -> None:
     async with session("mcp__tools__order", interactions=True) as client:
