@@ -4,6 +4,7 @@ from claude_agent_py._base.lazy_names import attach
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from claude_agent_py.durable.deltas import Delta as Delta, DeltaKind as DeltaKind, DeltaReader as DeltaReader
     from claude_agent_py.durable.desk import (
         Desk as Desk,
         MemoryDesk as MemoryDesk,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from claude_agent_py.durable.turn import run_turn as run_turn
 else:
     _NAMES = {
+        "claude_agent_py.durable.deltas": "Delta DeltaKind DeltaReader",
         "claude_agent_py.durable.desk": "Desk MemoryDesk PendingQuestion",
         "claude_agent_py.durable.outcomes": "Done Failed Interrupted Later Lost TurnOutcome Waiting",
         "claude_agent_py.durable.stopping": "TurnStop",

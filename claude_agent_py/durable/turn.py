@@ -17,6 +17,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.durable._inbox import DeskInbox
+from claude_agent_py.durable.deltas import Delta, read_with_deltas
 from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
@@ -88,6 +89,7 @@ async def run_turn(
     retry: RetryPolicy | None = None,
     stop: TurnStop | None = None,
     on_fact: Callable[[Fact], object] | None = None,
+    on_delta: Callable[[Delta], object] | None = None,
     until: Literal["result", "idle"] = "result",
     project: str = "durable",
 ) -> TurnOutcome:
@@ -109,6 +111,8 @@ async def run_turn(
         retry: Says how many attempts there are, which errors are worth one, and the pauses between them.
         stop: Interrupts, releases or abandons the turn.
         on_fact: Called with every fact of the session's journal, in order; its errors are logged.
+        on_delta: Called with what the model writes while it writes it, in order with the facts, if the options have
+            `include_partial_messages`; its errors are logged.
         until: `idle` also waits for background tasks and their follow-up turns.
         project: The project of the session in the store.
 
@@ -123,13 +127,12 @@ async def run_turn(
     for name in OWN_OPTIONS:
         if getattr(options, name):
             raise OptionsError("must not be set: run_turn sets it", option=name)
-    for name, value in (("session_id", session_id), ("prompt_id", prompt_id)):
-        _check_uuid(name, value)
+    _check_uuids(session_id=session_id, prompt_id=prompt_id)
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
     check_prompt(prompt)
     options.replace(session_store=store, session_store_project=project)  # refuses what does not go with a store
-    turn = _Turn(
+    return await _Turn(
         options=options,
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
@@ -141,19 +144,20 @@ async def run_turn(
         retry=retry or RetryPolicy(),
         stop=stop or TurnStop(),
         on_fact=on_fact,
+        on_delta=on_delta if options.include_partial_messages else None,
         until=until,
-    )
-    return await turn.run()
+    ).run()
 
 
-def _check_uuid(option: str, value: object) -> None:
-    """Raise OptionsError if a value is not the text of a UUID, in lower case."""
-    try:
-        if isinstance(value, str) and str(UUID(value)) == value:
-            return
-    except ValueError:
-        pass
-    raise OptionsError(f"must be the text of a UUID, such as str(uuid4()), not {value!r}", option=option)
+def _check_uuids(**values: object) -> None:
+    """Raise OptionsError if an option is not the text of a UUID, in lower case."""
+    for option, value in values.items():
+        try:
+            is_valid = isinstance(value, str) and str(UUID(value)) == value
+        except ValueError:
+            is_valid = False
+        if not is_valid:
+            raise OptionsError(f"must be the text of a UUID, such as str(uuid4()), not {value!r}", option=option)
 
 
 class _DeskError(Exception):
@@ -184,6 +188,7 @@ class _Turn:
     retry: RetryPolicy
     stop: TurnStop
     on_fact: Callable[[Fact], object] | None
+    on_delta: Callable[[Delta], object] | None
     until: Literal["result", "idle"]
 
     def __post_init__(self) -> None:
@@ -193,6 +198,8 @@ class _Turn:
         self._workers: TaskGroup | None = None
         self._client: Client | None = None
         self._run: Run[Any] | None = None
+        self._events: AsyncIterator[object] | None = None
+        """The facts and messages since the client is connected, if there are deltas to report."""
         self._ending: TurnOutcome | None = None
         """The outcome if the process ends before the turn."""
         self._is_fenced = False
@@ -417,6 +424,9 @@ class _Turn:
             assert self._workers is not None  # noqa: S101
             self._workers.start_soon(self._report_facts, facts, facts_over)
             await client.connect()
+            if self.on_delta is not None:
+                self._events = client.events(facts=True)
+                facts.close()
             yield client
         except BaseException:
             # An orderly end would write to the transcript that open calls have failed.
@@ -428,16 +438,19 @@ class _Turn:
                 self._client = self._run = None
                 facts.close()
                 await facts_over.wait()
+                self._events = None
 
     async def _report_facts(self, facts: AsyncIterator[Fact], over: anyio.Event) -> None:
-        report = None if self.on_fact is None else Callback(self.on_fact, name="on_fact")
+        report_fact = None if self.on_fact is None else Callback(self.on_fact, name="on_fact")
+        report_delta = None if self.on_delta is None else Callback(self.on_delta, name="on_delta")
         with anyio.CancelScope(shield=True):  # the end of the process ends it
-            async for fact in facts:
+            async for told in read_with_deltas(facts, lambda: self._events):
+                report = report_delta if isinstance(told, Delta) else report_fact
                 if report is not None and not self._is_fenced:
                     try:
-                        await report.call_within(FACT_SECONDS, None, fact)
+                        await report.call_within(FACT_SECONDS, None, told)
                     except Exception:
-                        logger.exception("on_fact failed")
+                        logger.exception("%s failed", report.name)
         over.set()
 
     async def _finish(self, client: Client, progress: Progress) -> TurnOutcome | None:

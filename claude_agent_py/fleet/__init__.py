@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.metrics import FleetMetrics as FleetMetrics
     from claude_agent_py.fleet.records import (
         FleetAuditEntry as FleetAuditEntry,
+        FleetDelta as FleetDelta,
         FleetEvent as FleetEvent,
         FleetOutcome as FleetOutcome,
         FleetSessionInfo as FleetSessionInfo,
@@ -39,8 +40,8 @@ else:
         "claude_agent_py.fleet.agents": "FleetAgent",
         "claude_agent_py.fleet.fleet": "Fleet",
         "claude_agent_py.fleet.metrics": "FleetMetrics",
-        "claude_agent_py.fleet.records": "FleetAuditEntry FleetEvent FleetOutcome FleetSessionInfo FleetTenantInfo "
-        "FleetWorkerInfo",
+        "claude_agent_py.fleet.records": "FleetAuditEntry FleetDelta FleetEvent FleetOutcome FleetSessionInfo "
+        "FleetTenantInfo FleetWorkerInfo",
         "claude_agent_py.fleet.session": "FleetSession",
         "claude_agent_py.fleet.worker": "Worker",
         "claude_agent_py.fleet.workspaces": "Copy Directory GitWorktree Workspace",

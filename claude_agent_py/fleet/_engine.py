@@ -14,6 +14,7 @@ from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
+    FleetDelta,
     FleetEvent,
     FleetOutcome,
     FleetSessionInfo,
@@ -93,6 +94,10 @@ class Engine(Protocol):
 
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
         """Return the events after a number, and the state of the session at that moment."""
+        ...
+
+    async def deltas(self, session: str, after: int) -> Sequence[FleetDelta]:
+        """Return the latest deltas after a number; none if the engine keeps none."""
         ...
 
     async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:

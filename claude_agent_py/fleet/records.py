@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from claude_agent_py.durable import DeltaKind
 from claude_agent_py.wire import JSONObject
 
 SessionState: TypeAlias = Literal["queued", "running", "waiting", "idle", "failed", "cancelled"]
@@ -109,6 +110,23 @@ class FleetEvent(_Record):
     """In seconds since the epoch."""
     data: Mapping[str, Any]
     """`journal.decode_fact(json.dumps(data))` decodes a `fact`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FleetDelta(_Record):
+    """A piece of what the model writes. It is deleted some seconds after an event has all of the text, or the call."""
+
+    session_id: str
+    number: int
+    """Numbers grow, and have gaps."""
+    kind: DeltaKind
+    """`text` or `reasoning` of a message, the beginning of a `call`, or a piece of its `arguments`."""
+    id: str
+    """The `id` of the fact that will have all of it, `message_added` or `call_started`."""
+    text: str
+    """The further text, or JSON of the arguments; of a `call` the name of the tool."""
+    whole: int | None = None
+    """Once an event has it, the number of that or a later event. None while it is written."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from claude_agent_py._base.streams import Polling
 from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.fleet.agents import check_timeout, name_source, prompt_as_json
-from claude_agent_py.fleet.records import FleetEvent, FleetOutcome, FleetSessionInfo
+from claude_agent_py.fleet.records import FleetDelta, FleetEvent, FleetOutcome, FleetSessionInfo
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between queries of the database: the first pause and the longest."""
@@ -137,6 +137,17 @@ class FleetSession:
         """
         found, _ = await self._engine.events(self.id, after, limit)
         return found
+
+    async def read_deltas(self, after: int = 0) -> Sequence[FleetDelta]:
+        """Return what the model has written in the last seconds, after a number, without waiting.
+
+        Workers write it about five times a second if the options of the agent have `include_partial_messages=True`, on
+        SQLite only. Read the events first, and then the deltas, of which some belong before these events.
+
+        Raises:
+            FleetError: The database was unavailable (`is_retryable`).
+        """
+        return await self._engine.deltas(self.id, after)
 
     async def interactions(self) -> Sequence[FleetInteraction]:
         """Return the unanswered questions, oldest first."""

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Self, TypeAlias
+from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 import anyio
 from anyio.abc import TaskGroup
@@ -19,7 +19,7 @@ from anyio.abc import TaskGroup
 from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
+from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
 from claude_agent_py.fleet._health import Address, HealthServer, parse_address
@@ -27,7 +27,7 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
-from claude_agent_py.journal import Fact, encode_fact
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
 from claude_agent_py.transport import can_measure, tree_memory
 
 PROJECT: Final = "fleet"
@@ -46,6 +46,29 @@ NewEvent: TypeAlias = tuple[str, float, Mapping[str, object]]
 """The kind of an event, its time and its data."""
 
 
+class NewDeltas(NamedTuple):
+    """Deltas that are not written yet."""
+
+    last: list[Delta]
+    """The last ones of what is whole."""
+    open: list[Delta]
+    """Those that no fact contains."""
+    whole: set[str]
+    """The ids of the messages and calls of which a fact has all that was written before."""
+
+    def note_whole(self, part: str) -> None:
+        """Note that a fact has all of a message, or of a part of it, or of a call."""
+        self.last.extend(delta for delta in self.open if delta.id == part)
+        self.open[:] = [delta for delta in self.open if delta.id != part]
+        self.whole.add(part)
+
+    def followed_by(self, later: "NewDeltas") -> "NewDeltas":
+        """Return these deltas and later ones."""
+        for part in later.whole:
+            self.note_whole(part)
+        return NewDeltas([*self.last, *later.last], [*self.open, *later.open], self.whole)
+
+
 class Execution(ABC):
     """A prompt that runs in a worker: the arguments of `run_turn`.
 
@@ -58,6 +81,8 @@ class Execution(ABC):
     """
 
     desk: Desk
+    keeps_deltas: bool = False
+    """Whether deltas are written, too."""
 
     def __init__(self, session: str, conversation: str, uuid: str, prompt: Any, attempt: int) -> None:
         self.session = session
@@ -68,6 +93,9 @@ class Execution(ABC):
         self.stop: TurnStop = TurnStop()
         self._events: list[NewEvent] = []
         """Those that are not written yet."""
+        self._deltas = NewDeltas([], [], set())
+        self._parts: set[str] = set()
+        """The ids of what had deltas."""
         self._writing = anyio.Lock()
 
     @abstractmethod
@@ -75,8 +103,8 @@ class Execution(ABC):
         """Note that the prompt is about to run: its `workspace`, and the `machine` and the `folder` that have it."""
 
     @abstractmethod
-    async def write(self, events: Sequence[NewEvent]) -> None:
-        """Write events. May be called again with the same ones if it fails."""
+    async def write(self, events: Sequence[NewEvent], deltas: NewDeltas) -> None:
+        """Write events and deltas, all at once. May be called again with the same ones if it fails."""
 
     def add_event(self, kind: str, data: Mapping[str, Any], at: float | None = None) -> None:
         """Add an event, which `flush` writes."""
@@ -85,12 +113,30 @@ class Execution(ABC):
     def add_fact(self, fact: Fact) -> None:
         """Add an event for a fact."""
         self.add_event("fact", json.loads(encode_fact(fact)), fact.at)
+        has_content = isinstance(fact, CallStarted) or (isinstance(fact, MessageAdded) and bool(fact.content))
+        if has_content and fact.id in self._parts:
+            self._deltas.note_whole(fact.id)
+
+    def add_delta(self, delta: Delta) -> None:
+        """Add a delta, which `flush` writes with those before it that it continues."""
+        self._parts.add(delta.id)
+        open_deltas = self._deltas.open
+        last = open_deltas[-1] if open_deltas else None
+        if last is not None and (last.kind, last.id) == (delta.kind, delta.id):
+            open_deltas[-1] = last._replace(text=last.text + delta.text)
+        else:
+            open_deltas.append(delta)
 
     async def write_events(self) -> None:
         """Write the events so far. Errors propagate, and the events are kept."""
         async with self._writing:
-            while batch := self._events[:MAX_BATCH]:
-                await self.write(batch)
+            while (batch := self._events[:MAX_BATCH]) or self._deltas.open:
+                deltas, self._deltas = self._deltas, NewDeltas([], [], set())
+                try:
+                    await self.write(batch, deltas)
+                except BaseException:
+                    self._deltas = deltas.followed_by(self._deltas)
+                    raise
                 del self._events[: len(batch)]
 
     async def flush(self) -> None:
@@ -283,6 +329,7 @@ class Worker(ABC):
                     retry=agent.retry,
                     stop=execution.stop,
                     on_fact=execution.add_fact,
+                    on_delta=execution.add_delta if execution.keeps_deltas else None,
                     until=agent.until,
                     project=PROJECT,
                 )

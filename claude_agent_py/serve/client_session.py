@@ -18,6 +18,7 @@ import anyio.to_thread
 from claude_agent_py import Run, verbatim
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
+from claude_agent_py.durable import DeltaReader
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIExitError,
@@ -33,13 +34,12 @@ from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMess
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import FrontendTools
-from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
+from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
 from claude_agent_py.sessions import get_session
 
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
 _OVER: Final = "the server of the session ends"
-_DELTAS: Final = {"text_delta": ("text", "text"), "thinking_delta": ("reasoning", "thinking")}
 
 
 class ClientSession(ServedSession):
@@ -93,10 +93,7 @@ class ClientSession(ServedSession):
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
         self._opening = anyio.Lock()
-        self._message = ""
-        """The id of the message that arrives."""
-        self._blocks: dict[int, str] = {}
-        """The calls of that message, by the index of their block."""
+        self._deltas = DeltaReader()
         self._shown: deque[str] = deque(maxlen=100)
         """The latest results that are in the log. Prompts that one turn answers have the same."""
         self._todo: list[dict[str, str]] = []
@@ -306,7 +303,9 @@ class ClientSession(ServedSession):
             if isinstance(event, CallEnded):
                 self._show_todo()
         elif isinstance(event, StreamEventMessage):
-            self._take_delta(event)
+            delta = self._deltas.read(event)
+            if delta is not None:
+                self._add(describe_delta(delta), part_of=delta.id)
         elif isinstance(event, InteractionOpened):
             self._open_question(event.interaction)
         elif isinstance(event, InteractionSettled):
@@ -325,26 +324,6 @@ class ClientSession(ServedSession):
         if items != self._todo:
             self._todo = items
             self._add({"type": "todo", "items": items})
-
-    def _take_delta(self, message: StreamEventMessage) -> None:
-        event: Any = message.event
-        if message.parent_tool_use_id is not None:
-            return
-        if event.type == "message_start":
-            self._message, self._blocks = event.message.id or message.uuid, {}
-        elif event.type == "content_block_start" and event.content_block.type == "tool_use":
-            self._blocks[event.index] = event.content_block.id
-            name = event.content_block.name
-            self._add({"type": "call", "call": event.content_block.id, "name": name}, part_of=event.content_block.id)
-        elif event.type == "content_block_delta":
-            kind = event.delta.type
-            if kind in _DELTAS:
-                name, field = _DELTAS[kind]
-                delta = {"type": name, "message": self._message, "delta": getattr(event.delta, field)}
-                self._add(delta, part_of=self._message)
-            elif kind == "input_json_delta" and event.index in self._blocks:
-                call = self._blocks[event.index]
-                self._add({"type": "arguments", "call": call, "delta": event.delta.partial_json}, part_of=call)
 
 
 def _check_command(client: Client, prompt: str) -> None:

@@ -1,8 +1,7 @@
 """`FleetSessions`: the sessions of a fleet, served to any number of readers.
 
 The prompts, the questions and all events are in the fleet, so nothing ends with the process of the server: another one
-goes on where it was, and a question is answered long after the process that asked it has ended. What a worker sends is
-whole messages; there are no deltas.
+goes on where it was, and a question is answered long after the process that asked it has ended.
 """
 
 import json
@@ -16,11 +15,12 @@ import anyio
 
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.log import logger
+from claude_agent_py.durable import Delta
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
-from claude_agent_py.fleet import Fleet, FleetEvent, FleetOutcome, FleetSessionInfo
-from claude_agent_py.journal import Fact, decode_fact
+from claude_agent_py.fleet import Fleet, FleetDelta, FleetEvent, FleetOutcome, FleetSessionInfo
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, decode_fact
 from claude_agent_py.permissions import Interaction
-from claude_agent_py.serve.session import MAX_STORED, ServedSession, wrap
+from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
 from claude_agent_py.serve.sessions import MAX_LISTED, ListedSession
 
 POLL_SECONDS: Final = 0.2
@@ -33,6 +33,8 @@ UNSENT_SECONDS: Final = 300.0
 """After how many seconds without readers a session without a prompt is forgotten."""
 _AT_WORK: Final = ("queued", "running")
 _AT_REST: Final = ("idle", "failed", "cancelled")
+_KINDS: Final = {"text": "text", "thinking": "reasoning"}
+"""The deltas of the blocks of a message."""
 _ENDED: Final = ("done", "failed", "cancelled")
 
 
@@ -136,6 +138,10 @@ class FleetServedSession(ServedSession):
         """Create a session. Without `info`, it begins with the first prompt."""
         self._read = 0 if info is None else info.events
         """The number of the last event of the fleet that was read."""
+        self._began = self._read
+        """The number of the last event before the log."""
+        self._read_deltas = 0
+        """The number of the last delta that was read."""
         # A log begins with a number of the fleet instead of a time: the clocks of workers differ.
         super().__init__(session_id, owner, self._read + 1.0)
         self._fleet = fleet
@@ -298,16 +304,34 @@ class FleetServedSession(ServedSession):
         """Take the new events of the fleet; if it is due, also what is no event. Return whether there were any."""
         asked = await self._handle.interactions() if is_due else None
         events = await self._handle.read_events(self._read)
+        deltas = await self._read_new_deltas()
         for event in events:
             self._read = event.number
             if (fact := _read_fact(event)) is not None:
+                self._tell_deltas(deltas, _count_until(deltas, fact))
                 self._take_fact(fact, event.number)
             elif event.kind == "run" and event.data.get("state") in _ENDED:
                 self._told.add(event.run)
+        self._tell_deltas(deltas, len(deltas))
         if asked is not None:  # all that came before a question has been read
             self._tell_questions(asked)
             await self._look()
         return bool(events)
+
+    async def _read_new_deltas(self) -> list[FleetDelta]:
+        """Return the deltas since the last call. Those of the events before the log are left out."""
+        if self._state not in _AT_WORK:
+            return []
+        found = await self._handle.read_deltas(self._read_deltas)
+        if found:
+            self._read_deltas = found[-1].number
+        return [delta for delta in found if delta.whole is None or delta.whole > self._began]
+
+    def _tell_deltas(self, deltas: list[FleetDelta], count: int) -> None:
+        """Tell the first deltas, and remove them."""
+        for delta in deltas[:count]:
+            self._add(describe_delta(Delta(delta.kind, delta.id, delta.text)), part_of=delta.id)
+        del deltas[:count]
 
     def _tell_questions(self, asked: Sequence[Interaction]) -> None:
         open_ids = {question.id for question in asked}
@@ -353,6 +377,21 @@ class FleetServedSession(ServedSession):
         prompt_id = self._runs.pop(number, "") or outcome.prompt_uuid
         status = {"done": "ok", "cancelled": "cancelled"}.get(outcome.state, "error")
         self._end_prompt(prompt_id, status, outcome.text, outcome.reason or outcome.error)
+
+
+def _count_until(deltas: Sequence[FleetDelta], fact: Fact) -> int:
+    """Return how many deltas there are up to the last one of what a fact has; 0 if it has none of them."""
+    if isinstance(fact, CallStarted):
+        kinds = {"call", "arguments"}
+    elif isinstance(fact, MessageAdded):
+        kinds = {_KINDS.get(block.type, "") for block in fact.content}
+    else:
+        return 0
+    matches = [delta.id == fact.id and delta.kind in kinds for delta in deltas]
+    if True not in matches:
+        return 0
+    first = matches.index(True)
+    return matches.index(False, first) if False in matches[first:] else len(matches)
 
 
 def _read_fact(event: FleetEvent) -> Fact | None:

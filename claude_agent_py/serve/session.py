@@ -16,6 +16,7 @@ import anyio.to_thread
 import msgspec
 
 from claude_agent_py._base.display import one_line
+from claude_agent_py.durable import Delta
 from claude_agent_py.journal import (
     CallStarted,
     Fact,
@@ -283,6 +284,13 @@ def unwrap(events: Iterable[ServedEvent]) -> Iterator[Fact]:
     for event in events:
         if event.data.startswith(_FACT):
             yield decode_fact(event.data[len(_FACT) : -1])
+
+
+def describe_delta(delta: Delta) -> dict[str, str]:
+    """Return the event for a delta."""
+    if delta.kind == "call":
+        return {"type": "call", "call": delta.id, "name": delta.text}
+    return {"type": delta.kind, "call" if delta.kind == "arguments" else "message": delta.id, "delta": delta.text}
 
 
 def describe(interaction: Interaction) -> dict[str, Any]:

@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from turns import PATIENCE, paying, session_in
 
 from claude_agent_py import Allow, ClientOptions
-from claude_agent_py.durable import Done, Failed, Interrupted, MemoryDesk, TurnStop, Waiting, run_turn
+from claude_agent_py.durable import Delta, Done, Failed, Interrupted, MemoryDesk, TurnStop, Waiting, run_turn
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.journal import MessageAdded
 from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
@@ -148,3 +149,22 @@ async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path, co
             assert isinstance(again, Done)
             assert (again.text, again.is_recovered) == ("answered", True)
             assert len(model.requests) == requests
+
+
+@pytest.mark.parametrize("is_asked_for", [True, False])
+async def test_deltas_come_in_order_with_the_facts_if_the_options_ask_for_them(
+    tmp_path: Path, is_asked_for: bool
+) -> None:
+    told: list[Any] = []
+    options = {"include_partial_messages": True} if is_asked_for else {}
+    with ScriptedModel([Reply("A long answer. " * 10, chunk_chars=15)]) as model:
+        with session_in(tmp_path, model, **options) as session:
+            done = await session.turn("go", str(uuid4()), on_fact=told.append, on_delta=told.append)
+            assert isinstance(done, Done)
+    deltas = [each for each in told if isinstance(each, Delta)]
+    assert "".join(delta.text for delta in deltas) == ("A long answer. " * 10 if is_asked_for else "")
+    (whole,) = [each for each in told if isinstance(each, MessageAdded) and each.content]
+    assert {(delta.kind, delta.id) for delta in deltas} == ({("text", whole.id)} if is_asked_for else set())
+    assert all(told.index(delta) < told.index(whole) for delta in deltas)
+    numbers = [each.number for each in told if not isinstance(each, Delta)]
+    assert numbers == list(range(1, len(numbers) + 1))

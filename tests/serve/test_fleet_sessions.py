@@ -1,24 +1,27 @@
 """Sessions of a fleet, served: they go on with another server, and questions outlive the process that asked."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import anyio
+import leftovers
 import pytest
 from ag_ui import core
 from fleets import until_state
 from temporal_server import SharedServer, temporal_server as temporal_server
+from test_agui import check_order
 from test_sessions import facts_of, following, is_end, read_until, says
 
 from claude_agent_py import RetryPolicy
 from claude_agent_py.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.serve import FleetSessions
+from claude_agent_py.serve import FleetSessions, ServedSession
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
-from claude_agent_py.testing import Failure, RecordedRequest, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, thinking, tool_use
 
 pytestmark = [pytest.mark.anyio]
 
@@ -241,3 +244,96 @@ async def test_an_interrupt_of_agui_is_answered_at_another_server_after_its_proc
                 assert events[-1].outcome.type == "success"
                 assert "".join(event.delta for event in events if event.type == "TEXT_MESSAGE_CONTENT") == "Made."
                 assert (tmp_path / "made").read_text() == "x\n"
+
+
+def write(request: RecordedRequest) -> Reply:
+    """Write a long text slowly, then call a tool."""
+    if request.tool_results:
+        return Reply("Done.")
+    command = tool_use("Bash", {"command": f"true {'x' * 200}", "description": "Do nothing"})
+    return Reply([thinking("I think so. " * 10), text("word " * 60), command], chunk_chars=10, chunk_delay=0.02)
+
+
+@pytest.mark.real_cli
+async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_message_is_whole(tmp_path: Path) -> None:
+    with ScriptedModel(write) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
+            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions, FleetSessions(fleet, "chat") as others:
+                session = await sessions.create(user="ann")
+                await session.send("Write")
+                early = await read_until(session, lambda event: event["type"] == "text")
+                # Another server joins in the middle of the message.
+                other = await others.get(session.id, user="ann")
+                late: list[Any] = []
+
+                async def read(session: ServedSession, found: list[Any]) -> None:
+                    found += await read_until(session, is_end, found[-1][0] if found else None)
+
+                async with anyio.create_task_group() as group:
+                    group.start_soon(read, session, early)
+                    group.start_soon(read, other, late)
+                for found in (early, late):
+                    events = [event for _, event in found]
+                    message = next(event["message"] for event in events if event["type"] == "text")
+                    assert join(events, "text", message=message) == "word " * 60
+                    (call,) = [event for event in events if event["type"] == "call"]
+                    arguments = json.loads(join(events, "arguments", call=call["call"]))
+                    assert (call["name"], arguments["command"]) == ("Bash", f"true {'x' * 200}")
+                    kinds = [event["fact"]["fact"] if event["type"] == "fact" else event["type"] for event in events]
+                    order = [kinds.index(kind) for kind in ("text", "call", "arguments", "call_started")]
+                    assert order == sorted(order)
+                    assert kinds.count("text") <= 20  # several are written together
+                # Only who came early has deltas of the first block: later readers have the fact.
+                assert join([event for _, event in early], "reasoning") == "I think so. " * 10
+                # What was told is deleted with what the next prompt writes, some seconds later.
+                assert [delta for delta in await fleet.session(session.id).read_deltas() if delta.whole is None] == []
+
+
+@pytest.mark.real_cli
+async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(tmp_path: Path) -> None:
+    gate = Gate()
+    script = [Reply("lost " * 200, chunk_chars=5, chunk_delay=0.1), Reply("Kept.", after=gate)]
+    async with ScriptedModel(script) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
+            retry = RetryPolicy(wait=0.01)
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path), retry=retry)
+            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions, FleetSessions(fleet, "chat") as others:
+                session = await sessions.create(user="ann")
+                await session.send("Write")
+                early = await read_until(session, lambda event: event["type"] == "text")
+                leftovers.kill(*(leftovers.children() - leftovers.LASTING))
+                with anyio.fail_after(60):
+                    while len(model.requests) < 2:
+                        await anyio.sleep(0.02)
+                other = await others.get(session.id, user="ann")
+                gate.open()
+                found = await read_until(other, is_end)
+                assert "lost" not in json.dumps([event for _, event in found])
+                early += await read_until(session, is_end, early[-1][0])
+                assert says(found)[-1:] == says(early)[-1:] == ["Kept."]
+
+
+@pytest.mark.real_cli
+async def test_a_run_of_agui_streams_text_and_arguments_of_a_fleet(tmp_path: Path) -> None:
+    with ScriptedModel(write) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
+            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
+                message = core.UserMessage(id="u", content="Write")
+                given = core.RunAgentInput(thread_id="t", run_id="r", messages=[message], protocol_version="1.0")
+                events = [event async for event in Agent(sessions).run(given)]
+                texts = [event.delta for event in events if isinstance(event, core.TextMessageContentEvent)]
+                arguments = [event.delta for event in events if isinstance(event, core.ToolCallArgsEvent)]
+                assert "".join(texts) == "word " * 60 + "Done."
+                assert len(texts) > 2
+                assert json.loads("".join(arguments))["description"] == "Do nothing"
+                assert len(arguments) > 1
+                check_order(events)
+
+
+def join(events: list[Any], kind: str, **of: str) -> str:
+    return "".join(event["delta"] for event in events if event["type"] == kind and of.items() <= event.items())

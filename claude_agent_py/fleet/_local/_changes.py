@@ -13,10 +13,10 @@ from uuid import uuid4
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
-from claude_agent_py.fleet._local._rows import add_events, add_to_total, changing, load_session, record
+from claude_agent_py.fleet._local._rows import add_deltas, add_events, add_to_total, changing, load_session, record
 from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, Prompt, Session, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import NewEvent
+from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
 
 ALONE_SECONDS: Final = 10.0
@@ -237,10 +237,12 @@ def check_claim(tx: Transaction, claimed: Claim) -> Row:
     return row
 
 
-def write_events(tx: Transaction, claimed: Claim, new: Sequence[NewEvent]) -> None:
-    """Append events of a claimed session. Raises LostError."""
+def write_events(tx: Transaction, claimed: Claim, new: Sequence[NewEvent], deltas: NewDeltas) -> None:
+    """Append events and deltas of a claimed session. Raises LostError."""
     check_claim(tx, claimed)
     add_events(tx, claimed.id, [(claimed.prompt.number, event) for event in new])
+    if deltas.open or deltas.whole:
+        add_deltas(tx, claimed.id, deltas)
 
 
 def note_workspace(tx: Transaction, claimed: Claim, where: Mapping[str, str]) -> None:

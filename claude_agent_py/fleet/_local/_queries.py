@@ -12,6 +12,7 @@ from claude_agent_py.fleet._state import Question, read_outcome
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
+    FleetDelta,
     FleetEvent,
     FleetOutcome,
     FleetSessionInfo,
@@ -107,6 +108,12 @@ def load_events(tx: Transaction, session: str, after: int, limit: int) -> tuple[
         *(session, after, limit),
     )
     return [FleetEvent(**{**row, "data": decode(row["data"])}, session_id=session) for row in rows], state
+
+
+def load_deltas(tx: Transaction, session: str, after: int) -> list[FleetDelta]:
+    """Return the latest deltas after a number."""
+    query = "SELECT number, kind, id, text, whole FROM fleet_deltas WHERE session = ? AND number > ? ORDER BY number"
+    return [FleetDelta(session_id=session, **row) for row in tx.all(query, session, after)]
 
 
 def list_questions(tx: Transaction, session: str | None) -> list[tuple[str, Question]]:

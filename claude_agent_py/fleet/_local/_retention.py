@@ -46,7 +46,7 @@ def _prune_sessions(tx: Transaction, seconds: float) -> list[Row]:
     found = tx.all(f"{old} ORDER BY updated_at LIMIT {BATCH}", tx.now - seconds)
     for row in found:
         tx.insert("fleet_leftovers", {"conversation": row["cli_session"]})
-        for table in ("events", "interactions", "runs", "audit"):
+        for table in ("events", "deltas", "interactions", "runs", "audit"):
             tx.run(f"DELETE FROM fleet_{table} WHERE session = ?", row["id"])  # noqa: S608 - our names
         tx.run("DELETE FROM fleet_sessions WHERE id = ?", row["id"])
     return found

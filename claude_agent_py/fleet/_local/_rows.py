@@ -9,9 +9,11 @@ from typing import Final
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
 from claude_agent_py.fleet._state import Prompt, Question, Session
-from claude_agent_py.fleet.worker import NewEvent
+from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
 
+DELTA_SECONDS: Final = 5.0
+"""Seconds during which the deltas of what is whole are kept, for those who read them one after the other."""
 SESSION_COLUMNS: Final = (
     *("id", "agent", "version", "tenant", "priority", "state", "wanted", "reason", "worker", "epoch"),
     *("machine", "workspace", "not_before", "runs", "created_at", "updated_at"),
@@ -45,6 +47,27 @@ def add_events(tx: Transaction, session: str, new: Sequence[tuple[int, NewEvent]
         tx.insert("fleet_events", *rows)
 
 
+def add_deltas(tx: Transaction, session: str, new: NewDeltas) -> None:
+    """Append deltas, after what is whole is marked, and delete what has been for some time."""
+    tx.run("DELETE FROM fleet_deltas WHERE session = ? AND whole_at < ?", session, tx.now - DELTA_SECONDS)
+    for part in new.whole:
+        close_deltas(tx, session, part)
+    events = tx.value("SELECT events FROM fleet_sessions WHERE id = ?", session)
+    written = [(delta, events, tx.now) for delta in new.last] + [(delta, None, None) for delta in new.open]
+    rows = [{"session": session, **delta._asdict(), "whole": whole, "whole_at": at} for delta, whole, at in written]
+    if rows:
+        tx.insert("fleet_deltas", *rows)
+
+
+def close_deltas(tx: Transaction, session: str, part: str | None = None) -> None:
+    """Mark the deltas of a message or a call, or all, as whole. Those who read them now still get them."""
+    tx.run(
+        "UPDATE fleet_deltas SET whole = (SELECT events FROM fleet_sessions WHERE id = ?1), whole_at = ?2 "
+        "WHERE session = ?1 AND whole IS NULL AND id = coalesce(?3, id)",
+        *(session, tx.now, part),
+    )
+
+
 def load_session(tx: Transaction, session: str) -> Row:
     """Return the row of a session. Raises FleetError if it does not exist."""
     row = tx.one("SELECT * FROM fleet_sessions WHERE id = ?", session)
@@ -75,6 +98,8 @@ def changing(tx: Transaction, session: str) -> Iterator[Session]:
     run = changed or (s.runs if s.current is None else s.current.number)
     events = [(run, event) for event in _store_questions(tx, before, s, run)] + events
     if s.state != before.state:
+        if before.state == "running":  # what was not written to its end stays so
+            close_deltas(tx, session)
         if s.state == "queued":
             _queue(tx, s)
         events.append((run, ("state", tx.now, {"state": s.state, **({"reason": s.reason} if s.reason else {})})))

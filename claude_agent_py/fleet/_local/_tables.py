@@ -32,6 +32,11 @@ SCHEMA: Final = (
     """CREATE TABLE IF NOT EXISTS fleet_events (
         session TEXT NOT NULL, number INTEGER NOT NULL, run INTEGER NOT NULL, kind TEXT NOT NULL, at REAL NOT NULL,
         data TEXT NOT NULL, PRIMARY KEY (session, number))""",
+    # What the model of a running session writes. Once an event has it, `whole` is the number of that or a later one.
+    """CREATE TABLE IF NOT EXISTS fleet_deltas (
+        number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
+        text TEXT NOT NULL, whole INTEGER, whole_at REAL)""",
+    "CREATE INDEX IF NOT EXISTS fleet_deltas_session ON fleet_deltas (session, number)",
     # A question is pending, answered, taken or withdrawn.
     """CREATE TABLE IF NOT EXISTS fleet_interactions (
         id TEXT PRIMARY KEY, session TEXT NOT NULL, digest TEXT NOT NULL, record TEXT NOT NULL, state TEXT NOT NULL,

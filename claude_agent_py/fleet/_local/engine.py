@@ -44,6 +44,7 @@ class LocalEngine(File):
     info = _call(File.read, _queries.describe_session)
     outcome = _call(File.read, _queries.load_outcome)
     events = _call(File.read, _queries.load_events)
+    deltas = _call(File.read, _queries.load_deltas)
     questions = _call(File.read, _queries.list_questions)
     check_question = _call(File.read, _queries.check_question)
 

@@ -24,7 +24,7 @@ from claude_agent_py.fleet._local._changes import Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import File, Row
 from claude_agent_py.fleet._state import OVERDUE
-from claude_agent_py.fleet.worker import Execution, NewEvent, Worker
+from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""
@@ -34,6 +34,8 @@ LAST_SECONDS: Final = 20.0
 
 class _Execution(Execution):
     """A claimed session that runs."""
+
+    keeps_deltas = True
 
     def __init__(self, claim: Claim, file: File, poll: float) -> None:
         prompt = claim.prompt
@@ -51,10 +53,10 @@ class _Execution(Execution):
             except LostError:
                 self.stop.abandon()
 
-    async def write(self, events: Sequence[NewEvent]) -> None:
+    async def write(self, events: Sequence[NewEvent], deltas: NewDeltas) -> None:
         with anyio.CancelScope(shield=True):
             try:
-                await self._file.write(_changes.write_events, self.claim, events, patience=BRIEF_SECONDS)
+                await self._file.write(_changes.write_events, self.claim, events, deltas, patience=BRIEF_SECONDS)
             except LostError:
                 self.stop.abandon()
                 raise

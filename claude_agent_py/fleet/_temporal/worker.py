@@ -63,7 +63,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import Execution, NewEvent, Worker
+from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.sessions import SessionStore
 
@@ -142,7 +142,7 @@ class _Execution(Execution):
             self._desk.place = where["machine"], where["workspace"]
         self.add_event("run", {"run": self._run, "state": "running"})
 
-    async def write(self, events: Sequence[NewEvent]) -> None:
+    async def write(self, events: Sequence[NewEvent], deltas: NewDeltas) -> None:
         await self.log.write(events)
 
 
