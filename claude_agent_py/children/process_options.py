@@ -37,6 +37,8 @@ INHERITED: Final = (
     "tools",
     "disallowed_tools",
     "allowed_tools",
+    "tool_aliases",
+    "skills",
     "permission_mode",
     "permission_prompts",
     "allow_dangerously_skip_permissions",
@@ -54,7 +56,8 @@ INHERITED: Final = (
     "forward_subagent_text",
     "forward_nested_subagent_tool_calls",
 )
-"""Options that a child without its own options inherits from its parent."""
+"""Options that a child without its own options inherits from its parent. The CLI (2.1.328) refuses the calls of a tool
+whose alias is missing, and of skills that `skills` does not name."""
 
 ANSWERING: Final = ("can_use_tool", "on_question", "on_plan", "on_elicitation", "on_user_dialog", "interactions")
 """Options that answer for a person. A child without any of them uses the parent's."""

@@ -49,12 +49,15 @@ class ClientOptions(OptionFields[Output], Generic[Output]):
 
 
 def _redact(name: str, value: Any) -> object:
-    """Return the value of an option for a repr, without values that may be secrets."""
-    if name in ("env", "extra_args", "settings", "managed_settings", "mcp_servers", "output_format", "agents"):
-        return list(value) if isinstance(value, Mapping) else value
+    """Return the value of an option for a repr, without values that may be secrets.
+
+    It goes by the type of the value, so that a new option shows no secrets either.
+    """
+    if isinstance(value, Mapping):
+        return list(value)
     if value is not None and name == "session_store":
         return type(value).__name__
-    if value is not None and name.startswith(("on_", "can_use_")):
+    if callable(value) and name != "output_type":
         return callback_name(value)
     if isinstance(value, str) and len(value) > MAX_REPR_CHARS:
         return f"{value[:MAX_REPR_CHARS]}..."

@@ -457,6 +457,9 @@ def test_a_repr_shows_names_and_no_secrets() -> None:
         managed_settings={"k": "SECRET"},
         extra_args={"header": "SECRET"},
         mcp_servers={"far": MCPHTTPServer(url="https://h/?key=SECRET", headers={"Authorization": "SECRET"})},
+        tool_aliases={"Bash": "SECRET"},
+        output_format={"type": "object", "title": "SECRET"},
+        spawn=functools.partial(handler, "SECRET"),
         agents={"r": AgentDefinition(description="d", prompt="p", mcp_servers=[{"x": {"command": "SECRET"}}])},
         system_prompt="x" * 1000,
         on_stderr=handler,
@@ -467,6 +470,7 @@ def test_a_repr_shows_names_and_no_secrets() -> None:
     assert "env=['TOKEN']" in shown
     assert "mcp_servers=['far']" in shown
     assert "on_stderr='handler'" in shown
+    assert "spawn='handler'" in shown
     assert "model='sonnet'" in shown
     assert "cwd" not in shown
     assert len(shown) < 500

@@ -23,7 +23,7 @@ from claude_agent_py import (
     OptionsError,
     Timeouts,
 )
-from claude_agent_py.options import OptionsWarning
+from claude_agent_py.options import OptionsWarning, find_secrets
 from claude_agent_py.testing import FakeCLI
 
 SECRET = "a-" + "secret"
@@ -90,6 +90,21 @@ async def test_a_traceback_with_variables_shows_no_secret_of_a_failed_start(
     with pytest.raises((CLIStartError, OptionsError)) as caught:
         await Client(options).connect()
     assert SECRET not in shown(caught.value)
+
+
+def test_secrets_are_found_wherever_the_cli_gets_them() -> None:
+    def server(number: int) -> dict[str, Any]:
+        return {"command": "x", "env": {"API_KEY": f"{SECRET}-{number}"}}
+
+    agent = AgentDefinition(description="d", prompt="p", mcp_servers=["named", {"own": server(1)}])
+    options = ClientOptions(
+        env={"API_KEY": f"{SECRET}-2"},
+        settings={"env": {"API_KEY": f"{SECRET}-3"}},
+        managed_settings={"env": {"API_KEY": f"{SECRET}-4"}},
+        mcp_servers={"named": server(5)},
+        agents={"one": agent},
+    )
+    assert sorted(find_secrets(options, {"API_KEY": f"{SECRET}-6"})) == [f"{SECRET}-{number}" for number in range(1, 6)]
 
 
 def test_a_value_that_is_half_made_has_a_repr() -> None:

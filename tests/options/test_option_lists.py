@@ -1,0 +1,94 @@
+"""What children and pools do with each option, and why. A new option fails these tests until both are decided."""
+
+from dataclasses import dataclass
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.children.process_options import ANSWERING, INHERITED
+from claude_agent_py.pool.compatibility import NOT_PARKED, ONE_SESSION
+
+
+@dataclass(frozen=True)
+class Group:
+    """Options that are treated alike, for one reason."""
+
+    reason: str
+    names: str
+    inherited: bool = False
+    parked: bool = True
+
+    @property
+    def options(self) -> list[str]:
+        return self.names.split()
+
+
+GROUPS = [
+    # What a child inherits
+    Group(
+        "the program and its environment: a child runs where its parent runs",
+        "cli_path cwd env inherit_env home login user client_app timeouts limits persist_session",
+        inherited=True,
+    ),
+    Group(
+        "the model and what it may spend",
+        "model fallback_model thinking max_thinking_tokens effort betas max_budget_usd max_subagent_depth"
+        " max_concurrent_subagents",
+        inherited=True,
+    ),
+    Group(
+        "what the model may do: a child may do no more",
+        "tools disallowed_tools allowed_tools tool_aliases skills permission_mode permission_prompts"
+        " allow_dangerously_skip_permissions setting_sources managed_settings strict_mcp_config",
+        inherited=True,
+    ),
+    Group(
+        "the same, but it depends on the directory",
+        "additional_directories sandbox settings project_config_root spawn",
+        inherited=True,
+        parked=False,
+    ),
+    Group("what the parent shows of subagents", "forward_subagent_text forward_nested_subagent_tool_calls", True),
+    Group("answers servers of this process", "on_sampling", inherited=True),
+    # What it inherits by other rules
+    Group("answers for a person, with these or with the child's own", " ".join(ANSWERING)),
+    Group(
+        "belongs to the handlers above", "supported_dialog_kinds question_preview_format permission_prompt_tool_name"
+    ),
+    Group("a child inherits the hooks about tool calls", "hooks"),
+    Group("a child gets the servers that its definition names", "mcp_servers"),
+    Group("a child has its own agents, and is one", "agents agent"),
+    Group("a child's prompts are verbatim, because a model wrote them", "verbatim_prompts"),
+    # What it does not inherit
+    Group("names the parent's session", " ".join(ONE_SESSION)),
+    Group("belongs to the parent's session", "title show_cut_off_calls enable_file_checkpointing session_mirror"),
+    Group("the store keeps the parent's session; not tested with a claim", "session_store", parked=False),
+    Group("belongs to the store", "session_store_project session_store_flush load_timeout on_store_error"),
+    Group(
+        "instructs the parent's model",
+        "system_prompt plan_mode_instructions delegation_guide append_subagent_system_prompt task_list_tools"
+        " task_budget",
+    ),
+    Group("ends a run of the parent", "max_turns late_tasks"),
+    Group("adds tools", "custom_tools"),
+    Group("adds tools and hooks, from paths", "plugins", parked=False),
+    Group("any flag, which may name the parent's session", "extra_args"),
+    Group("the output of the parent's runs", "output_type output_format prompt_suggestions"),
+    Group(
+        "what the program wants to know of the parent",
+        "include_partial_messages include_hook_events agent_progress_summaries per_task_stop_affordance"
+        " on_task_notification on_task_event on_stderr debug debug_file",
+    ),
+    Group("a child is part of its parent's traces", "telemetry"),
+]
+
+
+def test_every_option_is_in_one_group() -> None:
+    assert sorted(name for group in GROUPS for name in group.options) == sorted(ClientOptions.model_fields)
+
+
+def test_a_child_inherits_the_options_of_these_groups() -> None:
+    assert {name for group in GROUPS if group.inherited for name in group.options} == {*INHERITED}
+
+
+def test_a_parked_process_has_none_of_the_options_that_depend_on_the_directory() -> None:
+    """Except `mcp_servers`, of which it may have those of this process."""
+    assert {name for group in GROUPS if not group.parked for name in group.options} == {*NOT_PARKED}
