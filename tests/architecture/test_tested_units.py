@@ -28,7 +28,7 @@ PURE = {
     """,
     "options to the command line and the environment of a program": """
         options.variables options.planner options.table options.delegation options.output_shape
-        children.assignment children.process_options
+        children.assignment children.process_options pool.compatibility
     """,
     "values to texts, and texts to values": """
         _base.checks _base.display _base.official_names _base.redaction agents.guide formatting.encoders
