@@ -48,13 +48,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
+    found = ClientOptions() if arguments.target is None else load_object(arguments.target)
+    return serve_object(found, arguments)
+
+
+def serve_object(found: object, arguments: argparse.Namespace) -> int:
+    """Serve the page of options, a pool or a fleet until Ctrl-C, with the arguments of `serve`. Return the exit code.
+
+    Raises:
+        OptionsError: An argument does not fit, or the extra `serve` is not installed.
+    """
     try:
         import uvicorn
 
         make_app = serve.make_app
     except ImportError:
         raise OptionsError(MISSING) from None
-    found = ClientOptions() if arguments.target is None else load_object(arguments.target)
     pool = found if isinstance(found, Pool) else None
     sessions = _make_sessions(found, arguments.target, arguments.agent, arguments.ready)
     names = (*serve.LOOPBACK, *arguments.name)

@@ -1,6 +1,6 @@
-"""The `watch` command: print the sessions of this machine and of a fleet, and the questions in an inbox.
+"""The `watch` command: print the sessions of this machine, a fleet and the questions in an inbox, or open a page.
 
-It only reads the files of the CLI, the database of the fleet and the inbox. So it also shows sessions of other
+Printing only reads the files of the CLI, the database of the fleet and the inbox. So it also shows sessions of other
 programs, and disturbs none.
 """
 
@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 
 from claude_agent_py._base.display import displayable, displayable_json
+from claude_agent_py.cli import serve
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
 from claude_agent_py.cli.inbox import VARIABLE as INBOX_VARIABLE, open_inbox
 from claude_agent_py.cli.terminal import MARKS, one_line
-from claude_agent_py.errors import ClaudeAgentError, FleetError, SessionError
+from claude_agent_py.errors import ClaudeAgentError, FleetError, OptionsError, SessionError
+from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions
 from claude_agent_py.wire import JSONObject
@@ -66,6 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of `watch`."""
     parser.add_argument("--once", action="store_true", help="print once and exit")
     parser.add_argument("--json", action="store_true", help="print once, as JSON")
+    parser.add_argument("--page", action="store_true", help="open a page with the sessions, instead of printing them")
     parser.add_argument("--every", type=float, default=1.0, metavar="SECONDS", help="the refresh interval (default: 1)")
     parser.add_argument(
         "--config-dir", metavar="DIR", help="the CLI's folder (default: CLAUDE_CONFIG_DIR or ~/.claude)"
@@ -81,6 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the sessions, again after each change until interrupted, and return the exit code."""
+    if arguments.page:
+        return _serve_page(arguments)
     fleet = open_fleet(arguments.fleet) if arguments.fleet else None
     last: object = None
     while True:
@@ -96,6 +101,30 @@ def execute(arguments: argparse.Namespace) -> int:
             return 1 if problems else 0
         # Long transcripts take a while to read: at least three quarters of the time nothing is read.
         time.sleep(max(MIN_INTERVAL, arguments.every, 3 * (time.monotonic() - started)))
+
+
+def _serve_page(arguments: argparse.Namespace) -> int:
+    """Serve the page of the fleet, or of this machine, on a free port, and open it in a browser.
+
+    Raises:
+        OptionsError: Another argument is about printing, or the agents of the fleet are unknown.
+    """
+    for name in ("once", "json", "all"):
+        if getattr(arguments, name):
+            raise OptionsError("is about printing, so it does not go with --page", option=f"--{name}")
+    fleet = open_fleet(arguments.fleet) if arguments.fleet else None
+    if fleet is not None and not fleet.agents:
+        raise OptionsError("must be MODULE:NAME for a page, which needs the agents", option="--fleet")
+    serving = argparse.ArgumentParser()
+    serve.add_arguments(serving)
+    found = _make_options(arguments.config_dir) if fleet is None else fleet
+    return serve.serve_object(found, serving.parse_args(["--port", "0", "--open", *filter(None, [arguments.fleet])]))
+
+
+def _make_options(config_dir: str | None) -> ClientOptions:
+    return (
+        ClientOptions() if config_dir is None else ClientOptions(env={"CLAUDE_CONFIG_DIR": os.path.abspath(config_dir)})
+    )
 
 
 def _read(arguments: argparse.Namespace, fleet: "Fleet | None") -> tuple[list[Row], list[str]]:

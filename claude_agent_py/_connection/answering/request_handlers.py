@@ -38,7 +38,6 @@ from claude_agent_py.wire.control.frames import ControlRequest
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.live import LiveJournal
-    from claude_agent_py.permissions.prompts import WireRequest
 
 
 class _Pending(Struct):
@@ -61,7 +60,9 @@ class RequestHandlers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.ask_parent: Callable[[WireRequest, answering.PermissionContext], Awaitable[JSONObject]] | None = None
+        self.ask_parent: (
+            Callable[[answering.WireRequest, answering.PermissionContext], Awaitable[JSONObject]] | None
+        ) = None
         """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
         options = session.options
         self._cwd: str | None = None
@@ -219,7 +220,9 @@ class RequestHandlers:
         context = self._make_permission_context(request_id, request, cancellation)
         return answering.leave_plan_mode(request, await self.answer_person(request, context))
 
-    async def answer_person(self, request: "WireRequest", context: "answering.PermissionContext") -> JSONObject:
+    async def answer_person(
+        self, request: "answering.WireRequest", context: "answering.PermissionContext"
+    ) -> JSONObject:
         """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
         if self.ask_parent is not None:
             return await self.ask_parent(request, context)
