@@ -256,9 +256,9 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         self._connected = LazyEvent()
         try:
-            mode = old.facts.permission_mode or old.options.permission_mode
+            mode = old.reported.permission_mode or old.options.permission_mode
             now = old.changes.apply_to(self._options, mode)
-            options = await _connection.options_to_go_on(now, old.facts.session_id, config_dir)
+            options = await _connection.options_to_go_on(now, old.reported.session_id, config_dir)
             await earlier.shutdown.close()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
@@ -535,7 +535,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def task_list(self) -> TaskList:
         """The CLI's to-do list, which is unrelated to `tasks`. Enabled by the option `task_list_tools`."""
-        return self.session.facts.task_list
+        return self.session.reported.task_list
 
     @property
     def session_id(self) -> str | None:
@@ -543,7 +543,7 @@ class Client(SessionControls, Generic[Output]):
 
         None before the first turn, unless `session_id` or `resume` gives the id, or the client is that of a pool.
         """
-        return self.session.facts.session_id
+        return self.session.reported.session_id
 
     @property
     def interactions(self) -> Inbox:
@@ -564,7 +564,7 @@ class Client(SessionControls, Generic[Output]):
         Raises:
             ConnectionClosedError: The client has not been connected.
         """
-        info = self.session.facts.info
+        info = self.session.reported.info
         if info is None:
             raise ConnectionClosedError(NOT_CONNECTED)
         return info
@@ -635,7 +635,7 @@ class Client(SessionControls, Generic[Output]):
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
         return _connection.UsageControls(
-            self.session, self._options.max_budget_usd, self.session.facts.spent_before_usd
+            self.session, self._options.max_budget_usd, self.session.reported.spent_before_usd
         )
 
     @property

@@ -5,7 +5,7 @@ if `TASK_LIST_ENVIRONMENT` is set.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, cast
 
 from msgspec import Struct, field
@@ -14,7 +14,7 @@ from msgspec.structs import fields
 from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.facts import CallEnded, Fact
-from claude_agent_py._journal.views import View
+from claude_agent_py._journal.views import MessageFold
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import ToolUseBlock
@@ -73,7 +73,7 @@ class TaskListChange(Struct, frozen=True):
     """The whole older list, for `todos`."""
 
 
-class TaskList(View):
+class TaskList:
     """The to-do list of a session. Iterating yields the known items, ordered by number."""
 
     def __init__(self, *, is_shared: bool = False) -> None:
@@ -83,6 +83,7 @@ class TaskList(View):
             is_shared: Whether sessions share the list (`CLAUDE_CODE_TASK_LIST_ID`), so that a new session keeps it.
         """
         self._is_shared = is_shared
+        self._messages = MessageFold()
         self._session_id: str | None = None
         self._items: dict[str, TaskListItem] = {}
         self._todos: tuple[TodoItem, ...] = ()
@@ -136,16 +137,11 @@ class TaskList(View):
             return self._switch_session(message.session_id)
         if getattr(message, "fact", None):
             facts = [cast("Fact", message)]
-        elif isinstance(message, UserMessage | AssistantMessage) and (self._journal or calls_task_list(message)):
-            facts = self._fold(message)
+        elif isinstance(message, UserMessage | AssistantMessage) and (self._messages or calls_task_list(message)):
+            facts = self._messages.feed(message)
         else:
             return []
         return self._publish([change for fact in facts for change in self._read_fact(fact)])
-
-    def add(self, facts: "Sequence[Fact]") -> None:
-        """Update the list from facts of the session."""
-        for fact in facts:
-            self.track(fact)
 
     def changes(self) -> Stream[TaskListChange]:
         """Return a stream of all further changes, to iterate with `async for`. It ends with `close`."""

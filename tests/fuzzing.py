@@ -346,7 +346,7 @@ class Reader:
             )
             self.chat.apply(fact)
             list(self.editor.feed(fact))
-        self.items.add(facts)
+            self.items.track(fact)
         self.facts.extend(facts)
 
 

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py._connection.facts import parse_session_id
+from claude_agent_py._connection.reported import parse_session_id
 from claude_agent_py._connection.runs.result import BudgetExceededError, describe_spent
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.tasks.spending import Prices, Spending
@@ -51,7 +51,7 @@ async def subtract_spent(
         BudgetExceededError: Nothing is left.
     """
     spent, limit = await _find_known(options, config_dir, last), options.max_budget_usd
-    session.facts.spent_before_usd = spent.total - spent.noted
+    session.reported.spent_before_usd = spent.total - spent.noted
     if limit is None or not spent.total:
         return options
     if spent.total >= limit:
@@ -61,7 +61,7 @@ async def subtract_spent(
 
 async def _find_known(options: ClientOptions, config_dir: str | None, last: Session | None) -> Spent:
     spent = await _read_spent(options, config_dir, Prices() if last is None else last.intake.ledger.prices)
-    known = 0.0 if last is None else last.facts.spent_before_usd + last.facts.cost_usd
+    known = 0.0 if last is None else last.reported.spent_before_usd + last.reported.cost_usd
     return spent._replace(total=max(spent.total, known))
 
 

@@ -34,8 +34,8 @@ from claude_agent_py._base.errors import (
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
-from claude_agent_py._connection.facts import OwnTaskList, SessionFacts, find_refusal
 from claude_agent_py._connection.launching import Launched
+from claude_agent_py._connection.reported import OwnTaskList, Reported, find_refusal
 from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.running import Runs
 from claude_agent_py._connection.runs.withheld import is_withheld
@@ -181,7 +181,7 @@ class Connection:
         await self.shutdown.end_process()
         self.act(session.engine.receive_eof())
         if session.store_sync is not None and session.transport.exit_code == 0:  # otherwise it may have been cut off
-            lost = session.store_sync.find_lost_at_end(session.facts.session_id or "")
+            lost = session.store_sync.find_lost_at_end(session.reported.session_id or "")
             if lost is not None:
                 await session.store_sync.report_lost(lost)
         await self.shutdown.drain()
@@ -222,12 +222,12 @@ class Connection:
         self.dismiss()
         session.intake.process_exited(*self._why_tasks_end(is_asked=session.went_well))
         self.handlers.end()
-        session.facts.task_list.close()
+        session.reported.task_list.close()
         if session.stderr is not None:
             session.stderr.end()
         if session.journal is not None:
             session.journal.end()
-            session.intake.journal = None
+            session.intake.number = None
         session.readers.end_events()
         # The store may still need files of a private home.
         if session.launched is not None and session.store_sync is None:
@@ -343,8 +343,11 @@ class Connection:
         handler = self._NOTED.get(type(message))
         if handler is not None:
             handler(self, message)
-        if self.session.journal is not None or concerns_tasks(message):
-            self.session.intake.track(message)
+        intake, journal = self.session.intake, self.session.journal
+        if journal is not None:
+            intake.track(message, journal.feed)
+        elif concerns_tasks(message):
+            intake.track(message)
         if self.on_message is not None:
             self.on_message(message)
 
@@ -354,7 +357,7 @@ class Connection:
             from claude_agent_py._journal.live import LiveJournal  # most sessions have no to-do list
 
             self._has_task_list = True
-            LiveJournal.of(session).observe(OwnTaskList(session.facts.task_list, session.intake.ledger))
+            LiveJournal.of(session).observe(OwnTaskList(session.reported.task_list, session.intake.ledger))
         if message.error is not None:
             self._check_login(message)
 
@@ -380,7 +383,7 @@ class Connection:
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start if the output is not JSON: such a program will never answer."""
         session = self.session
-        if session.facts.info is None and not isinstance(frame.raw, dict):
+        if session.reported.info is None and not isinstance(frame.raw, dict):
             shown = frame.line[:SHOWN_GARBAGE_BYTES].decode(errors="replace")
             for waiter in session.engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
@@ -419,7 +422,7 @@ class Connection:
         StreamEnded: _on_end_of_stream,
     }
     _NOTED: ClassVar[Mapping[type, Callable[..., None]]] = {
-        **dict.fromkeys(SessionFacts.HANDLERS, lambda self, message: self.session.facts.track(message)),
+        **dict.fromkeys(Reported.HANDLERS, lambda self, message: self.session.reported.track(message)),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
         MalformedFrame: _refuse_garbage,

@@ -103,8 +103,8 @@ class Resumption:
         """Wake all waiters, because the session has ended."""
         self._is_known.set()
 
-    def settle_carried(self, known: Collection[str]) -> list[RunState]:
-        """Send prompts of the last process again, once the CLI has reported what it resumes.
+    def sort_carried(self, known: Collection[str]) -> tuple[list[UserMessage], list[RunState]]:
+        """Decide about the runs of the last process, once the CLI has reported what it resumes.
 
         A prompt that is not on disk never reached the conversation, so it is sent again. The CLI has completed the turn
         of any other prompt and would ignore it.
@@ -113,9 +113,10 @@ class Resumption:
             known: The uuids of the prompts that are on disk.
 
         Returns:
-            The runs whose turn was completed. Its result is lost.
+            The prompts to send again, and the runs whose turn was completed. Its result is lost.
         """
-        lost = []
+        again: list[UserMessage] = []
+        lost: list[RunState] = []
         for run in self.carried if self._prompts is not None else ():
             left = [prompt for prompt in run.unanswered if prompt.uuid not in (self._prompts or ())]
             if run.is_over:
@@ -123,9 +124,8 @@ class Resumption:
             if any(prompt.uuid in known for prompt in left):
                 lost.append(run)
             else:
-                for prompt in left:
-                    self._session.engine.send_prompt(prompt)
-        return lost
+                again += left
+        return again, lost
 
 
 async def options_to_go_on(

@@ -114,12 +114,16 @@ class Runs:
                 and "@" in str(dump(prompt.message))
             ):
                 prompt = prompt.replace(client_composed=True)  # the CLI would read `@files` without asking the guard
-            self._session.engine.send_prompt(prompt)
+            self.write(prompt)
         except LocalProtocolError:
             raise self._session.error_now from None
         except (ValueError, TypeError) as error:
             raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
+
+    def write(self, prompt: UserMessage) -> None:
+        """Send a prompt of a run, and tell the session store and the journal. Raises like `Engine.send_prompt`."""
+        self._session.engine.send_prompt(prompt)
         if self._session.store_sync is not None:
             self._session.store_sync.note_prompt(prompt.uuid)
         if self._session.journal is not None:
@@ -157,7 +161,7 @@ class Runs:
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)
         # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
-        is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self._session.facts.tools is None)
+        is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self._session.reported.tools is None)
         if is_unbegun and self._session.is_open:
             self._session.workers.start_logged(self._finish_unbegun, run, end, failure)
         else:

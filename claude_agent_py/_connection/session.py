@@ -24,10 +24,10 @@ from claude_agent_py._base.errors import (
 from claude_agent_py._base.event_loop import clock
 from claude_agent_py._base.listeners import ListenerQueue
 from claude_agent_py._base.streams import LazyEvent
-from claude_agent_py._connection.facts import SessionFacts
 from claude_agent_py._connection.failures import HandlerFailed
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.live_changes import LiveChanges
+from claude_agent_py._connection.reported import Reported
 from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
@@ -101,7 +101,7 @@ class Session:
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.journal: LiveJournal | None = None
         """Gets every message, prompt, request and answer; None before anybody observes the session."""
-        self.facts: SessionFacts = SessionFacts(options)
+        self.reported: Reported = Reported(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS) if earlier is None else earlier.errors
         """The errors of handlers and listeners, also those of child agents."""
@@ -262,7 +262,7 @@ class Session:
                 self.engine.advance(Step.EXIT_REFUSED)
             raise
         if subtype == "set_permission_mode":  # the status message that says so comes later
-            self.facts.permission_mode = reply.get("mode", fields.get("mode"))
+            self.reported.permission_mode = reply.get("mode", fields.get("mode"))
         self.changes.note(subtype, fields)
         return reply
 
@@ -335,7 +335,7 @@ class Session:
         return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self.why_closed)
 
     def _exit_error(self) -> CLIExitError:
-        launched, info = self.launched, self.facts.info
+        launched, info = self.launched, self.reported.info
         assert launched is not None  # noqa: S101 - it has run
         return CLIExitError(
             "the CLI ended while the session was in use",

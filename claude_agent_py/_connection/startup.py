@@ -30,8 +30,8 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.control_bodies import read_reply
-from claude_agent_py._connection.facts import parse_session_id
 from claude_agent_py._connection.launching import Launched
+from claude_agent_py._connection.reported import parse_session_id
 from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.options.variables import environment
 from claude_agent_py.transport.locate import read_version, require_version
@@ -73,7 +73,7 @@ async def open_session(connection: Connection, launched: Launched) -> None:
         await startup.recall()
         connection.open(launched)
         info = await startup.initialize()
-        connection.session.facts.take_info(info)
+        connection.session.reported.take_info(info)
         await startup.check(info)
         await startup.check_settings()
         await startup.check_hooks(info)
@@ -122,7 +122,7 @@ class _Startup:
 
     async def _find_resumed_session(self, config_dir: Path) -> str | None:
         """Return the id of the session that is resumed, or of the one that is forked, if it is known yet."""
-        options, own_id = self._options, self._session.facts.session_id
+        options, own_id = self._options, self._session.reported.session_id
         if options.resume is None and not options.continue_conversation:
             return None
         if own_id is not None and not options.fork_session:
@@ -283,7 +283,10 @@ class _Startup:
             known: Collection[str] = ()
             if earlier is not None:
                 known = await run_file_work(resuming.find_uuids, earlier, carried, abandon_on_cancel=True)
-            for run in resumption.settle_carried(known):
+            again, lost = resumption.sort_carried(known)
+            for prompt in again:
+                self._connection.runs.write(prompt)
+            for run in lost:
                 self._connection.runs.fail(
                     run, lambda: CLIExitError("the CLI ended before it reported the result of the run")
                 )

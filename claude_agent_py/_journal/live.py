@@ -47,7 +47,8 @@ class LiveJournal:
     def of(cls, session: Any) -> "LiveJournal":
         """Return the journal of a session. It begins now if nobody observed the session."""
         if session.journal is None:
-            session.journal = session.intake.journal = cls(session.intake.ledger, clock=session.intake.clock)
+            session.journal = cls(session.intake.ledger, clock=session.intake.clock)
+            session.intake.number = session.journal.feed
         journal: LiveJournal = session.journal
         return journal
 
@@ -58,7 +59,7 @@ class LiveJournal:
         if journal is not None:
             journal.remove(view)
             if not journal.views and journal._retained is None:
-                session.journal = session.intake.journal = None
+                session.journal = session.intake.number = None
 
     def observe(self, view: View, after: int | None = None) -> None:
         """Add a view, which begins with what is open, or with the retained facts after a number.

@@ -12,7 +12,7 @@ from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.display import one_line
 from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
 from claude_agent_py._journal.fold import get_call_status
-from claude_agent_py._journal.views import View
+from claude_agent_py._journal.views import MessageFold
 from claude_agent_py.wire.base import JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import PermissionDecision
@@ -154,10 +154,11 @@ def _shorten(text: str) -> str:
     return line if len(line) <= MAX_REPR_CHARS else f"{line[:MAX_REPR_CHARS]}..."
 
 
-class ToolTraffic(View):
-    """The calls and results in a stream of messages, a view of the journal."""
+class ToolTraffic:
+    """The calls and results in a stream of messages."""
 
     def __init__(self) -> None:
+        self._messages = MessageFold()
         self._records: dict[str, ToolCallRecord] = {}
         self._clock: dict[str, float] = {}
 
@@ -189,7 +190,7 @@ class ToolTraffic(View):
         `now`, in seconds of any clock, gives durations when messages have no timestamps.
         """
         done: list[ToolCallRecord] = []
-        for fact in self._fold(message):
+        for fact in self._messages.feed(message):
             record = self._records.get(fact.id)
             if isinstance(fact, CallStarted) and record is None:
                 self._records[fact.id] = ToolCallRecord.of(fact)

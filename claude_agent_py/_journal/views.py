@@ -1,40 +1,49 @@
-"""`View`, the base of what reads facts: spans, the to-do list, telemetry, an editor. A view pairs nothing."""
+"""`View`, the base of what reads the facts of a session: spans, telemetry, an editor. A view pairs nothing.
+
+`MessageFold` makes facts of messages that are from no session of this process.
+"""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py.wire.messages.conversation import UserMessage
 
+if TYPE_CHECKING:
+    from claude_agent_py._journal.fold import Journal
+
 
 class View:
-    """Gets the facts of a session, starting with what is open when it begins to observe.
+    """Gets the facts of a session, starting with what is open when `LiveJournal.observe` adds it."""
 
-    `LiveJournal.observe` shows it a running session. A stream of messages from elsewhere goes through `_fold`.
-    """
-
-    _journal: Any = None
-    """The `Journal` of a stream from elsewhere; None in a session."""
-
-    def sent(self, prompt: "UserMessage") -> None:
+    def sent(self, prompt: UserMessage) -> None:
         """Called when a prompt is sent, in the context of the sender and before its fact."""
 
-    def add(self, facts: "Sequence[Fact]") -> None:
+    def add(self, facts: Sequence[Fact]) -> None:
         """Called with new facts."""
 
     def finish(self, at: float | None = None) -> None:
         """Called at the end of the session, or when the view is removed. `at` is in seconds since the epoch."""
 
-    def _fold(self, message: object, at: float | None = None, *, sent: bool = False) -> "list[Fact]":
-        """Return the facts of a message of a stream from elsewhere."""
+
+class MessageFold:
+    """Folds a stream of messages from elsewhere. It makes its journal at the first one."""
+
+    def __init__(self) -> None:
+        self._journal: Journal | None = None
+
+    def __bool__(self) -> bool:
+        """Return whether it has folded anything."""
+        return self._journal is not None
+
+    def feed(self, message: object, at: float | None = None, *, sent: bool = False) -> list[Fact]:
+        """Return the facts of a message; `at` is in seconds since the epoch."""
         if self._journal is None:
-            from claude_agent_py._journal.fold import Journal  # sessions have theirs, and most programs need none
+            from claude_agent_py._journal.fold import Journal  # most programs need none
 
             self._journal = Journal()
-        facts: list[Fact] = self._journal.feed(message, at, sent=sent)
-        return facts
+        return self._journal.feed(message, at, sent=sent)
 
-    def _fold_end(self) -> "list[Fact]":
-        """Return the facts that the end of that stream shows."""
-        facts: list[Fact] = [] if self._journal is None else self._journal.finish()
-        return facts
+    def finish(self) -> list[Fact]:
+        """Return the facts that the end of the stream shows."""
+        return [] if self._journal is None else self._journal.finish()

@@ -141,7 +141,7 @@ class BoundTools:
         """Raise ToolError unless the session would let the built-in tool `name` run with this input."""
         if self.client is None or context.agent_id is not None:
             raise ToolError("Only the main agent may use the tools of the editor.")
-        facts = self.client.session.facts
+        facts = self.client.session.reported
         if name not in (facts.tools or ()):
             raise ToolError(f"This is not allowed: the session has no tool {name}.")
         problem = await self._find_restriction(self.client, name)
@@ -182,9 +182,9 @@ class BoundTools:
         for callback_id in hooks.find("PreToolUse", name):
             event = {
                 "hook_event_name": "PreToolUse",
-                "session_id": session.facts.session_id or "",
+                "session_id": session.reported.session_id or "",
                 "cwd": context.cwd or "",
-                "permission_mode": session.facts.permission_mode,
+                "permission_mode": session.reported.permission_mode,
                 "tool_name": name,
                 "tool_input": data,
                 "tool_use_id": context.tool_use_id or "",
@@ -208,7 +208,7 @@ class BoundTools:
 
     def _is_allowed_by_mode(self, client: Client, name: str, data: JSONObject) -> bool:
         """Return whether the permission mode, or an earlier "always", allows a call without asking."""
-        mode = client.session.facts.permission_mode
+        mode = client.session.reported.permission_mode
         if mode == "bypassPermissions" or (name == "Bash" and data["command"] in self._approved):
             return True
         if name == "Bash" or (name == "Write" and mode != "acceptEdits"):
@@ -220,7 +220,7 @@ class BoundTools:
 
     async def _ask_person(self, client: Client, name: str, data: JSONObject, context: ToolContext) -> None:
         """Ask the permission handler or the editor about a call of the built-in tool. Raises ToolError if denied."""
-        mode = client.session.facts.permission_mode
+        mode = client.session.reported.permission_mode
         options = client.options
         if mode == "dontAsk" or options.permission_prompts == "none" or options.permission_prompt_tool_name:
             raise ToolError("This is not allowed without asking, and the session does not ask.")

@@ -169,7 +169,7 @@ class ChildAgent:
             self.definition,
             self.options,
             client.options,
-            mode=session.facts.permission_mode,
+            mode=session.reported.permission_mode,
             hooks=client.connection.handlers.hooks.registered,
         )
 

@@ -33,7 +33,7 @@ from claude_agent_py._journal.facts import (
     TurnEnded,
     TurnStarted,
 )
-from claude_agent_py._journal.views import View
+from claude_agent_py._journal.views import MessageFold, View
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     MAX_NAME_CHARS,
@@ -83,6 +83,8 @@ class SpanFold(View):
         """The id of the session; empty before the first turn."""
         self.now: float = 0.0
         """The latest time seen, in seconds since the epoch."""
+        self._messages: MessageFold = MessageFold()
+        """For messages from elsewhere, passed to `feed`."""
         self._texts: Texts = Texts(max_chars)
         self._is_dated: bool = False
         """Whether any fact so far had a time."""
@@ -133,7 +135,7 @@ class SpanFold(View):
             sent: Whether it was sent to the CLI. Otherwise the CLI sent it.
         """
         self._advance(at)
-        self.add(self._fold(message, at, sent=sent))
+        self.add(self._messages.feed(message, at, sent=sent))
 
     def add(self, facts: Iterable[Fact]) -> None:
         """Add facts of the journal of the session, instead of feeding messages.
@@ -152,7 +154,7 @@ class SpanFold(View):
     def finish(self, at: float | None = None) -> None:
         """End the session: report the open spans, with the status `running`."""
         self._advance(at)
-        self.add(self._fold_end())
+        self.add(self._messages.finish())
         for agent in list(self._conversations):
             self._end_model(agent)
         for span in self._open_spans():

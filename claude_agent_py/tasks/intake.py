@@ -1,6 +1,6 @@
 """`TaskIntake`: tracks tasks from the messages of a session, and notifies waiters and listeners.
 
-The runtime creates it, feeds it from its pump and runs its workers; `TaskManager` is its public interface. The methods
+A session creates it, feeds it from its pump and runs its workers; `TaskManager` is its public interface. The methods
 that the pump calls do no I/O and never raise. Use it only in the thread of the event loop.
 """
 
@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 from weakref import WeakSet
 
 from claude_agent_py._base.errors import TaskError
@@ -30,9 +30,6 @@ from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskStartedMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.live import LiveJournal
 
 logger: logging.Logger = get_logger(__name__)
 
@@ -96,8 +93,8 @@ class TaskIntake:
         """The event loop in which tasks are waited for."""
         self.followers: WeakSet[TaskIntake] = WeakSet()
         """Intakes that a program feeds with the messages of the session, which are told when it ends."""
-        self.journal: LiveJournal | None = None
-        """The journal of the session, which gets each message and the events of the ledger; None without observers."""
+        self.number: Callable[[list[TaskEvent]], object] | None = None
+        """Numbers the events of the ledger, so that they are facts of the session's journal; None without observers."""
         self.watchers: dict[object, Watcher] = {}
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -105,21 +102,18 @@ class TaskIntake:
 
     # From the session
 
-    def track(self, message: object, /) -> list[TaskEvent]:
-        """Track a message of any type, and return the events that it caused. Never raises."""
-        now: float | None = None
+    def track(self, message: object, /, fold: Callable[[object], object] | None = None) -> list[TaskEvent]:
+        """Track a message of any type, and return the events that it caused. Never raises.
+
+        `fold` gets the message once the tasks are up to date, and before their events are published.
+        """
         try:
-            now = self.clock()
-            self._update(type(message), message, now)
+            self._update(type(message), message, self.clock())
         except Exception:
             logger.exception(_FAILED)
-        if self.journal is not None:
-            self.journal.feed(message)  # also without a ledger
-        try:
-            return self.publish(now)
-        except Exception:
-            logger.exception(_FAILED)
-            return []
+        if fold is not None:
+            fold(message)
+        return self.publish()
 
     def _update(self, kind: type, message: Any, now: float) -> None:
         handler = signals.HANDLERS.get(kind)
@@ -230,20 +224,30 @@ class TaskIntake:
     def _apply(self, signal: Callable[..., None], *args: object) -> None:
         try:
             signal(self.ledger, *args, self.clock())
-            self.publish()
         except Exception:
             logger.exception(_FAILED)
+        self.publish()
 
     # Events
 
-    def publish(self, now: float | None = None) -> list[TaskEvent]:
-        """Deliver and return the events of the ledger, and wake what waits for the tasks that may have changed."""
-        ledger = self.ledger
+    def publish(self) -> list[TaskEvent]:
+        """Deliver and return the events of the ledger, and wake what waits for the tasks that may have changed.
+
+        First the journal numbers the events. Then they go to listeners and watchers, waiters wake, and `on_events` gets
+        them, for the readers and the runs of the session. Never raises.
+        """
+        try:
+            return self._publish(self.ledger)
+        except Exception:
+            logger.exception(_FAILED)
+            return []
+
+    def _publish(self, ledger: Ledger) -> list[TaskEvent]:
         events: list[TaskEvent] = []
         if ledger.touched:
-            touched, events = ledger.take_changes(self.clock() if now is None else now)
-            if self.journal is not None and events:
-                self.journal.feed(events)  # which numbers them
+            touched, events = ledger.take_changes(self.clock())
+            if self.number is not None and events:
+                self.number(events)
             if events or self.watchers:
                 self._deliver(touched, events)
             for task_id in touched if self._events else ():
@@ -273,7 +277,7 @@ class TaskIntake:
 
     def _wants(self, kind: type[TaskEvent]) -> bool:
         """Return whether anyone receives events of a kind."""
-        return self.journal is not None or bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
+        return self.number is not None or bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
 
     # Waiting
 

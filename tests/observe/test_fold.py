@@ -72,7 +72,8 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
     """Observe a session that does what is recorded, at the recorded times. `begin` gets its tasks."""
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
     tasks = TaskIntake(clock=lambda: now)
-    journal = tasks.journal = LiveJournal(tasks.ledger, clock=tasks.clock)
+    journal = LiveJournal(tasks.ledger, clock=tasks.clock)
+    tasks.number = journal.feed
     journal.observe(observer)
     begin(tasks)
     for at, frame, is_sent in frames_of(name):
@@ -89,7 +90,7 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
             case _ if is_sent:
                 journal.feed(frame, sent=True)
             case _:
-                tasks.track(frame)
+                tasks.track(frame, journal.feed)
     journal.end()
 
 

@@ -261,7 +261,7 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
     def tell(*given: JSONObject) -> None:
         for frame in given:
             message = decode(json.dumps(frame).encode())
-            tasks.track(message)
+            tasks.track(message, journal.feed)
 
     told: list[Fact] = []
     before = TaskIntake()
@@ -269,7 +269,8 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
     before.process_exited("the process ended")
     tasks = TaskIntake()
     tasks.recall(before.ledger.records["a1"])
-    journal = tasks.journal = LiveJournal(tasks.ledger, clock=tasks.clock)
+    journal = LiveJournal(tasks.ledger, clock=tasks.clock)
+    tasks.number = journal.feed
     journal.observe(Collecting())
     assert told == []
     left = {**frames.task_notification("a1", status="stopped", summary="left behind"), "run_id": None}

@@ -11,6 +11,7 @@ import sniffio
 from fake_session import RunState
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
+from claude_agent_py.journal import PromptSent
 from claude_agent_py.messages import UserContent
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
@@ -113,8 +114,11 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
         client = Client(options, transport=fake.transport())
         client.connection.resumption.carried = [carried]
         async with client:
+            facts = client.journal()
             report.open()
             await carried.wait()
+        sent = [fact.id async for fact in facts if isinstance(fact, PromptSent)]
+    assert sent == ["p1"]
     assert carried.own_result is not None
     assert carried.own_result.result == "done"
 

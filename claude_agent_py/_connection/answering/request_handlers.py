@@ -245,7 +245,7 @@ class RequestHandlers:
             request_id=request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
-            session_id=self._session.facts.session_id,
+            session_id=self._session.reported.session_id,
             cancellation=cancellation,
         )
 
@@ -271,7 +271,7 @@ class RequestHandlers:
         session = self._session
         if session.hooks is not None:
             return session.hooks
-        delegation = answering.DelegationHooks(session.options, session.facts.find_agents)
+        delegation = answering.DelegationHooks(session.options, session.reported.find_agents)
         session.hooks = answering.HookDispatcher(
             session.options.hooks,
             report=session.report,

@@ -353,7 +353,7 @@ def make_result(
         late_tasks=run.late_tasks,
         store_errors=run.store_errors,
         max_budget_usd=options.max_budget_usd,
-        spent_before_usd=run.session.facts.spent_before_usd,
+        spent_before_usd=run.session.reported.spent_before_usd,
     )
     if isinstance(result.error(), RunError):
         return result

@@ -1,4 +1,4 @@
-"""`SessionFacts`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
+"""`Reported`: what the CLI has reported about a session: its id, permission mode, commands and to-do list."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
@@ -25,8 +25,8 @@ PATIENCE: Final = 3
 """How often the API may reject the key before a run fails. After the first time the CLI renews a login."""
 
 
-class SessionFacts:
-    """What is known about a session, from its options and from the messages of the CLI."""
+class Reported:
+    """What the CLI has reported about a session; at first, what the options say."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
@@ -57,7 +57,7 @@ class SessionFacts:
         return self.info.agents if self.info is not None else ()
 
     def track(self, message: object) -> None:
-        """Update the facts from a message."""
+        """Update it from a message."""
         handler = self.HANDLERS.get(type(message))
         if handler is not None:
             handler(self, message)
