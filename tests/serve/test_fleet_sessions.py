@@ -4,13 +4,14 @@ import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import leftovers
 import pytest
 from ag_ui import core
 from fleets import until_state
+from pydantic import BaseModel
 from temporal_server import SharedServer, temporal_server as temporal_server
 from test_agui import check_order
 from test_sessions import facts_of, following, is_end, read_until, says
@@ -22,6 +23,7 @@ from claude_agent_py.serve import FleetSessions, ServedSession
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, thinking, tool_use
+from claude_agent_py.tools import ToolContext, ToolServer, tool
 
 pytestmark = [pytest.mark.anyio]
 
@@ -333,6 +335,51 @@ async def test_a_run_of_agui_streams_text_and_arguments_of_a_fleet(tmp_path: Pat
                 assert json.loads("".join(arguments))["description"] == "Do nothing"
                 assert len(arguments) > 1
                 check_order(events)
+
+
+class Color(BaseModel):
+    color: Literal["red", "green"]
+
+
+@tool
+async def pick_color(context: ToolContext) -> str:
+    """Ask the person for a color."""
+    picked = await context.elicit("Which color?", Color)
+    return "none" if picked is None else picked.color
+
+
+@pytest.mark.real_cli
+async def test_a_tool_that_asks_is_answered_by_a_run_at_another_server_after_its_process_has_ended(
+    tmp_path: Path,
+) -> None:
+    def call(request: RecordedRequest) -> Reply:
+        done = [each for each in request.tool_results if not each.get("is_error")]  # the first call was cut off
+        return Reply(json.dumps(done[-1])) if done else Reply(tool_use(name, {}))
+
+    name = "mcp__page__pick_color"
+    with ScriptedModel(call) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
+            server = ToolServer("page", tools=[pick_color])
+            options = model.options(cwd=tmp_path, mcp_servers={"page": server}, allowed_tools=[name])
+            fleet.agent("chat", options, patience=0.2)
+            async with fleet.worker():
+                sent: dict[str, Any] = {"thread_id": "t", "protocol_version": "1.0"}
+                async with FleetSessions(fleet, "chat") as sessions:
+                    message = core.UserMessage(id="u", content="Ask")
+                    given = core.RunAgentInput(run_id="1", messages=[message], **sent)
+                    asked: Any = [event async for event in Agent(sessions).run(given)][-1]
+                (interrupt,) = asked.outcome.interrupts
+                assert "Which color?" in str(interrupt.metadata)
+                (listed,) = await fleet.list()
+                await until_state(fleet.session(listed.id), "waiting")  # no process waits
+                async with FleetSessions(fleet, "chat") as sessions:
+                    payload = {"action": "accept", "content": {"color": "green"}}
+                    entry = core.ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload=payload)
+                    given = core.RunAgentInput(run_id="2", messages=[message], resume=[entry], **sent)
+                    ended: Any = [event async for event in Agent(sessions).run(given)][-1]
+                assert ended.outcome.type == "success"
+                assert "green" in (await fleet.session(listed.id).result()).text
 
 
 def join(events: list[Any], kind: str, **of: str) -> str:
