@@ -9,11 +9,14 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event
+from pydantic import TypeAdapter
 
 from claude_agent_py import Client, ToolContext
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 from claude_agent_py.tools import SamplingRequest
+from claude_agent_py.tools.host import MCPHost
 
 HAS_PACKAGE = importlib.util.find_spec("mcp") is not None
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")]
@@ -141,3 +144,48 @@ async def test_an_interrupt_cancels_the_handler() -> None:
 async def test_without_a_session_there_is_no_model() -> None:
     with pytest.raises(OptionsError, match="no session answers it"):
         await ToolContext(request_id="r1").sample("Shorten this")
+
+
+class Malformed:
+    """A low-level server that sends one request with these parameters, and keeps the answer."""
+
+    def __init__(self, params: dict[str, Any]) -> None:
+        self.request = {"jsonrpc": "2.0", "id": 7, "method": "sampling/createMessage", "params": params}
+        self.answer: dict[str, Any] = {}
+
+    def create_initialization_options(self) -> None:
+        return None
+
+    async def run(self, read: Any, write: Any, options: None) -> None:
+        message, shared = (
+            importlib.import_module("mcp.types").JSONRPCMessage,
+            importlib.import_module("mcp.shared.message"),
+        )
+        await read.receive()
+        await write.send(shared.SessionMessage(TypeAdapter(message).validate_python(self.request)))
+        reply = (await read.receive()).message
+        self.answer = TypeAdapter(message).dump_python(reply, mode="json", exclude_none=True)
+
+
+@pytest.mark.skipif(not HAS_PACKAGE, reason="the extra mcp is not installed")
+@pytest.mark.parametrize(
+    ("params", "problem"),
+    [
+        ({}, "messages must be a list of objects"),
+        ({"messages": ["hi"], "maxTokens": 1}, "messages must be a list of objects"),
+        ({"messages": [ONE]}, "maxTokens must be an integer"),
+        ({"messages": [ONE], "maxTokens": True}, "maxTokens must be an integer"),
+    ],
+)
+async def test_a_malformed_request_is_refused(params: dict[str, Any], problem: str) -> None:
+    async def ask(request: object, context: object) -> dict[str, Any]:
+        raise AssertionError
+
+    server = Malformed(params)
+    host = MCPHost({"notes": server}, lambda name, message: None, ask=ask, samples=True)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:
+            ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            await host.answer("notes", ping, HandlerContext(request_id="r1"), workers.start_soon)
+            host.close()
+    assert server.answer["error"] == {"code": -32602, "message": problem}
