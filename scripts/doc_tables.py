@@ -9,8 +9,8 @@ DOCS = Path(__file__).parent.parent / "docs"
 
 def keep(page: str, script: str, columns: Sequence[str], rows: Mapping[str, Sequence[str]], *, write: bool) -> int:
     """Print a table with rows by title. Return 1 if the page has another one; `write` replaces it."""
-    lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    lines += [f"| {' | '.join([title, *cells])} |" for title, cells in rows.items()]
+    lines = [_join(columns), "|---" * len(columns) + "|"]
+    lines += [_join([title, *cells]) for title, cells in rows.items()]
     table = "\n".join([*lines, ""])
     print(table)
     begin, end = f"<!-- {script} -->\n", "<!-- end -->\n"
@@ -23,3 +23,8 @@ def keep(page: str, script: str, columns: Sequence[str], rows: Mapping[str, Sequ
         print(f"{page} has another table", file=sys.stderr)
         return 1
     return 0
+
+
+def _join(cells: Sequence[str]) -> str:
+    """Return the line of a row, in which an empty cell is one space."""
+    return "".join(f"| {cell} " if cell else "| " for cell in cells) + "|"
