@@ -22,7 +22,7 @@ from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished
 from claude_agent_py._journal.tasks.ledger import Grace
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record, TaskRun
-from claude_agent_py._journal.tasks.spending import ModelPrice
+from claude_agent_py._journal.tasks.spending import ModelPrice, Prices
 from claude_agent_py.tasks.files.output_reader import OutputReader, TaskOutput
 from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.intake import TaskIntake, Watcher, steady_time
@@ -81,7 +81,7 @@ class TaskManager:
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle the tasks without the session. The tasks of the copy no longer change."""
-        return _build_copy, (dict(self._records), self._intake.paths)
+        return _build_copy, (dict(self._records), self._intake.paths, self._intake.ledger.prices)
 
     def __copy__(self) -> "TaskManager":
         return copy.deepcopy(self)  # otherwise the session would change the records of the copy
@@ -512,8 +512,9 @@ def _seconds_until(deadline: float) -> float | None:
     return None if deadline == math.inf else max(0.0, deadline - anyio.current_time())
 
 
-def _build_copy(records: dict[str, Record], paths: Paths) -> TaskManager:
+def _build_copy(records: dict[str, Record], paths: Paths, prices: Prices) -> TaskManager:
     intake = TaskIntake()
+    intake.ledger.prices = prices
     vars(intake.paths).update(vars(paths))
     intake.ledger.restore(records)
     intake.is_copy = True

@@ -1,6 +1,7 @@
 """The usage of subagents, summed from frames in any order: every message counts once, and no count falls."""
 
 import json
+import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from folding import Clock, intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
-from claude_agent_py.tasks import EndedBy, ModelPrice, TaskRevised
+from claude_agent_py.tasks import EndedBy, ModelPrice, TaskIntake, TaskRevised
 from claude_agent_py.testing import frames
 
 MODEL = "claude-x"
@@ -39,6 +40,20 @@ def test_thousands_of_messages_are_all_counted() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     tracking(manager, *(said(f"m{n // 2}", 9) for n in range(6000)))
     assert used(manager) == 30_000
+
+
+def test_a_pickled_task_has_its_cost() -> None:
+    manager = TaskManager(intake=TaskIntake(wants_event=lambda kind: False))  # nobody has seen the outcome before
+    manager.prices[MODEL] = ModelPrice(input=1, output=1)
+    tracking(manager, frames.task_started("a1"), said("m1", 999), *frames.task_end("a1"))
+    tracking(manager, frames.task_started("a2"), said("m2", 1999, "a2"))
+    copied = pickle.loads(pickle.dumps(manager))
+    outcome, usage = copied["a1"].outcome, copied["a2"].usage
+    assert outcome is not None
+    assert outcome.usage is not None
+    assert usage is not None
+    assert (outcome.usage.cost_usd, usage.cost_usd) == (0.001, 0.002)
+    assert outcome == manager["a1"].outcome
 
 
 @pytest.mark.parametrize(
