@@ -138,6 +138,7 @@ async def test_an_invalid_api_key() -> None:
     assert "secret-9" not in str(caught.value)
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_options_that_only_the_cli_can_judge(tmp_path: Path) -> None:
     """It prints what is wrong and exits; the start fails at once and shows it."""

@@ -44,6 +44,7 @@ def test_serve_prints_its_address_and_ends_after_ctrl_c(tmp_path: Path) -> None:
                 stream.read()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
 @pytest.mark.real_cli
 def test_a_pool_is_open_while_it_is_served_and_leaves_no_process(tmp_path: Path) -> None:

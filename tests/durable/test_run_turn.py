@@ -151,7 +151,7 @@ async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path, co
             assert len(model.requests) == requests
 
 
-@pytest.mark.parametrize("is_asked_for", [True, False])
+@pytest.mark.parametrize("is_asked_for", [True, pytest.param(False, marks=pytest.mark.long)])
 async def test_deltas_come_in_order_with_the_facts_if_the_options_ask_for_them(
     tmp_path: Path, is_asked_for: bool
 ) -> None:

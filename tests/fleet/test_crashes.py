@@ -44,7 +44,6 @@ async def until_stored(made: FleetSetUp, session: FleetSession, text: str) -> No
     await until(is_there, f"{text} in the store")
 
 
-@pytest.mark.long
 async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_an_hour_off(tmp_path: Path) -> None:
     def answer(request: Any) -> Any:
         if not request.tool_results:

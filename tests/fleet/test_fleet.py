@@ -6,7 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import PATIENCE, events_of, fleet_in, until
+from fleets import LEASE, PATIENCE, events_of, fleet_in, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
@@ -127,7 +127,8 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
 
 async def test_several_workers_run_in_a_process(tmp_path: Path) -> None:
     program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
-    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), poll=0.1) as fleet:
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    async with Fleet(url, store=MemoryStore(), poll=0.1, lease=LEASE) as fleet:  # they hear of draining within a third
         fleet.agent("one", ClientOptions(cli_path=program), workspace=Directory(tmp_path))
         async with fleet.worker(sessions=1), fleet.worker(sessions=1):
             assert len(await fleet.workers()) == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, fleet_url as fleet_url, until
+from fleets import LEASE, PATIENCE, fleet_url as fleet_url, until
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError
@@ -36,10 +36,16 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @asynccontextmanager
 async def at_work(
-    url: str, cli: Path, folder: Path | None = None, workspace: Workspace | None = None, **more: Any
+    url: str,
+    cli: Path,
+    folder: Path | None = None,
+    workspace: Workspace | None = None,
+    *,
+    lease: float = 20.0,
+    **more: Any,
 ) -> AsyncIterator[Fleet]:
-    """Open a fleet with an agent `one`, and a worker."""
-    async with Fleet(url, store=MemoryStore(), poll=0.1, lease=20.0, **more) as fleet:
+    """Open a fleet with an agent `one`, and a worker, which removes workspaces each third of its lease."""
+    async with Fleet(url, store=MemoryStore(), poll=0.1, lease=lease, **more) as fleet:
         fleet.agent("one", ClientOptions(cli_path=cli), workspace=workspace or Copy(), retry=RetryPolicy(attempts=1))
         async with fleet.worker(folder=folder):
             yield fleet
@@ -75,7 +81,7 @@ async def test_two_fleets_on_one_machine_have_workspaces_apart(tmp_path: Path, c
     async with at_work(f"sqlite:///{tmp_path / 'one.db'}", cli, tmp_path / "ws") as fleet:
         first = await workspace_of(fleet, "pr-17")
         (first / "secret").touch()
-    async with at_work(f"sqlite:///{tmp_path / 'other.db'}", cli, tmp_path / "ws") as fleet:
+    async with at_work(f"sqlite:///{tmp_path / 'other.db'}", cli, tmp_path / "ws", lease=LEASE) as fleet:
         second = await workspace_of(fleet, "pr-17")
         assert (list(second.iterdir()), second != first) == ([], True)
         await fleet.session("pr-17").cancel()
@@ -127,7 +133,7 @@ class Stuck(Copy):
 async def test_a_workspace_that_cannot_be_removed_stops_no_other_session(
     fleet_url: str, tmp_path: Path, cli: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with at_work(fleet_url, cli, tmp_path / "ws", Stuck()) as fleet:
+    async with at_work(fleet_url, cli, tmp_path / "ws", Stuck(), lease=LEASE) as fleet:
         await workspace_of(fleet, "first")
         await fleet.session("first").cancel()
         await until(lambda: "the workspace of session first could not be removed" in caplog.text)

@@ -102,6 +102,7 @@ async def test_other_processes_run_on_trio(tmp_path: Path, temporal: str) -> Non
             await fleet.worker(folder=tmp_path / "ws").__aenter__()
 
 
+@pytest.mark.long
 async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_an_hour_off(
     tmp_path: Path, temporal: str
 ) -> None:

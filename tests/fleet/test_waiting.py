@@ -143,6 +143,7 @@ async def test_a_rate_limit_is_waited_for_without_a_process(tmp_path: Path) -> N
         assert [at for at in asked if at >= resets_at] == asked[1:]
 
 
+@pytest.mark.long
 async def test_a_prompt_that_waits_too_long_is_a_dead_letter(tmp_path: Path) -> None:
     from claude_agent_py.errors import FleetRunError
 

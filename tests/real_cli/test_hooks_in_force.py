@@ -119,6 +119,7 @@ async def test_switches_that_do_not_count_and_those_that_a_running_session_refus
         assert not ran(options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "options",
     [

@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.real_cli, pytest.mark.usefixtures("
 PATIENCE = 240
 
 
+@pytest.mark.long
 async def test_spares_carry_handlers_change_what_can_change_and_do_not_mix_their_conversations() -> None:
     seen: list[str] = []
 

@@ -25,13 +25,16 @@ async def test_a_session_that_is_not_there_cannot_be_resumed(unknown: str) -> No
     assert unknown in caught.value.__cause__.stderr_tail
 
 
-async def test_the_id_is_known_before_the_first_turn_where_it_was_given_unless_it_is_in_use() -> None:
+@pytest.mark.parametrize("is_named", [pytest.param(True, marks=pytest.mark.long), False], ids=["named", "unnamed"])
+async def test_the_id_is_known_before_the_first_turn_where_it_was_given_unless_it_is_in_use(is_named: bool) -> None:
     chosen, copied = str(uuid.uuid4()), str(uuid.uuid4())
-    async with ScriptedModel(["one", "two", "three"]) as model:
+    fork: tuple[dict[str, Any], str | None] = ({"resume": chosen, "fork_session": True}, None)
+    if is_named:
+        fork = ({**fork[0], "session_id": copied}, copied)
+    async with ScriptedModel(["one", "two"]) as model:
         cases: list[tuple[dict[str, Any], str | None]] = [
             ({"session_id": chosen}, chosen),
-            ({"resume": chosen, "fork_session": True, "session_id": copied}, copied),
-            ({"resume": chosen, "fork_session": True}, None),
+            fork,
         ]
         for given, known in cases:
             async with Client(model.options(**given)) as client:

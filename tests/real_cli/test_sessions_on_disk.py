@@ -223,6 +223,7 @@ async def test_resuming_at_an_earlier_message_forks_or_leaves_a_branch_and_drops
         assert messages.damage == []
 
 
+@pytest.mark.long
 async def test_background_shells_are_found_in_the_transcript(tmp_path: Path) -> None:
     script = [
         tool_use("Bash", {"command": "exit 3", "run_in_background": True, "description": "Fail"}),

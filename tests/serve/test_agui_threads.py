@@ -250,6 +250,7 @@ async def test_a_reader_who_comes_in_the_middle_gets_the_beginning_and_then_the_
                 assert texts(snapshot(await following.run()))[1:] == [("assistant", "First, "), ("assistant", text)]
 
 
+@pytest.mark.long
 async def test_a_reader_gets_a_question_of_a_subagent_within_its_span() -> None:
     script = [Reply(delegate("look", background=False)), Reply("Done.")]
     looks = {"look": [Reply(shell("touch made")), Reply("I looked.")]}

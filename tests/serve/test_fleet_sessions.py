@@ -293,6 +293,7 @@ async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_mess
                 assert [delta for delta in await fleet.session(session.id).read_deltas() if delta.whole is None] == []
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(tmp_path: Path) -> None:
     gate = Gate()
@@ -318,6 +319,7 @@ async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(
                 assert says(found)[-1:] == says(early)[-1:] == ["Kept."]
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_a_run_of_agui_streams_text_and_arguments_of_a_fleet(tmp_path: Path) -> None:
     with ScriptedModel(write) as model:
