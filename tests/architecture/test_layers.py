@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 import tomllib
@@ -42,6 +43,49 @@ def test_the_layers_and_packages_stay_few() -> None:
     layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
     assert len(layers) <= 12
     assert len([path for path in PACKAGE.iterdir() if (path / "__init__.py").exists()]) <= 25
+
+
+COLLECTORS = {"control", "errors", "journal", "messages"}
+"""Modules that only collect public names."""
+RE_EXPORTS = {("tasks", "history"), ("tasks", "todo")}
+
+
+def rows_of_the_page() -> list[set[str]]:
+    """Return the layers of `docs/architecture.md`, highest first."""
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("## Layers\n")[2].partition("\n## ")[0]
+    return [set(re.findall(r"`(\w+)`", row)) for row in re.findall(r"^\| (`[^|]+) \|", section, re.MULTILINE)]
+
+
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="the page is not installed with the package")
+def test_the_layers_on_the_page_are_those_of_the_imports() -> None:
+    level = {name: number for number, row in enumerate(rows_of_the_page()) for name in row}
+    names = {module.name for module in modules()}
+    rooms = {name.split(".")[1] for name in names if "." in name}
+    assert rooms - level.keys() == {*COLLECTORS, "__main__", "_version"}
+    pairs = {
+        (module.name.split(".")[1], target.split(".")[1])
+        for module in modules()
+        for target in _targets(module, names)
+        if "." in module.name and "." in target
+    }
+    known = {(room, other) for room, other in pairs if room != other and {room, other} <= level.keys()}
+    assert {(room, other) for room, other in known if level[room] >= level[other]} == RE_EXPORTS
+
+
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="the page is not installed with the package")
+def test_the_layers_on_the_page_are_those_of_the_contract() -> None:
+    """A layer of the contract may be several rows of the page: imports through the package itself hide their order."""
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = config["tool"]["importlinter"]["contracts"][0]["layers"]
+    rows = rows_of_the_page()
+    for layer in layers:
+        expected = set(re.findall(r"claude_agent_py\.(\w+)", layer))
+        found: set[str] = set()
+        while rows and rows[0] <= expected:
+            found |= rows.pop(0)
+        assert found == expected
+    assert rows == []
 
 
 def test_imports_are_absolute() -> None:
