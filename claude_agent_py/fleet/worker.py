@@ -203,6 +203,7 @@ class Worker(ABC):
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
         async with AsyncExitStack() as stack:
             await self._connect(stack)
+            await self._apply_schedules()
             if self.health is not None:
                 server = HealthServer(self._check_ready, self._load_metrics)
                 self.health = await stack.enter_async_context(server.serve(self.health))
@@ -229,6 +230,10 @@ class Worker(ABC):
     @abstractmethod
     async def _connect(self, stack: AsyncExitStack) -> None:
         """Connect to the engine. The stack ends after the worker's tasks."""
+
+    @abstractmethod
+    async def _apply_schedules(self) -> None:
+        """Create or change the schedules of this process (`FleetSettings.schedules`). Raises OptionsError."""
 
     @abstractmethod
     async def _begin(self) -> None:

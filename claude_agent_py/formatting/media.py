@@ -101,7 +101,10 @@ class File:
 
 @dataclass(frozen=True)
 class ResourceLink:
-    """A link to a resource, which the model sees instead of its content."""
+    """A link to a resource, which the model sees instead of its content.
+
+    Your tools return it. A link that a message of the CLI has is a `claude_agent_py.messages.ResourceLink`.
+    """
 
     uri: str
     name: str = ""
@@ -205,8 +208,10 @@ def api_blocks(media: Media) -> list[ContentBlock]:
         case File(data=str() as text):
             source = MediaSource(type="text", media_type="text/plain", data=text)
             return [DocumentBlock(source=source, title=media.name)]
-        case _:
+        case Image() | Audio() | File() | ResourceLink():
             return [TextBlock(text=describe(media))]
+        case _:
+            assert_never(media)
 
 
 def describe(media: Media) -> str:
@@ -217,8 +222,10 @@ def describe(media: Media) -> str:
             return f"[Resource link: {media.name or media.uri}] {media.uri}{details}"
         case File():
             return f"[File: {media.name}, {media.media_type}, {len(media.data)} {_unit(media.data)}]"
-        case _:
+        case Image() | Audio():
             return f"[{type(media).__name__}: {media.media_type}, {len(media.data)} bytes]"
+        case _:
+            assert_never(media)
 
 
 def _fill_media_type(media: _Binary | File, guessed: str = "") -> None:

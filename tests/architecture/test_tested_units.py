@@ -16,7 +16,7 @@ LATER = ("fleet",)
 
 PURE = {
     "lines, frames and messages: values in, values out": """
-        _base.lines wire.base wire.codec wire.control wire.control.initialize wire.control.replies
+        _base.lines wire.base wire.codec wire.control wire.control.frames wire.control.initialize wire.control.replies
         wire.control.requests wire.fitting wire.frames wire.hooks.parsing wire.messages wire.settings.rule_lists
         wire.timestamps wire.tools.registry
     """,

@@ -1,6 +1,7 @@
 """The command line, run as a process."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -52,6 +53,13 @@ def test_help_and_version(run: Command, environ: Environ) -> None:
     shown = run(environ, "--help").stdout
     assert "install-cli" in shown
     assert "doctor" in shown
+
+
+def test_every_command_is_on_the_page(run: Command, environ: Environ) -> None:
+    commands = re.findall(r"^    ([\w-]+) ", run(environ, "--help").stdout, re.MULTILINE)
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    rows = "".join(re.findall(r"^\| (\S.*?) \|", page.partition("\n## ")[0], re.MULTILINE))
+    assert set(commands) == set(re.findall(r"`([\w-]+)`", rows))
 
 
 @pytest.mark.parametrize("args", [(), ("nonsense",), ("install-cli", "--nonsense")])

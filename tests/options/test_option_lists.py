@@ -2,9 +2,14 @@
 
 from dataclasses import dataclass
 
-from claude_agent_py import ClientOptions
+import pytest
+from peers import start_in_memory
+
+from claude_agent_py import ClientOptions, Timeouts
+from claude_agent_py._journal.open_runs import RunLimits
 from claude_agent_py.children.process_options import ANSWERING, INHERITED
 from claude_agent_py.pool.compatibility import NOT_PARKED, ONE_SESSION
+from claude_agent_py.testing import FakeCLI, steps
 
 
 @dataclass(frozen=True)
@@ -92,3 +97,18 @@ def test_a_child_inherits_the_options_of_these_groups() -> None:
 def test_a_parked_process_has_none_of_the_options_that_depend_on_the_directory() -> None:
     """Except `mcp_servers`, of which it may have those of this process."""
     assert {name for group in GROUPS if not group.parked for name in group.options} == {*NOT_PARKED}
+
+
+OTHER_TIMEOUTS = {"connect", "control", "close"}
+"""The time limits that are not about a run."""
+
+
+@pytest.mark.anyio
+async def test_every_time_limit_of_the_options_reaches_the_run() -> None:
+    given = {name: float(number) for number, name in enumerate(Timeouts.model_fields, start=60)}
+    async with start_in_memory(FakeCLI(steps.turn()), timeouts=Timeouts(**given)) as client:
+        run = client.query("hi")
+        (opened,) = client.session.router.open_runs
+        limits = {name: getattr(opened.limits, name) for name in RunLimits.__struct_fields__}
+        await run
+    assert limits == {name: given[name] for name in given.keys() - OTHER_TIMEOUTS}

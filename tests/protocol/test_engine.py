@@ -4,7 +4,7 @@ import json
 import math
 import random
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from each import for_each
@@ -30,6 +30,7 @@ from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.codec import line_of
+from claude_agent_py.wire.control.frames import ControlFrame
 
 
 class Driver:
@@ -54,6 +55,10 @@ class Driver:
         data = self.engine.data_to_send()
         assert data == b"" or data.endswith(b"\n")
         return [json.loads(line) for line in data.splitlines()]
+
+
+def test_no_control_frame_reaches_users_as_a_message() -> None:
+    assert {*get_args(ControlFrame)} <= Engine._HANDLERS.keys()
 
 
 def prompt_message(uuid: str) -> UserMessage:

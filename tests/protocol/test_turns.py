@@ -3,6 +3,7 @@
 import gc
 import json
 import weakref
+from typing import get_args
 
 import pytest
 from anyio.lowlevel import checkpoint
@@ -36,6 +37,7 @@ from scene import (
 )
 
 from claude_agent_py import TaskStartedMessage
+from claude_agent_py._journal.open_runs import TimeoutKind
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -717,6 +719,14 @@ def test_a_run_may_not_take_longer_than_its_limit_however_busy_it_is() -> None:
     assert scene.ended_at[run] == 110.0
     assert scene.ends[run].limit == 10.0
     assert scene.ends[run].was_in_turn
+
+
+@pytest.mark.parametrize("limit", RunLimits.__struct_fields__)
+def test_each_limit_of_a_run_expires(limit: str) -> None:
+    run = OpenRun(limits=RunLimits(**{limit: 5.0}))
+    run.is_sealed, run.waiting_since = True, 0.0
+    assert run.deadline(0.0, is_between_turns=True) == (5.0, limit, 5.0)
+    assert limit in get_args(TimeoutKind)
 
 
 def test_the_first_message_must_come_in_time() -> None:

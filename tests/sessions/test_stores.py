@@ -13,6 +13,7 @@ import anyio
 import pytest
 from forks import Program, run_program
 
+from claude_agent_py import sessions
 from claude_agent_py.errors import OptionsError, SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
@@ -28,6 +29,7 @@ from claude_agent_py.sessions import (
     implements,
     list_sessions,
 )
+from claude_agent_py.sessions.stores.base import BlockingStore
 from claude_agent_py.testing import check_session_store
 
 pytestmark = pytest.mark.anyio
@@ -59,6 +61,12 @@ def make_store(request: pytest.FixtureRequest, tmp_path: Path) -> MakeStore:
         case server:
             make: MakeStore = request.getfixturevalue(f"make_{server}_store")
             return make
+
+
+async def test_every_store_has_to_keep_the_contracts() -> None:
+    exported = {name for name in dir(sessions) if isinstance(getattr(sessions, name), type)}
+    stores = {name for name in exported if issubclass(getattr(sessions, name), BlockingStore)}
+    assert {name.removesuffix("Store").lower() for name in stores} == {*(kind for kind, _ in LOCAL), *SERVERS}
 
 
 @pytest.mark.parametrize(

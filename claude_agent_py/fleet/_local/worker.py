@@ -92,8 +92,10 @@ class LocalWorker(Worker):
 
     async def _connect(self, stack: AsyncExitStack) -> None:
         self._known = list(self._fleet.agents.values())
-        await self._file.write(_schedules.apply_schedules, self._fleet.schedules)
         stack.push_async_callback(self._unregister)
+
+    async def _apply_schedules(self) -> None:
+        await self._file.write(_schedules.apply_schedules, self._fleet.schedules)
 
     async def _begin(self) -> None:
         await self._register()

@@ -222,7 +222,6 @@ class TemporalWorker(Worker):
             self._group.start_soon(poller.run)  # its failure ends the block
         for agent in known:
             await self._make_current(agent)
-        await self._apply_schedules()
         self._group.start_soon(self._run_measuring)
 
     async def _finish(self) -> None:
@@ -377,6 +376,7 @@ class TemporalWorker(Worker):
         )
         await self._client.workflow_service.set_worker_deployment_current_version(request)
 
+    @on_asyncio
     async def _apply_schedules(self) -> None:
         for name, given in self._fleet.schedules.items():
             kept = {field: value for field, value in given.items() if field not in ("cron", "timezone")}

@@ -1,6 +1,7 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
@@ -134,7 +135,7 @@ def drop_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
     return [row for row in rows if row.uuid is None or row.uuid not in uuids]
 
 
-class BlockingStore:
+class BlockingStore(ABC):
     """A store whose calls block. A cancelled call may still take effect; it is safe to repeat it."""
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
@@ -282,25 +283,30 @@ class BlockingStore:
 
     # Implemented by the stores. Each method blocks and may be called from several threads concurrently.
 
+    @abstractmethod
+    def _load(self, place: Place) -> Iterable[str | bytes]:
+        """Return the texts of the entries in order, possibly with duplicates. Iterating may block, too."""
+
+    @abstractmethod
+    def _list_subpaths(self, place: Place) -> list[str]:
+        """Return the subpaths of a session."""
+
+    @abstractmethod
+    def _delete(self, place: Place) -> None:
+        """Delete a session with its subagents, or one transcript, but not the lease."""
+
+    @abstractmethod
+    def _find_projects(self, session: str) -> list[str]:
+        """Return the keys of the projects that have a session."""
+
+    # Implemented by all but the CLI's folder, which has no leases, and other ways to append and to list.
+
     def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
         """Append rows with different uuids, except rows that are already stored. All or nothing."""
         raise NotImplementedError
 
-    def _load(self, place: Place) -> Iterable[str | bytes]:
-        """Return the texts of the entries in order, possibly with duplicates. Iterating may block, too."""
-        raise NotImplementedError
-
     def _list_sessions(self, project: str) -> dict[str, int]:
         """Return the sessions with the time of their last append, in milliseconds."""
-        raise NotImplementedError
-
-    def _list_subpaths(self, place: Place) -> list[str]:
-        raise NotImplementedError
-
-    def _delete(self, place: Place) -> None:
-        raise NotImplementedError
-
-    def _find_projects(self, session: str) -> list[str]:
         raise NotImplementedError
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
@@ -325,8 +331,9 @@ class SummarisingStore(BlockingStore):
             if data is not None
         ]
 
+    @abstractmethod
     def _list_summaries(self, project: str) -> list[tuple[str, int, str | bytes]]:
-        raise NotImplementedError
+        """Return the session, the time in milliseconds and the `data` as JSON of each summary."""
 
 
 def parse_entry(text: str | bytes) -> SessionStoreEntry | None:

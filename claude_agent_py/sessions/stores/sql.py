@@ -1,5 +1,6 @@
 """`SQLStore`: the tables and statements of the stores in a database, which differ in their connections and dialects."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
@@ -39,13 +40,13 @@ class SQLStore(SummarisingStore):
     LOCK: ClassVar[str] = ""
     """The end of a SELECT that locks its rows, in a database whose transactions do not exclude each other."""
 
+    @abstractmethod
     def _transaction(self) -> AbstractContextManager[Execute]:
         """Begin a transaction, which ends with the context: committed, or rolled back after an exception."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _query(self, statement: str, *values: object) -> list[SQLRow]:
         """Run a statement that only reads, and return the rows."""
-        raise NotImplementedError
 
     def _escape(self, text: str) -> str:
         """Return a text in the form of its column."""

@@ -85,7 +85,7 @@ class TaskUsage(WireModel):
 
 
 class ResourceLink(CamelModel):
-    """A file that an MCP tool returned by reference."""
+    """A file that an MCP tool returned by reference, in a message. Your tools return a `formatting.ResourceLink`."""
 
     uri: str
     name: str = ""
