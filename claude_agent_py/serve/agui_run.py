@@ -73,11 +73,7 @@ class Run:
         self._is_new = is_new
         self._follows = prompt is None
         """Whether the current turn is told."""
-        self._has_text = False
-        self._texts = _Spans()
-        self._thoughts = _Spans()
-        self._length = 0
-        """How many characters of the open text were told."""
+        self._words = _Words()
         self._calls: dict[str, str] = {}
         """The names of the calls whose arguments are being told."""
         self._told: set[str] = set()
@@ -108,7 +104,7 @@ class Run:
             yield from self.end("ok", "")
             return
         self.prompt = session.prompts[-1]
-        self._follows = self._has_text = True
+        self._follows = self._words.were_told = True
         self.calls = dict(earlier.calls)
         self.waiting = {call: blocks for call, blocks in earlier.waiting.items() if call not in self.answered}
         self._unanswered = dict(earlier._unanswered)
@@ -124,11 +120,7 @@ class Run:
     def reopen(self) -> Iterator[BaseEvent]:
         """Yield the beginnings of all that is open, for a client that has its contents."""
         yield from self.agents
-        for name in self._thoughts.open.values():
-            yield core.ReasoningStartEvent(message_id=name)
-            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
-        for name in self._texts.open.values():
-            yield core.TextMessageStartEvent(message_id=name, role="assistant")
+        yield from self._words.reopen()
         for call, name in self._calls.items():
             yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
 
@@ -146,7 +138,7 @@ class Run:
     @property
     def open_messages(self) -> set[str]:
         """The ids of the messages of which more will be told."""
-        return {*self._texts.open.values(), *self._thoughts.open.values(), *self._calls}
+        return {*self._words.open, *self._calls}
 
     def take(self, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
         """Yield what an event of the session tells, but no end of a run."""
@@ -163,8 +155,8 @@ class Run:
             yield from self.leave_turn()
         elif kind in ("question", "question_settled", "frontend_call"):
             self._take_open(kind, event)
-        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._has_text:
-            yield from self._tell_text(event["prompt"], event["text"])  # it was answered within another turn
+        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._words.were_told:
+            yield from self._words.tell(event["prompt"], event["text"])  # it was answered within another turn
 
     def _take_open(self, kind: str, event: Mapping[str, Any]) -> None:
         if kind == "question":
@@ -178,9 +170,9 @@ class Run:
         if self.turn is None:
             self.turn, self._is_early = (), True
         if kind == "text":
-            yield from self._tell_text(event["message"], event["delta"])
+            yield from self._words.tell(event["message"], event["delta"])
         elif kind == "reasoning":
-            yield from self._tell_thought(event["message"], event["delta"])
+            yield from self._words.think(event["message"], event["delta"])
         elif kind == "call":
             yield from self._begin_call(event["call"], event["name"])
         elif kind == "arguments" and event["call"] in self._calls:
@@ -244,32 +236,6 @@ class Run:
         yield core.TextMessageContentEvent(message_id=name, delta=_read_text(fact["content"]))
         yield core.TextMessageEndEvent(message_id=name)
 
-    def _tell_text(self, message: str, delta: str, agent: str | None = None) -> Iterator[BaseEvent]:
-        yield from self._close_thoughts()
-        self._has_text = True
-        if message not in self._texts.open:
-            name, self._length = self._texts.begin(message), 0
-            yield core.TextMessageStartEvent(message_id=name, role="assistant", subagent_run_id=agent)
-        self._length += len(delta)
-        name = self._texts.open[message]
-        yield core.TextMessageContentEvent(message_id=name, delta=delta, subagent_run_id=agent)
-
-    def _tell_thought(self, message: str, delta: str) -> Iterator[BaseEvent]:
-        if message not in self._thoughts.open:
-            name = self._thoughts.begin(message, "-reasoning")
-            yield core.ReasoningStartEvent(message_id=name)
-            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
-        yield core.ReasoningMessageContentEvent(message_id=self._thoughts.open[message], delta=delta)
-
-    def _close_texts(self) -> Iterator[BaseEvent]:
-        for name in self._texts.close():
-            yield core.TextMessageEndEvent(message_id=name)
-
-    def _close_thoughts(self) -> Iterator[BaseEvent]:
-        for name in self._thoughts.close():
-            yield core.ReasoningMessageEndEvent(message_id=name)
-            yield core.ReasoningEndEvent(message_id=name)
-
     def _close_calls(self) -> Iterator[BaseEvent]:
         for call in self._calls:
             yield core.ToolCallEndEvent(tool_call_id=call)
@@ -283,23 +249,16 @@ class Run:
             self._is_complete = fact.get("is_complete", False)
         for block in fact.get("content", ()):
             if block["type"] == "text" and block["text"]:
-                told = self._length if message in self._texts.open else 0
-                if rest := block["text"][told:]:
-                    yield from self._tell_text(message, rest, agent or None)
-                for name in self._texts.close(message):
-                    yield core.TextMessageEndEvent(message_id=name, subagent_run_id=agent or None)
+                yield from self._words.complete(message, block["text"], agent or None)
             elif block["type"] == "thinking" and not agent:
-                if block.get("thinking") and message not in self._thoughts.open:
-                    yield from self._tell_thought(message, block["thinking"])
-                yield from self._close_thoughts()
+                yield from self._words.complete_thought(message, block.get("thinking"))
 
     # Calls --------------------------------------------------------------------------------------------------------
 
     def _begin_call(self, call: str, name: str, agent: str | None = None) -> Iterator[BaseEvent]:
         if call in self._told:
             return
-        yield from self._close_texts()
-        yield from self._close_thoughts()
+        yield from self._words.close()
         self._told.add(call)
         self._unanswered[call] = agent
         self._calls[call] = strip_name(name)
@@ -376,8 +335,7 @@ class Run:
 
     def close(self, interrupts: Sequence[str] = ()) -> Iterator[BaseEvent]:
         """Yield the ends of all that is open."""
-        yield from self._close_texts()
-        yield from self._close_thoughts()
+        yield from self._words.close()
         yield from self._close_calls()
         for task in self._agents:
             outcome = core.SubagentFinishedSuspendedOutcome(type="suspended", interrupt_ids=list(interrupts) or None)
@@ -428,6 +386,74 @@ def replay(run: Run, events: Iterable[ServedEvent], is_busy: bool) -> Iterator[t
         yield from ((event.number, each) for each in run.take(json.loads(event.data)))
     if is_stored and not is_busy:
         yield from ((0, each) for each in run.leave_turn())
+
+
+class _Words:
+    """The texts and thoughts that are told, of which some messages are open."""
+
+    def __init__(self) -> None:
+        self.were_told = False
+        """Whether any text was told."""
+        self._texts = _Spans()
+        self._thoughts = _Spans()
+        self._length = 0
+        """How many characters of the open text were told."""
+
+    @property
+    def open(self) -> list[str]:
+        """The names of the open messages."""
+        return [*self._texts.open.values(), *self._thoughts.open.values()]
+
+    def reopen(self) -> Iterator[BaseEvent]:
+        for name in self._thoughts.open.values():
+            yield core.ReasoningStartEvent(message_id=name)
+            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
+        for name in self._texts.open.values():
+            yield core.TextMessageStartEvent(message_id=name, role="assistant")
+
+    def tell(self, message: str, delta: str, agent: str | None = None) -> Iterator[BaseEvent]:
+        """Tell a piece of a text."""
+        yield from self._close_thoughts()
+        self.were_told = True
+        if message not in self._texts.open:
+            name, self._length = self._texts.begin(message), 0
+            yield core.TextMessageStartEvent(message_id=name, role="assistant", subagent_run_id=agent)
+        self._length += len(delta)
+        name = self._texts.open[message]
+        yield core.TextMessageContentEvent(message_id=name, delta=delta, subagent_run_id=agent)
+
+    def think(self, message: str, delta: str) -> Iterator[BaseEvent]:
+        """Tell a piece of a thought."""
+        if message not in self._thoughts.open:
+            name = self._thoughts.begin(message, "-reasoning")
+            yield core.ReasoningStartEvent(message_id=name)
+            yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
+        yield core.ReasoningMessageContentEvent(message_id=self._thoughts.open[message], delta=delta)
+
+    def complete(self, message: str, text: str, agent: str | None) -> Iterator[BaseEvent]:
+        """Tell what of a text was not told, and its end."""
+        told = self._length if message in self._texts.open else 0
+        if rest := text[told:]:
+            yield from self.tell(message, rest, agent)
+        for name in self._texts.close(message):
+            yield core.TextMessageEndEvent(message_id=name, subagent_run_id=agent)
+
+    def complete_thought(self, message: str, text: str | None) -> Iterator[BaseEvent]:
+        """Tell a thought unless it was told, and its end."""
+        if text and message not in self._thoughts.open:
+            yield from self.think(message, text)
+        yield from self._close_thoughts()
+
+    def close(self) -> Iterator[BaseEvent]:
+        """Tell the ends of all."""
+        for name in self._texts.close():
+            yield core.TextMessageEndEvent(message_id=name)
+        yield from self._close_thoughts()
+
+    def _close_thoughts(self) -> Iterator[BaseEvent]:
+        for name in self._thoughts.close():
+            yield core.ReasoningMessageEndEvent(message_id=name)
+            yield core.ReasoningEndEvent(message_id=name)
 
 
 class _Spans:
