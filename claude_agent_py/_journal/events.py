@@ -44,7 +44,7 @@ class PendingRequest(Struct, frozen=True):
     deadline: float
     """Infinity without a timeout."""
     waiter: Any = None
-    """The driver's identifier of the request: any object."""
+    """The session's waiter for the reply: any object."""
 
 
 class ReplyReceived(Struct, frozen=True):

@@ -41,7 +41,7 @@ class RunEnded(Struct, frozen=True):
     """A run has ended."""
 
     run: Any
-    """The driver's `OpenRun`."""
+    """The session's `OpenRun`."""
     reason: EndReason
     kind: TimeoutKind | None = None
     """The limit that expired, if that is the reason."""
@@ -84,7 +84,7 @@ class Deadline(NamedTuple):
 
 
 class OpenRun:
-    """A run. Drivers derive from it what they need to know of a run besides."""
+    """A run, as the router knows it. The session derives from it what else it needs to know of a run."""
 
     opened_at: float
     last_progress: float

@@ -39,7 +39,6 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionStore,
     SessionStoreEntry,
     find_problem,
-    format_key,
     implements,
 )
 from claude_agent_py.wire.base import JSONObject
@@ -227,9 +226,7 @@ class StoredSessions:
 async def _delete(access: StoreAccess, place: Place) -> None:
     # Some stores do not delete the subagents with the session.
     for subpath in (*await access.list_subpaths(place), ""):
-        key = place._replace(subpath=subpath).key
-        async with access.call(f"delete {format_key(key)}"):
-            await access.store.delete(key)
+        await access.delete(place._replace(subpath=subpath).key)
 
 
 async def _delete_part(access: StoreAccess, place: Place) -> None:

@@ -12,6 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 def test_every_event_is_on_the_page() -> None:
     assert set(re.findall(r"^\| `(\w+)` \|", (DOCS / "hooks.md").read_text(), re.MULTILINE)) >= set(HOOK_EVENTS)
+    assert f"| all {len(HOOK_EVENTS)} |" in (DOCS.parent / "README.md").read_text()
 
 
 @pytest.mark.parametrize("page", ["hooks.md", "permissions.md", "questions-and-approvals.md"])

@@ -391,6 +391,38 @@ async def test_leftovers_of_other_sessions_stay(tmp_path: Path, monkeypatch: pyt
         assert left.exists() is not is_last
 
 
+async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def hang(*args: object, **more: object) -> None:
+        await anyio.sleep_forever()
+
+    place, store = Place("p", SESSION), MemoryStore()
+    lease = await store.acquire_lease(place.key, "one")
+    for method in ("find_session", "delete", "renew_lease", "acquire_lease", "list_subkeys"):
+        monkeypatch.setattr(store, method, hang)
+    access = StoreAccess(store, 0.05)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: access.find(SESSION),
+        lambda: access.delete(place.key),
+        lambda: access.renew_lease(lease),
+        lambda: access.acquire_lease(place, "one"),
+        lambda: access.list_subpaths(place),
+    ]
+    for call in calls:
+        with anyio.fail_after(60), pytest.raises(StoreError, match=r"took more than 0\.05 s to"):
+            await call()
+
+
+async def test_a_lease_of_a_store_that_hangs_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    class HangingStore(MemoryStore):
+        async def release_lease(self, lease: Any) -> None:
+            await anyio.sleep_forever()
+
+    lease = await MemoryStore().acquire_lease(Place("p", SESSION).key, "one")
+    with anyio.fail_after(60):
+        await StoreAccess(HangingStore(), 0.05).release_lease(lease)
+    assert "cannot be released: the store did not answer in time" in caplog.text
+
+
 async def test_a_store_that_hangs_does_not_hold_up_a_resumption(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -59,7 +59,7 @@ class StoreAccess:
 
     def __init__(self, store: SessionStore, timeout: float = SECONDS) -> None:
         self.store: Any = store
-        """The store, whose optional methods type checkers do not know."""
+        """The store, for what has no method here. Type checkers do not know its optional methods."""
         self._timeout = timeout
 
     @property
@@ -93,12 +93,20 @@ class StoreAccess:
             lease: Lease = await self.store.acquire_lease(place.key, holder)
         return lease
 
+    async def renew_lease(self, lease: Lease) -> Lease:
+        """Extend a lease, and return it. Raises StaleLeaseError, a StoreError, if another process has it."""
+        async with self.call(f"renew the lease of session {lease.key['session_id']}"):
+            renewed: Lease = await self.store.renew_lease(lease)
+        return renewed
+
     async def release_lease(self, lease: Lease) -> None:
         """Release a lease. A failure is logged: a lease that is not released expires."""
+        session_id = lease.key["session_id"]
         try:
-            await self.store.release_lease(lease)
-        except Exception as error:
-            logger.warning("the lease of session %s cannot be released: %s", lease.key["session_id"], error)
+            async with self.call(f"release the lease of session {session_id}"):
+                await self.store.release_lease(lease)
+        except StoreError as error:
+            logger.warning("the lease of session %s cannot be released: %s", session_id, error)
 
     @contextlib.asynccontextmanager
     async def hold_lease(self, place: Place) -> AsyncIterator[Lease | None]:
@@ -155,17 +163,27 @@ class StoreAccess:
         """
         if not self.can_search:
             return default
-        async with self.call(f"find session {session_id}"):
-            found: list[Any] = [*await self.store.find_session(session_id)]
-            if wrong := [project for project in found if not isinstance(project, str)]:
-                raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
+        found = await self.find(session_id)
         if default in found or not found:
             return default
         if len(found) > 1:
             projects = ", ".join(found)
             message = f"the store has session {session_id} in several projects; project_key must be one of {projects}"
             raise StoreError(message, session_id=session_id)
-        return str(found[0])
+        return found[0]
+
+    async def find(self, session_id: str) -> list[str]:
+        """Return the projects that have a session. Needs `can_search`."""
+        async with self.call(f"find session {session_id}"):
+            found: list[Any] = [*await self.store.find_session(session_id)]
+            if wrong := [project for project in found if not isinstance(project, str)]:
+                raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
+        return found
+
+    async def delete(self, key: SessionKey) -> None:
+        """Delete a transcript, or a session. For a store that implements it."""
+        async with self.call(f"delete {format_key(key)}"):
+            await self.store.delete(key)
 
     async def compare(self, place: Place, *, without: Set[str] = frozenset()) -> Comparison:
         """Return what a transcript has, without some entries, as `_identify` names them."""
@@ -201,7 +219,7 @@ class StoreAccess:
         failed: list[tuple[StoreAccess, Place]] = []
         for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
             left = open_folder(path / "projects")
-            for project in await left.store.find_session(place.session):
+            for project in await left.find(place.session):
                 own = Place(project, place.session)
                 try:
                     await copy(left, own, self, place, lease=lease, without_ends=without_ends)
@@ -209,7 +227,7 @@ class StoreAccess:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
                     failed.append((left, own))
                 else:
-                    await left.store.delete(own.key)
+                    await left.delete(own.key)
                     if not await run_file_work(lambda path: any(path.glob(f"projects/*/*{SUFFIX}")), path):
                         await run_file_work(remove_tree, path)
         return failed

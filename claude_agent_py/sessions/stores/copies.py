@@ -170,7 +170,7 @@ async def export_session(
         raise SessionError(f"{path} cannot be written: {error}", session_id=session_id) from error
     finally:
         with anyio.CancelScope(shield=True):
-            await folder.store.delete(draft.key)
+            await folder.delete(draft.key)
     return path
 
 

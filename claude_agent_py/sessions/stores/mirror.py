@@ -344,7 +344,7 @@ class Mirror:
             for session, lease in [*self._leases.items()]:
                 try:
                     with anyio.fail_after(LEASE_SECONDS / 3):
-                        self._leases[session] = await self._access.store.renew_lease(lease)
+                        self._leases[session] = await self._access.renew_lease(lease)
                 except StaleLeaseError as error:
                     if session not in self._lost_sessions:
                         await self._fall_behind(Place(self.project, session), error)
