@@ -308,7 +308,8 @@ class Sessions:
                 self._look()
                 await spare.start()
         except ClaudeAgentError as error:
-            logger.warning("no session can be made ready: %s", error)
+            if not self._is_over:
+                logger.warning("no session can be made ready: %s", error)
         finally:
             self._is_preparing = False
             self._spares = [spare for spare in self._spares if spare.client is not None]
