@@ -88,6 +88,17 @@ def test_the_layers_on_the_page_are_those_of_the_contract() -> None:
     assert rows == []
 
 
+@pytest.mark.skipif(not (ROOT / "docs").exists(), reason="the page is not installed with the package")
+def test_the_page_names_the_parts_of_a_session() -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    section = page.partition("### The parts of a session\n")[2].partition("\n## ")[0]
+    named = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (.+?) \|", section, re.MULTILINE))))
+    parts = {
+        module.name.split(".")[2] for module in modules() if module.name.startswith("claude_agent_py._connection.")
+    }
+    assert named == parts - {"connection"}
+
+
 def test_imports_are_absolute() -> None:
     relative = [
         f"{module.name}:{node.lineno}"
