@@ -1,9 +1,12 @@
 """JSON objects and their schemas, apart from the models of the wire, whose import takes time."""
 
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 JSONObject: TypeAlias = dict[str, Any]
 """A JSON object."""
+JSONMapping: TypeAlias = Mapping[str, Any]
+"""A JSON object that is only read."""
 
 
 def inline_root(schema: JSONObject) -> JSONObject:

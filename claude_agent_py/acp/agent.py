@@ -262,14 +262,14 @@ class EditorAgent:
         await setters[config_id](str(value))
         return schema.SetSessionConfigOptionResponse(config_options=session.list_config())
 
-    async def ext_method(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+    async def ext_method(self, method: str, params: JSONObject) -> JSONObject:
         """Answer what the package does not route, and refuse the rest."""
         if method != DELETE_SESSION:
             raise RequestError.method_not_found(f"_{method}")
         await self.delete_session(schema.DeleteSessionRequest.model_validate(params).session_id)
         return {}
 
-    async def ext_notification(self, method: str, params: dict[str, Any]) -> None:
+    async def ext_notification(self, method: str, params: JSONObject) -> None:
         """Cancel a prompt by the id of its request, and ignore what is not known."""
         if method == CANCEL_REQUEST:
             request = schema.CancelRequestNotification.model_validate(params).request_id
@@ -388,7 +388,7 @@ class _EditorSession:
         self._updates.task_list = self.client.task_list
         self._follower = asyncio.create_task(self._show_events(self.client.events(facts=True)))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JSONObject:
         """Return the modes and options for the editor, and send the slash commands after that answer."""
         self._greeting = asyncio.create_task(self._send_commands())
         modes = [schema.SessionMode(id=mode, name=title, description=text) for mode, title, text in self._list_modes()]

@@ -5,7 +5,7 @@ An editor without forms gets each question with its options as a request for per
 
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from acp.helpers import text_block, tool_content
 from acp.interfaces import Client as Editor
 from pydantic import AnyUrl
 
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.acp.updates import describe
 from claude_agent_py.control import ElicitationRequest
 from claude_agent_py.permissions import Interaction, OpenQuestion, PermissionRequest, Plan, Question
@@ -61,7 +62,7 @@ class Asker:
 
     async def _ask_decision(self, interaction: Interaction, subject: PermissionRequest | Plan) -> None:
         question = OpenQuestion(interaction, is_compared=False)
-        call: dict[str, Any]
+        call: JSONObject
         if isinstance(subject, Plan):
             names = {
                 "always": "Yes, and accept edits",
@@ -127,7 +128,7 @@ class Asker:
 
     # Forms
 
-    async def _fill(self, message: str, form: schema.ElicitationSchema, call: str | None) -> dict[str, Any] | None:
+    async def _fill(self, message: str, form: schema.ElicitationSchema, call: str | None) -> JSONObject | None:
         """Return the content of a form that the user accepted, or None."""
         mode = schema.ElicitationFormSessionMode(session_id=self._session_id, tool_call_id=call, requested_schema=form)
         reply = await self._editor.create_elicitation(message, mode)
@@ -184,7 +185,7 @@ def _name_choices(form: Any) -> Any:
     return {key: _name_choices(value) for key, value in form.items()}
 
 
-def _read_answer(given: Mapping[str, Any], number: int) -> Any:
+def _read_answer(given: JSONMapping, number: int) -> Any:
     """Return the answer to a question of the form: what was chosen, with the text that was written; None without."""
     chosen, written = given.get(f"answer_{number}") or None, str(given.get(f"other_{number}") or "").strip()
     if not written:
@@ -194,7 +195,7 @@ def _read_answer(given: Mapping[str, Any], number: int) -> Any:
 
 def _build_form(questions: Sequence[Question]) -> schema.ElicitationSchema:
     """Return the form for the questions of one call. Each answer is one of the labels, several, or another text."""
-    fields: dict[str, Any] = {}
+    fields: JSONObject = {}
     for number, question in enumerate(questions):
         choices = [
             {"const": option.label, "title": f"{option.label}: {option.description}".removesuffix(": ")}

@@ -3,9 +3,10 @@
 import asyncio
 import json
 from collections import deque
-from typing import Any, Final
+from typing import Final
 
 from claude_agent_py._base.bounded_reading import MOST_LEVELS, is_too_deep
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
 from claude_agent_py._base.log import logger
 
@@ -34,7 +35,7 @@ class EditorTransport:
         self._lines: deque[bytes | OversizeLine] = deque()
         self._is_over = False
 
-    async def receive(self) -> dict[str, Any] | None:
+    async def receive(self) -> JSONObject | None:
         """Return the next message, or None at the end. Cancelling loses nothing."""
         while True:
             while self._lines:
@@ -52,7 +53,7 @@ class EditorTransport:
             self._is_over = not data
             self._lines.extend(self._buffer.feed(data) if data else self._buffer.end())
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: JSONObject) -> None:
         """Write a message, and wait while the editor does not read. A message is never cut.
 
         Raises:
@@ -72,7 +73,7 @@ class _Refused(Exception):
         self.answer: Final = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": reason}}
 
 
-def _read(line: bytes | OversizeLine) -> dict[str, Any] | None:
+def _read(line: bytes | OversizeLine) -> JSONObject | None:
     """Return the message of a line; None if it is blank."""
     if isinstance(line, OversizeLine):
         raise _Refused(INVALID_REQUEST, f"a message has at most {MOST_BYTES} bytes, not {line.length}")
@@ -87,7 +88,7 @@ def _read(line: bytes | OversizeLine) -> dict[str, Any] | None:
     return message
 
 
-def _route(message: dict[str, Any]) -> dict[str, Any]:
+def _route(message: JSONObject) -> JSONObject:
     """Return a message as the package's router takes it: as an extension, or a prompt with the id of its request."""
     method, params = message.get("method"), message.get("params")
     if method in (CANCEL_REQUEST, DELETE_SESSION):

@@ -189,7 +189,7 @@ class Updates:
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
         shown = describe(fact.call.name, fact.call.input, self._folder)
         self._calls[fact.id] = shown["title"]
-        meta: dict[str, Any] = {"claudeCode": {"toolName": fact.call.name}}  # as the vendor's agent names it
+        meta: JSONObject = {"claudeCode": {"toolName": fact.call.name}}  # as the vendor's agent names it
         if fact.agent != MAIN:
             meta |= {"agent": fact.agent, "parentToolCallId": fact.parent_call}
         yield schema.ToolCallStart(
@@ -307,7 +307,7 @@ _HANDLERS: Final[Mapping[type, Callable[[Updates, Any], Iterator[Update]]]] = {
 }
 
 
-def describe(name: str, given: JSONObject, folder: Path) -> dict[str, Any]:
+def describe(name: str, given: JSONObject, folder: Path) -> JSONObject:
     """Return how an editor shows a call: its title, kind, locations, and the change of a file as a diff.
 
     A path that is relative to the working directory becomes absolute.

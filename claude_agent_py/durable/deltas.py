@@ -9,6 +9,7 @@ from claude_agent_py.journal import Fact
 from claude_agent_py.messages import StreamEventMessage
 
 DeltaKind: TypeAlias = Literal["text", "reasoning", "call", "arguments"]
+"""What a delta is a piece of: a text, a thought, the beginning of a tool call, or its arguments."""
 
 _TEXTS: Final[dict[str, tuple[DeltaKind, str]]] = {
     "text_delta": ("text", "text"),

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, calling_store, implements
@@ -114,7 +115,7 @@ class HeldStore:
         while tool_use_id not in self._calls:
             await self._has_more_calls.wait()
 
-    def _note_calls(self, entries: Sequence[Mapping[str, Any]]) -> None:
+    def _note_calls(self, entries: Sequence[JSONMapping]) -> None:
         for entry in entries:
             content = (entry.get("message") or {}).get("content")
             for block in content if isinstance(content, list) else ():

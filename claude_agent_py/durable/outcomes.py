@@ -1,9 +1,9 @@
 """The outcomes of `run_turn`, to match on and to store as JSON."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
 
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.permissions import QuestionRecord
 
 OutcomeKind: TypeAlias = Literal["done", "failed", "interrupted", "waiting", "later", "lost"]
@@ -15,12 +15,12 @@ class TurnOutcome:
 
     kind: ClassVar[OutcomeKind]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> JSONObject:
         """Return the outcome as JSON, with its `kind`."""
         return {"kind": self.kind, **asdict(self)}
 
     @staticmethod
-    def from_dict(data: Mapping[str, Any]) -> "TurnOutcome":
+    def from_dict(data: JSONMapping) -> "TurnOutcome":
         """Return the outcome in a result of `to_dict`. Raises KeyError for an unknown kind."""
         fields = dict(data)
         made = _BY_KIND[fields.pop("kind")]
@@ -42,7 +42,7 @@ class _Ended(TurnOutcome):
     """The number of turns as the CLI counts them; None if unknown."""
     cost_usd: float | None = None
     """The cost of the turn in this process, in US dollars; None if unknown."""
-    usage: dict[str, Any] | None = None
+    usage: JSONObject | None = None
     """The token usage of the main agent; None if unknown."""
     prompt_uuid: str = ""
     """The uuid under which the prompt is in the conversation."""

@@ -6,10 +6,11 @@ from itertools import takewhile
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.sessions import LOCAL_COMMANDS, SessionStoreEntry, is_prompt
 from claude_agent_py.wire import INTERRUPTED
 
-Entry = Mapping[str, Any]
+Entry = JSONMapping
 
 ENDINGS: Final = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of the last message of a turn."""

@@ -14,6 +14,7 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._base.callbacks import Callback
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.durable._inbox import DeskInbox
@@ -504,7 +505,7 @@ class _Turn:
         with _asking_desk():
             return await self.desk.confirm()
 
-    async def _ask(self, kind: Any, wire: object, context: PermissionContext) -> dict[str, Any]:
+    async def _ask(self, kind: Any, wire: object, context: PermissionContext) -> JSONObject:
         """Ask a person, wait for the answer, and return the reply to the CLI."""
         question = QuestionRecord.of(kind, wire, session_id=self.store.session_id, agent_id=context.agent_id)
         try:
@@ -564,7 +565,7 @@ class _Turn:
             pause = self.retry.pause_after(ConnectionClosedError(str(error)), OUTAGE_PAUSE)
         return Later(pause=pause, is_attempt=False, reason=f"{type(error).__name__}: {error}", **more)
 
-    def _explain(self, error: Exception, result: dict[str, Any] | None = None) -> TurnOutcome:
+    def _explain(self, error: Exception, result: JSONObject | None = None) -> TurnOutcome:
         """Return the outcome for an error."""
         fields = result or {}
         if isinstance(error, StaleLeaseError):
@@ -596,7 +597,7 @@ def _is_transient(error: Exception, retry: RetryPolicy) -> bool:
     return isinstance(error, RunFailed) and retry.is_retryable(error)
 
 
-def _read_result(result: RunResult[Any], uuid: str) -> dict[str, Any]:
+def _read_result(result: RunResult[Any], uuid: str) -> JSONObject:
     outputs = [each.structured_output for each in result.results if each.has_structured_output]
     return {
         "text": result.text,

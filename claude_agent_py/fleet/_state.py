@@ -4,17 +4,18 @@ Both engines keep it: the one on SQLite in rows, the one on Temporal in a workfl
 pure: times and ids are arguments.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Self
 from uuid import UUID, uuid4, uuid5
 
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome, Waiting
 from claude_agent_py.fleet.records import FleetOutcome
 
 EARLIER_FAILED: Final = "EarlierPromptFailed"
 """The error of a prompt that failed because one before it did."""
-OVERDUE: Final[dict[str, Any]] = {"error": "RunTimeoutError", "reason": "the prompt was not answered in time"}
+OVERDUE: Final[JSONObject] = {"error": "RunTimeoutError", "reason": "the prompt was not answered in time"}
 INTERRUPTED: Final = {"error": "InterruptedRunError", "reason": "interrupted"}
 ALONE_CRASHES: Final = 2
 """After so many crashes, a prompt runs with no other in its process."""
@@ -38,7 +39,7 @@ class Prompt:
     crashes: int = 0
     started_at: float | None = None
     ended_at: float | None = None
-    result: dict[str, Any] = field(default_factory=dict[str, Any])
+    result: JSONObject = field(default_factory=JSONObject)
     """The fields of `FleetOutcome` that the turn gives."""
 
 
@@ -48,7 +49,7 @@ class Question:
 
     id: str
     key: str
-    record: dict[str, Any]
+    record: JSONObject
     created_at: float
     reply: Any = None
     """None until it is answered. The question goes once the answer is taken."""
@@ -65,7 +66,7 @@ class TurnResult:
     pause: float = 0.0
     is_attempt: bool = False
     reason: str = ""
-    result: dict[str, Any] = field(default_factory=dict[str, Any])
+    result: JSONObject = field(default_factory=JSONObject)
     """The fields of `FleetOutcome`, if the prompt has ended."""
 
     @staticmethod
@@ -127,7 +128,7 @@ class Session:
     ) -> Self:
         """Return a session with its first prompt. Without a version, its engine chooses one."""
         prompts, keys = [Prompt(1, str(uuid4()), prompt, timeout)], {} if key is None else {key: 1}
-        fields: dict[str, Any] = {"version": version or "", "tenant": tenant, "priority": priority}
+        fields: JSONObject = {"version": version or "", "tenant": tenant, "priority": priority}
         return cls(id, agent, str(uuid4()), prompts=prompts, runs=1, keys=keys, **fields)
 
     @property
@@ -209,7 +210,7 @@ class Session:
         if (prompt := self.current) is not None:
             prompt.state, prompt.started_at = "running", prompt.started_at or now
 
-    def ask(self, key: str, record: dict[str, Any], make_id: Callable[[], str], now: float) -> Any:
+    def ask(self, key: str, record: JSONObject, make_id: Callable[[], str], now: float) -> Any:
         """Keep a question, unless one with its key is open, or take its answer."""
         asked = next((question for question in self.questions if question.key == key), None)
         if asked is None:
@@ -250,7 +251,7 @@ class Session:
         else:
             self.settle(prompt, TurnResult("later"), now)
 
-    def end(self, prompt: Prompt, state: str, result: Mapping[str, Any], now: float) -> None:
+    def end(self, prompt: Prompt, state: str, result: JSONMapping, now: float) -> None:
         """End a prompt. If it is the current one, its questions end too, and the next prompt follows."""
         is_current = prompt is self.current
         prompt.state, prompt.result, prompt.ended_at = state, dict(result), now
@@ -261,7 +262,7 @@ class Session:
             if self.wanted != "cancel":
                 self.wanted = self.reason = None
 
-    def fail(self, prompt: Prompt, result: Mapping[str, Any], now: float) -> None:
+    def fail(self, prompt: Prompt, result: JSONMapping, now: float) -> None:
         """End a prompt that failed for good, and perhaps those behind it."""
         was_current = prompt is self.current
         self.end(prompt, "failed", result, now)
@@ -287,7 +288,7 @@ def list_retried(prompts: Sequence[Prompt]) -> list[Prompt]:
     return found
 
 
-def read_outcome(session: str, conversation: str, number: int, run: Mapping[str, Any]) -> FleetOutcome:
+def read_outcome(session: str, conversation: str, number: int, run: JSONMapping) -> FleetOutcome:
     """Return the record of a prompt, from the fields of `Prompt`."""
     names = FleetOutcome.__dataclass_fields__
     result = {name: value for name, value in run["result"].items() if name in names and value is not None}

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import DeltaKind
 from claude_agent_py.wire import JSONObject
 
@@ -46,7 +47,7 @@ class FleetOutcome(_Record):
     num_turns: int = 0
     cost_usd: float = 0.0
     """The cost of the process that returned the result, as estimated by the CLI."""
-    usage: Mapping[str, Any] | None = None
+    usage: JSONMapping | None = None
     """The token usage of the main agent in the prompt's turn."""
     worker: str = ""
     """The worker that got the result."""
@@ -108,7 +109,7 @@ class FleetEvent(_Record):
     those before it were deleted, and `data` has the numbers of the `first` and the `last`."""
     at: float
     """In seconds since the epoch."""
-    data: Mapping[str, Any]
+    data: JSONMapping
     """`journal.decode_fact(json.dumps(data))` decodes a `fact`."""
 
 
@@ -147,7 +148,7 @@ class FleetAuditEntry(_Record):
     `prune`, `unschedule`, `missed`."""
     session_id: str | None
     """The session; None for a command that concerns none."""
-    details: Mapping[str, Any]
+    details: JSONMapping
     """What else is known, such as the number of the prompt or the reason. Prompts and answers are not repeated."""
 
 

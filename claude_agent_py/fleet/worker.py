@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.event_loop import Wakeup, run_file_work
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
@@ -106,7 +107,7 @@ class Execution(ABC):
     async def write(self, events: Sequence[NewEvent], deltas: NewDeltas) -> None:
         """Write events and deltas, all at once. May be called again with the same ones if it fails."""
 
-    def add_event(self, kind: str, data: Mapping[str, Any], at: float | None = None) -> None:
+    def add_event(self, kind: str, data: JSONMapping, at: float | None = None) -> None:
         """Add an event, which `flush` writes."""
         self._events.append((kind, at or time.time(), data))
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.tasks.events import (
     TaskBackgrounded,
     TaskChanged,
@@ -47,7 +48,7 @@ class RecordedTask:
     is_backgrounded: bool = False
     author: str = ""
     """The name of the agent that launched the task; empty for the main agent and its program."""
-    brief: Mapping[str, Any] = field(default_factory=dict)
+    brief: JSONMapping = field(default_factory=dict)
     outcome: TaskOutcome | None = None
     """How the current run ended; None while it runs."""
     children: tuple["RecordedTask", ...] = ()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from claude_agent_py._base.json_object import JSONObject
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 
 TYPES: Final = ("string", "number", "integer", "boolean", "object", "array", "null")
 
@@ -219,7 +219,7 @@ NEEDS: Final[Mapping[str, Callable[[JSONObject], bool]]] = {
 """What keywords need in order to mean something: the CLI refuses a schema that has them alone."""
 
 
-def _as_draft_07(schema: Mapping[str, object]) -> Mapping[str, Any]:
+def _as_draft_07(schema: Mapping[str, object]) -> JSONMapping:
     """Return a schema with the keywords of draft-07 for the arrays with fixed places of later drafts."""
     if "prefixItems" not in schema:
         return schema

@@ -5,8 +5,9 @@ The CLI does not say which agent's tool call made a server ask that it runs. In-
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.permissions.decisions import describe, json_object
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
@@ -52,7 +53,7 @@ def read_elicitation(request: ElicitationRequest, value: object) -> JSONObject:
     return {"action": "accept", "content": request.form.check(content)}
 
 
-def _read_mcp(value: Mapping[str, Any]) -> ElicitationAnswer:
+def _read_mcp(value: JSONMapping) -> ElicitationAnswer:
     match dict(value):
         case {"action": "accept", **rest} if not rest.keys() - {"content"}:
             return Accept(rest.get("content"))

@@ -262,7 +262,7 @@ async def _resume(session: ServedSession, told: Set[str], entries: Sequence[core
         await session.answer(question_id, answer, by=user)
 
 
-def _read_answer(kind: str, entry: core.ResumeEntry) -> dict[str, Any]:
+def _read_answer(kind: str, entry: core.ResumeEntry) -> JSONObject:
     """Return the answer in an entry of `resume`. Everything that is not an approval denies."""
     payload = entry.payload if isinstance(entry.payload, dict) else {}
     if entry.status == "cancelled":

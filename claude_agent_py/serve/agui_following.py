@@ -5,13 +5,14 @@ that run; afterwards its messages come together, so that other pages have them.
 """
 
 import json
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 import anyio.to_thread
 from ag_ui import core
 from ag_ui.core import BaseEvent
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.serve.agui_messages import Conversation
 from claude_agent_py.serve.agui_run import Run, replay
 from claude_agent_py.serve.event_log import ServedEvent
@@ -82,9 +83,7 @@ class Follower:
         """Return a run with all messages so far; nothing if the reader has them, and nothing is going on."""
         self._position, events = await self._session.read()
         seen = self._session.find_position(self._after)
-        questions: dict[str, Mapping[str, Any]] = {
-            key: describe(asked) for key, asked in self._session.questions.items()
-        }
+        questions: dict[str, JSONMapping] = {key: describe(asked) for key, asked in self._session.questions.items()}
         is_busy = self._session.is_busy
         run = self._run = Run(self._thread_id, prompt=None, is_new=True)
         made = await anyio.to_thread.run_sync(_fold, run, events, seen, is_busy)  # a long conversation takes long

@@ -4,13 +4,14 @@ It knows what is told and which spans are open, but not who reads: `agui.py` dec
 """
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, Final
 from uuid import uuid4
 
 from ag_ui import core
 from ag_ui.core import PROTOCOL_VERSION, BaseEvent
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import strip_name
 from claude_agent_py.serve.session import ServedSession
@@ -58,7 +59,7 @@ class Run:
         """
         self.prompt = prompt
         self.turn: tuple[str, ...] | None = None
-        self.questions: dict[str, Mapping[str, Any]] = {}
+        self.questions: dict[str, JSONMapping] = {}
         self.calls: dict[str, bool] = {}
         self.waiting: dict[str, bool] = {}
         self.answered: Collection[str] = ()
@@ -84,7 +85,7 @@ class Run:
         """The subagents in the foreground that are at work, by their ids."""
         self._awaited: set[str] = set()
         """All of them, those that have ended included."""
-        self._tasks: dict[str, dict[str, Any]] = {}
+        self._tasks: dict[str, JSONObject] = {}
         self._usage: list[core.TokenUsage] = []
 
     def begin(self, run_id: str | None = None) -> BaseEvent:
@@ -140,7 +141,7 @@ class Run:
         """The ids of the messages of which more will be told."""
         return {*self._words.open, *self._calls}
 
-    def take(self, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def take(self, event: JSONMapping) -> Iterator[BaseEvent]:
         """Yield what an event of the session tells, but no end of a run."""
         kind = event["type"]
         if kind == "fact":
@@ -158,7 +159,7 @@ class Run:
         elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._words.were_told:
             yield from self._words.tell(event["prompt"], event["text"])  # it was answered within another turn
 
-    def _take_open(self, kind: str, event: Mapping[str, Any]) -> None:
+    def _take_open(self, kind: str, event: JSONMapping) -> None:
         if kind == "question":
             self.questions[event["question"]] = event
         elif kind == "question_settled":
@@ -166,7 +167,7 @@ class Run:
         else:
             self.waiting[event["call"]] = event["blocks"]
 
-    def _take_delta(self, kind: str, event: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_delta(self, kind: str, event: JSONMapping) -> Iterator[BaseEvent]:
         if self.turn is None:
             self.turn, self._is_early = (), True
         if kind == "text":
@@ -178,7 +179,7 @@ class Run:
         elif kind == "arguments" and event["call"] in self._calls:
             yield core.ToolCallArgsEvent(tool_call_id=event["call"], delta=event["delta"])
 
-    def _take_fact(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_fact(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         kind = fact["fact"]
         if kind == "turn_started":
             if not self._is_early:
@@ -195,7 +196,7 @@ class Run:
         elif self._follows and (not fact.get("agent") or fact["agent"] in self._agents):
             yield from self._take_content(kind, fact)
 
-    def _take_content(self, kind: str, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_content(self, kind: str, fact: JSONMapping) -> Iterator[BaseEvent]:
         if kind == "message_added":
             yield from self._take_message(fact)
         elif kind == "call_started":
@@ -203,7 +204,7 @@ class Run:
         elif kind == "call_ended":
             yield from self._take_result(fact)
 
-    def _end_turn(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _end_turn(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         self.turn = None
         if self._follows:
             self._usage = [_count(name, spent) for name, spent in fact.get("models", {}).items()]
@@ -226,7 +227,7 @@ class Run:
 
     # Messages -----------------------------------------------------------------------------------------------------
 
-    def _tell_prompt(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _tell_prompt(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         """Tell a prompt, once, unless the client has sent it."""
         name = fact["id"]
         if self.prompt is not None or name in self._told:
@@ -241,7 +242,7 @@ class Run:
             yield core.ToolCallEndEvent(tool_call_id=call)
         self._calls.clear()
 
-    def _take_message(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_message(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         """Tell what of a message was not streamed. A subagent's messages are not."""
         agent = fact.get("agent", "")
         message = fact.get("id", "")
@@ -264,7 +265,7 @@ class Run:
         self._calls[call] = strip_name(name)
         yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=strip_name(name), subagent_run_id=agent)
 
-    def _take_call(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_call(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         agent, call, name = fact.get("agent", ""), fact["id"], fact["call"]["name"]
         if not agent:
             self.calls[call] = strip_name(name) != name
@@ -276,7 +277,7 @@ class Run:
             del self._calls[call]
             yield core.ToolCallEndEvent(tool_call_id=call, subagent_run_id=agent or None)
 
-    def _take_result(self, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_result(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         agent, call = fact.get("agent", "") or None, fact["id"]
         self.calls.pop(call, None)
         self.waiting.pop(call, None)
@@ -294,7 +295,7 @@ class Run:
 
     # Tasks --------------------------------------------------------------------------------------------------------
 
-    def _take_task(self, kind: str, fact: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _take_task(self, kind: str, fact: JSONMapping) -> Iterator[BaseEvent]:
         """Tell of a subagent that the turn waits for, and of background work as an activity."""
         task, outcome = fact["task_id"], fact.get("outcome", {})
         if kind == "started" and not fact.get("is_backgrounded", True) and self._follows:
@@ -320,7 +321,7 @@ class Run:
         )
         yield self._agents[task]
 
-    def _end_agent(self, task: str, outcome: Mapping[str, Any]) -> Iterator[BaseEvent]:
+    def _end_agent(self, task: str, outcome: JSONMapping) -> Iterator[BaseEvent]:
         del self._agents[task]
         if outcome.get("status") == "failed":
             message = outcome.get("failure_reason") or "the subagent failed"
@@ -479,7 +480,7 @@ class _Spans:
         return [] if name is None else [name]
 
 
-def _describe(question: Mapping[str, Any]) -> core.Interrupt:
+def _describe(question: JSONMapping) -> core.Interrupt:
     """Return the interrupt for a question."""
     kind = question["kind"]
     shown = ("kind", "lines", "diff", "markdown", "steps", "form")
@@ -501,7 +502,7 @@ def _read_text(content: Any) -> str:
     return "\n".join(block.get("text", f"[{block['type']}]") for block in content or ())
 
 
-def _count(model: str, spent: Mapping[str, Any]) -> core.TokenUsage:
+def _count(model: str, spent: JSONMapping) -> core.TokenUsage:
     tokens = spent.get("tokens", {})
     given, output, cached, written = (tokens.get(key, 0) for key in ("input", "output", "cache_read", "cache_write"))
     return core.TokenUsage(

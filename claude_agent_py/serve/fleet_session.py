@@ -7,13 +7,14 @@ goes on where it was, and a question is answered long after the process that ask
 import json
 import time
 from collections import deque
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any, Final, Self
 from uuid import uuid4
 
 import anyio
 
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
@@ -205,7 +206,7 @@ class FleetServedSession(ServedSession):
         self._used.set()
         return outcome.prompt_uuid
 
-    async def answer(self, question_id: str, answer: Mapping[str, Any], *, by: str = "") -> bool:
+    async def answer(self, question_id: str, answer: JSONMapping, *, by: str = "") -> bool:
         """Answer a question; also after its process has ended, and then a worker goes on."""
         is_first = await super().answer(question_id, answer, by=by)
         if is_first:

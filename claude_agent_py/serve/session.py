@@ -8,7 +8,7 @@ import json
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import anyio
@@ -16,6 +16,7 @@ import anyio.to_thread
 import msgspec
 
 from claude_agent_py._base.display import one_line
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.durable import Delta
 from claude_agent_py.journal import (
     CallStarted,
@@ -191,7 +192,7 @@ class ServedSession(ABC):
             ClaudeAgentError: The CLI cannot be started, or the fleet does not answer.
         """
 
-    async def answer(self, question_id: str, answer: Mapping[str, Any], *, by: str = "") -> bool:
+    async def answer(self, question_id: str, answer: JSONMapping, *, by: str = "") -> bool:
         """Answer a question. Return False if it is not open, because it was answered or withdrawn.
 
         Args:
@@ -262,7 +263,7 @@ class ServedSession(ABC):
         self._open_prompts.pop(prompt_id, None)
         self._add({"type": "run_ended", "prompt": prompt_id, "status": status, "error": error, "text": text})
 
-    def _add(self, event: Mapping[str, Any], *, part_of: str | None = None) -> None:
+    def _add(self, event: JSONMapping, *, part_of: str | None = None) -> None:
         self.log.add(_encode(event), part_of=part_of)
         self._wake()
 
@@ -293,7 +294,7 @@ def describe_delta(delta: Delta) -> dict[str, str]:
     return {"type": delta.kind, "call" if delta.kind == "arguments" else "message": delta.id, "delta": delta.text}
 
 
-def describe(interaction: Interaction) -> dict[str, Any]:
+def describe(interaction: Interaction) -> JSONObject:
     """Return the event for a question, with its texts."""
     question = OpenQuestion(interaction)
     return {
@@ -312,7 +313,7 @@ def describe(interaction: Interaction) -> dict[str, Any]:
     }
 
 
-def _list_steps(interaction: Interaction) -> list[dict[str, Any]]:
+def _list_steps(interaction: Interaction) -> list[JSONObject]:
     """Return the questions of the model with their options."""
     if interaction.kind != "question":
         return []
@@ -328,7 +329,7 @@ def _list_steps(interaction: Interaction) -> list[dict[str, Any]]:
     ]
 
 
-def _list_fields(interaction: Interaction) -> list[dict[str, Any]]:
+def _list_fields(interaction: Interaction) -> list[JSONObject]:
     """Return the fields of a form."""
     subject: Any = interaction.subject
     if interaction.kind != "elicitation" or subject.mode == "url":
@@ -345,7 +346,7 @@ def _list_fields(interaction: Interaction) -> list[dict[str, Any]]:
     ]
 
 
-def _answer(interaction: Interaction, answer: Mapping[str, Any], by: str) -> bool:
+def _answer(interaction: Interaction, answer: JSONMapping, by: str) -> bool:
     """Answer a question of any kind. Blocks."""
     if interaction.kind in ("permission", "plan"):
         decision = answer.get("decision")

@@ -27,6 +27,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from claude_agent_py._base.checks import check_count
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.errors import (
     ClaudeAgentError,
     ConnectionClosedError,
@@ -364,7 +365,7 @@ class _API:
         return JSONResponse({"text": text})
 
 
-async def _read_body(request: Request) -> dict[str, Any]:
+async def _read_body(request: Request) -> JSONObject:
     try:
         body = json.loads(await request.body() or b"{}")
     except (ValueError, RecursionError):
@@ -374,7 +375,7 @@ async def _read_body(request: Request) -> dict[str, Any]:
     return body
 
 
-def _get_text(body: dict[str, Any], name: str) -> str:
+def _get_text(body: JSONObject, name: str) -> str:
     value = body.get(name, "")
     if not isinstance(value, str):
         raise Refused(400, f"`{name}` must be a text")

@@ -6,13 +6,13 @@ of the file when it compacts or exits. All calls block.
 
 import io
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
 import msgspec
 
 from claude_agent_py._base.bounded_reading import open_regular
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.sessions.summary import apply_entry
 from claude_agent_py.wire.base import JSONObject
 
@@ -82,7 +82,7 @@ _decode: Final = msgspec.json.Decoder(JSONObject).decode
 
 
 def build_info(
-    session_id: str, changed: int, data: Mapping[str, Any], *, size: int = 0, path: str = "", **more: Any
+    session_id: str, changed: int, data: JSONMapping, *, size: int = 0, path: str = "", **more: Any
 ) -> SessionInfo | None:
     """Return the description of a session from its summary, or None for a subagent or a session without a prompt."""
 

@@ -1,15 +1,16 @@
 """Which entries of a transcript are prompts."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.wire.base import INTERRUPTED
 
 LOCAL_COMMANDS: Final = ("<local-command-", "<bash-")
 """The first characters of entries about a command that the CLI ran itself."""
 
 
-def is_prompt(entry: Mapping[str, Any]) -> bool:
+def is_prompt(entry: JSONMapping) -> bool:
     """Return whether an entry is a prompt or a command of the user (CLI 2.1.332).
 
     The CLI writes user entries of its own: results of tools, its text to continue a turn, notes about interruptions,
@@ -28,7 +29,7 @@ def is_prompt(entry: Mapping[str, Any]) -> bool:
     return bool(text) and not text.startswith((INTERRUPTED, *LOCAL_COMMANDS))
 
 
-def get_blocks(entry: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def get_blocks(entry: JSONMapping) -> list[JSONMapping]:
     """Return the content blocks of a user entry; none of a text, or of another entry."""
     content = (entry.get("message") or {}).get("content") if entry["type"] == "user" else None
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

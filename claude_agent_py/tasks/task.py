@@ -4,13 +4,14 @@ A handle is a view of the task's record. It stays valid when the task is resumed
 """
 
 import operator
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Generator, Iterator, Sequence
+from typing import Final
 
 import anyio
 from msgspec import Struct
 
 from claude_agent_py._base.errors import OptionsError, TaskError, TaskTimeoutError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.tasks.events import TaskFinished
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
@@ -104,7 +105,7 @@ class Task:
         return self._record.run.prompt
 
     @property
-    def brief(self) -> Mapping[str, Any]:
+    def brief(self) -> JSONMapping:
         """The input of a child agent: `title`, `intent`, `artifacts` and `priority`. Empty for other tasks."""
         return self._record.brief or {}
 

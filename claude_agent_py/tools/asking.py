@@ -5,10 +5,11 @@ servers: `on_elicitation`, then the inbox.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from claude_agent_py._base.callbacks import Callback, Report
 from claude_agent_py._base.errors import HandlerError, OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.sampling import (
@@ -39,7 +40,7 @@ CAPABILITIES: Final[JSONObject] = {"elicitation": {"form": {}, "url": {}}}
 def read_request(server_name: str, message: JSONObject) -> ServerRequest:
     """Return a server's request. Raises RPCError if its parameters are invalid."""
     params = message.get("params")
-    given: Mapping[str, Any] = params if isinstance(params, Mapping) else {}
+    given: JSONMapping = params if isinstance(params, Mapping) else {}
     if message.get("method") == SAMPLING:
         return read_sampling_request(server_name, given)
     schema = given.get("requestedSchema")

@@ -7,11 +7,11 @@ The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a la
 The ledger makes them without a `number`. The journal of an observed session gives them one.
 """
 
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from msgspec import Struct, field
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.fact_base import AnyFact
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.wire.base import JSONObject
@@ -32,7 +32,7 @@ class Asked(Struct, frozen=True, omit_defaults=True):
 class Answered(Struct, frozen=True, omit_defaults=True):
     """The answer to a question of a task."""
 
-    answer: Mapping[str, Any]
+    answer: JSONMapping
     """The main fields of the reply to the CLI: a decision with its message, answers by question, or a form."""
     by: str = ""
     """Who answered: the `by` passed to `Interaction.resolve`, otherwise the user of that process; for a handler, its

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct, field
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.fact_base import MAIN
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskReopened, TaskStarted
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
@@ -121,7 +122,7 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
     prompts: frozenset[str] = frozenset()
     """Its open permission prompts and questions."""
     children: tuple[str, ...] = ()
-    brief: Mapping[str, Any] | None = None
+    brief: JSONMapping | None = None
     """A child agent's input other than its prompt."""
     launched_by: str | None = None
     """The agent that launched it, if not its parent."""

@@ -9,6 +9,7 @@ epoch. `_journal/routes.py` does the same for turns.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
 from claude_agent_py._journal.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
@@ -347,7 +348,7 @@ def _on_subagent_stop(ledger: Ledger, data: Mapping[str, object], now: float) ->
     ledger.suspect(record, Evidence.HOOK, now)
 
 
-def _on_hook_item(ledger: Ledger, item: Mapping[str, Any], now: float) -> None:
+def _on_hook_item(ledger: Ledger, item: JSONMapping, now: float) -> None:
     record = ledger.ensure_record(item["id"], now)
     record.type = record.type or _TYPE_OF_LABEL.get(str(item.get("type")))
     record.description = record.description or str(item.get("description") or "")

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
 from claude_agent_py._base.errors import FleetError, OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
 from claude_agent_py.fleet._local._rows import add_deltas, add_events, add_to_total, changing, load_session, record
@@ -168,7 +169,7 @@ def retry(tx: Transaction, session: str, by: AnswerSource) -> int:
     return number
 
 
-def answer(tx: Transaction, session: str, interaction: str, reply: Mapping[str, Any], by: AnswerSource) -> bool:
+def answer(tx: Transaction, session: str, interaction: str, reply: JSONMapping, by: AnswerSource) -> bool:
     """Record an answer, and queue the session if no question is left. Return whether it is the first answer."""
     with changing(tx, session) as s:
         if not s.answer(interaction, reply, by.by):
@@ -303,7 +304,7 @@ def fail_overdue(tx: Transaction) -> None:
 # Workers --------------------------------------------------------------------------------------------------------------
 
 
-def register(tx: Transaction, row: Mapping[str, Any], known: Collection[FleetAgent], tenant_limit: int | None) -> None:
+def register(tx: Transaction, row: JSONMapping, known: Collection[FleetAgent], tenant_limit: int | None) -> None:
     """Insert a worker and its agents."""
     delete_worker(tx, row["id"])
     tx.insert("fleet_workers", {**row, "started_at": tx.now, "expires_at": tx.now + row["lease"]})

@@ -3,10 +3,11 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._local._changes import start
 from claude_agent_py.fleet._local._file import Row, Transaction
@@ -18,7 +19,7 @@ MADE_UP: Final = 20
 """How many times that were missed start a session later. Earlier ones are named in the audit log."""
 
 
-def apply_schedules(tx: Transaction, wanted: Mapping[str, Mapping[str, Any]]) -> None:
+def apply_schedules(tx: Transaction, wanted: Mapping[str, JSONMapping]) -> None:
     """Create or change schedules, by name. One that stays the same keeps the times that it has missed.
 
     Raises:
@@ -32,7 +33,7 @@ def apply_schedules(tx: Transaction, wanted: Mapping[str, Mapping[str, Any]]) ->
         tx.insert("fleet_schedules", row, instead="INSERT OR REPLACE")
 
 
-def find_next(schedule: Mapping[str, Any], after: float) -> float:
+def find_next(schedule: JSONMapping, after: float) -> float:
     """Return the next time of a schedule. Raises OptionsError if it is invalid."""
     try:
         from croniter import CroniterError, croniter

@@ -4,10 +4,11 @@ A worker that was wrongly declared dead may still write. Each entry has the numb
 entries after those of a later call do not count. So all readers number the events alike, without gaps.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, cast
 from uuid import UUID, uuid5
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.errors import FleetError
 from claude_agent_py.fleet.records import FleetEvent
 from claude_agent_py.fleet.worker import NewEvent
@@ -41,7 +42,7 @@ async def read_log(store: SessionStore, session: str, conversation: str, run: in
     events: list[FleetEvent] = []
     found = await store.load(log_key(conversation, run)) or await store.load(log_key(conversation, run, "last"))
     for entry in found or ():
-        fields = cast("Mapping[str, Any]", entry)
+        fields = cast("JSONMapping", entry)
         if fields["epoch"] < epoch:
             continue
         if not events:

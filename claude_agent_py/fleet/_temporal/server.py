@@ -28,6 +28,7 @@ from temporalio.envconfig import ClientConfig
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
 from claude_agent_py._base.event_loop import in_trio
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._temporal.limits import LIMIT, LIMITS, Limit, limit_id
 from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TENANT
@@ -277,7 +278,7 @@ class Server:
             id_conflict_policy=WorkflowIDConflictPolicy.TERMINATE_EXISTING,
         )
 
-    async def find_drain(self, worker: str) -> Mapping[str, Any] | None:
+    async def find_drain(self, worker: str) -> JSONMapping | None:
         """Return the memo of the word for a worker to drain, or None."""
         found = await self._find(f"{DRAIN}/{worker}")
         return None if found is None else await found.memo()

@@ -33,6 +33,7 @@ from temporalio.exceptions import (
     TimeoutType,
 )
 
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.fleet._state import ALONE_CRASHES, Prompt, Session, TurnResult
 from claude_agent_py.fleet._temporal.limits import ACTIVITY_SECONDS, Request
 
@@ -238,7 +239,7 @@ class SessionWorkflow:
         return True
 
     @workflow.update
-    def ask(self, epoch: int, key: str, record: dict[str, Any]) -> Any:
+    def ask(self, epoch: int, key: str, record: JSONObject) -> Any:
         """Keep a question, unless one with its key is open, or take its answer. Fails for an earlier call."""
         self._check(epoch)
         s = self._s
@@ -260,7 +261,7 @@ class SessionWorkflow:
         return self._s.wanted if self._is_current(epoch) else "abandon"
 
     @workflow.query
-    def pending(self) -> list[tuple[dict[str, Any], bool]]:
+    def pending(self) -> list[tuple[JSONObject, bool]]:
         """Return the open questions, and whether each is answered."""
         return [(question.record, question.reply is not None) for question in self._s.questions]
 
@@ -447,7 +448,7 @@ def attributes(session: Session) -> TypedSearchAttributes:
     return TypedSearchAttributes(pairs)
 
 
-def show(session: WorkflowSession) -> dict[str, Any]:
+def show(session: WorkflowSession) -> JSONObject:
     """Return the memo of a session: its state without prompts and answers, for those who read without a worker."""
     prompts = [replace(prompt, content=None) for prompt in session.prompts]
     return {MEMO: replace(session, prompts=prompts, questions=session.unanswered)}

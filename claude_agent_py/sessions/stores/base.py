@@ -3,7 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, TypeVar, TypeVarTuple, cast
+from typing import Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio import to_thread
@@ -326,7 +326,7 @@ class SummarisingStore(BlockingStore):
         found = await self._run_in_thread("list", Place(project_key, ""), self._list_summaries, project_key)
         parsed = ((session, mtime, parse_entry(text)) for session, mtime, text in found)
         return [
-            {"session_id": session, "mtime": mtime, "data": cast("dict[str, Any]", data)}
+            {"session_id": session, "mtime": mtime, "data": cast("JSONObject", data)}
             for session, mtime, data in parsed
             if data is not None
         ]

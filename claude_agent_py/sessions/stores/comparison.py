@@ -2,7 +2,7 @@
 
 from collections import Counter
 from pathlib import PurePath
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from claude_agent_py.sessions.folders import parse_session_id
 from claude_agent_py.sessions.stores.base import encode_entry, read_uuid
@@ -57,7 +57,7 @@ class Comparison:
         """Add the next entries of the stored transcript. Raises StoreError if one is not JSON."""
         for entry in stored:
             uuid = read_uuid(entry)
-            fields = cast("dict[str, Any]", entry)
+            fields = cast("JSONObject", entry)
             if uuid is None:
                 self._notes[encode_entry(entry, sort_keys=True)] += 1
             else:
@@ -106,7 +106,7 @@ class Comparison:
 
     def is_continued_by(self, entries: list[SessionStoreEntry]) -> bool:
         """Return whether one of these entries is the current message or continues it, or there is none."""
-        return self._tip is None or any(map(self._continues, cast("list[dict[str, Any]]", entries)))
+        return self._tip is None or any(map(self._continues, cast("list[JSONObject]", entries)))
 
     def _continues(self, entry: JSONObject) -> bool:
         parents = (entry.get("parentUuid"), entry.get("logicalParentUuid"))

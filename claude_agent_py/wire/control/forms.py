@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.wire.base import JSONObject
 
 FieldValue: TypeAlias = str | int | float | bool | list[str]
@@ -42,7 +43,7 @@ class FormField:
     default: Any
     choices: Mapping[str, str]
     """Allowed values and their labels; empty if any value is allowed."""
-    schema: Mapping[str, Any]
+    schema: JSONMapping
     """The field's part of the server's schema."""
 
     def problem(self, value: object) -> str | None:
@@ -99,7 +100,7 @@ class Form:
     """By name, in the server's order."""
 
     @classmethod
-    def of(cls, schema: Mapping[str, Any] | None, order: Sequence[str] | None = None) -> "Form":
+    def of(cls, schema: JSONMapping | None, order: Sequence[str] | None = None) -> "Form":
         """Read a server's schema. None gives a form without fields."""
         properties = (schema or {}).get("properties")
         properties = properties if isinstance(properties, Mapping) else {}
@@ -148,7 +149,7 @@ def _read_field(name: str, schema: object, required: bool) -> FormField:
     )
 
 
-def _read_choices(schema: Mapping[str, Any]) -> dict[str, str]:
+def _read_choices(schema: JSONMapping) -> dict[str, str]:
     for key in ("oneOf", "anyOf"):
         if isinstance(schema.get(key), list):
             choices = [choice for choice in schema[key] if "const" in choice]

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from claude_agent_py._base.configuration import ConfigModel, inner_text, suggest
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.wire.base import JSONObject
 
 MILLISECONDS: Final = 1000
@@ -107,7 +108,7 @@ KINDS: Final[Mapping[str, type[MCPServerConfig]]] = {
 }
 
 
-def mcp_server_from_wire(config: Mapping[str, Any], *, name: str = "") -> MCPServerConfig:
+def mcp_server_from_wire(config: JSONMapping, *, name: str = "") -> MCPServerConfig:
     """Create a server from its JSON configuration (`.mcp.json`, the official SDKs), with `timeout` in milliseconds.
 
     Raises:
