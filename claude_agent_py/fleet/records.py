@@ -115,7 +115,7 @@ class FleetEvent(_Record):
 
 @dataclass(frozen=True, kw_only=True)
 class FleetDelta(_Record):
-    """A piece of what the model writes. It is deleted some seconds after an event has all of the text, or the call."""
+    """A piece of what the model writes. Workers delete it some seconds after an event has all of it."""
 
     session_id: str
     number: int

@@ -129,9 +129,11 @@ class Execution(ABC):
             open_deltas.append(delta)
 
     async def write_events(self) -> None:
-        """Write the events so far. Errors propagate, and the events are kept."""
+        """Write the events and deltas so far. Errors propagate, and they are kept."""
         async with self._writing:
-            while (batch := self._events[:MAX_BATCH]) or self._deltas.open:
+            due = len(self._events) or min(1, len(self._deltas.open))  # what comes meanwhile is collected
+            while due > 0:
+                batch = self._events[:MAX_BATCH]
                 deltas, self._deltas = self._deltas, NewDeltas([], [], set())
                 try:
                     await self.write(batch, deltas)
@@ -139,6 +141,7 @@ class Execution(ABC):
                     self._deltas = deltas.followed_by(self._deltas)
                     raise
                 del self._events[: len(batch)]
+                due -= MAX_BATCH
 
     async def flush(self) -> None:
         """Write the events so far. What cannot be written yet is kept."""

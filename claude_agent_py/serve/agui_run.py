@@ -184,6 +184,7 @@ class Run:
         if kind == "turn_started":
             if not self._is_early:
                 yield from self._lose_calls()
+                yield from self._words.close()  # of a turn whose process has ended before it
             self._is_early = False
             self.turn = tuple(fact.get("prompts", ()))
             self._follows = self.prompt is None or self.prompt in self.turn

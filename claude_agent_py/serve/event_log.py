@@ -7,6 +7,7 @@ never repeat.
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 
@@ -61,9 +62,14 @@ class EventLog:
         if self._bytes > self._max_bytes:
             self._forget()
 
-    def merge(self, whole: str) -> None:
-        """Mark the deltas of something that the next event contains: only those who have read some need the others."""
-        self._merged += self._parts.pop(whole, ())
+    def merge(self, whole: str | None = None) -> None:
+        """Mark the deltas of something that the next event contains, or of all that no event will contain.
+
+        Only those who have read some need the others.
+        """
+        self._merged += sorted(chain(*self._parts.values())) if whole is None else self._parts.pop(whole, ())
+        if whole is None:
+            self._parts.clear()
 
     def drop_merged(self, until: int) -> None:
         """Drop the merged deltas up to a number, which all readers have passed."""

@@ -139,8 +139,6 @@ class FleetServedSession(ServedSession):
         """Create a session. Without `info`, it begins with the first prompt."""
         self._read = 0 if info is None else info.events
         """The number of the last event of the fleet that was read."""
-        self._began = self._read
-        """The number of the last event before the log."""
         self._read_deltas = 0
         """The number of the last delta that was read."""
         # A log begins with a number of the fleet instead of a time: the clocks of workers differ.
@@ -305,14 +303,17 @@ class FleetServedSession(ServedSession):
         """Take the new events of the fleet; if it is due, also what is no event. Return whether there were any."""
         asked = await self._handle.interactions() if is_due else None
         events = await self._handle.read_events(self._read)
-        deltas = await self._read_new_deltas()
+        deltas = await self._read_new_deltas() if events or self._state in _AT_WORK else []
         for event in events:
-            self._read = event.number
             if (fact := _read_fact(event)) is not None:
                 self._tell_deltas(deltas, _count_until(deltas, fact))
                 self._take_fact(fact, event.number)
             elif event.kind == "run" and event.data.get("state") in _ENDED:
                 self._told.add(event.run)
+            elif event.kind == "state" and event.data.get("state") != "running":
+                self.log.merge()  # no worker writes any more: what is not whole stays so
+            self._read = event.number
+            deltas = self._leave_out_whole(deltas)
         self._tell_deltas(deltas, len(deltas))
         if asked is not None:  # all that came before a question has been read
             self._tell_questions(asked)
@@ -320,13 +321,15 @@ class FleetServedSession(ServedSession):
         return bool(events)
 
     async def _read_new_deltas(self) -> list[FleetDelta]:
-        """Return the deltas since the last call. Those of the events before the log are left out."""
-        if self._state not in _AT_WORK:
-            return []
+        """Return the deltas since the last call. Whoever tells a fact reads them first, and so tells none after it."""
         found = await self._handle.read_deltas(self._read_deltas)
         if found:
             self._read_deltas = found[-1].number
-        return [delta for delta in found if delta.whole is None or delta.whole > self._began]
+        return self._leave_out_whole(found)
+
+    def _leave_out_whole(self, deltas: Sequence[FleetDelta]) -> list[FleetDelta]:
+        """Return the deltas without those of what is told, or was cut off before the last event that was read."""
+        return [delta for delta in deltas if delta.whole is None or delta.whole > self._read]
 
     def _tell_deltas(self, deltas: list[FleetDelta], count: int) -> None:
         """Tell the first deltas, and remove them."""

@@ -229,3 +229,18 @@ async def test_calls_that_their_process_has_not_outlived_get_a_result() -> None:
             assert "cut off" in shown.contents["lost-result"]
             for run in shown.runs:
                 check_order(run)
+
+
+async def test_a_message_that_its_process_has_not_outlived_ends_before_the_next_one() -> None:
+    shown = await follow_along(
+        [
+            fact("turn_started", 1, id="t/1", run="t", prompts=["t"]),
+            {"type": "text", "message": "lost", "delta": "It "},
+            fact("turn_started", 2, id="t/1", run="t", prompts=["t"]),
+            {"type": "text", "message": "kept", "delta": "It is."},
+            fact("turn_ended", 3, id="t/1", run="t", status="ok"),
+        ]
+    )
+    told = [(event.type, event.message_id) for event in shown.events if event.type.startswith("TEXT_MESSAGE")]
+    kinds = ("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END")
+    assert told == [(kind, message) for message in ("lost", "kept") for kind in kinds]

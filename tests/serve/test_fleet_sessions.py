@@ -1,8 +1,10 @@
 """Sessions of a fleet, served: they go on with another server, and questions outlive the process that asked."""
 
 import json
+import sqlite3
+import time
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any, Literal
 
@@ -289,8 +291,52 @@ async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_mess
                     assert kinds.count("text") <= 20  # several are written together
                 # Only who came early has deltas of the first block: later readers have the fact.
                 assert join([event for _, event in early], "reasoning") == "I think so. " * 10
-                # What was told is deleted with what the next prompt writes, some seconds later.
                 assert [delta for delta in await fleet.session(session.id).read_deltas() if delta.whole is None] == []
+
+
+@pytest.mark.real_cli
+async def test_deltas_of_a_turn_at_another_server_do_not_come_after_the_facts_that_have_them(tmp_path: Path) -> None:
+    async with ScriptedModel(lambda request: Reply("word " * 20, chunk_chars=10)) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
+            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
+                handle = await fleet.start("chat", "One", id="a")
+                await handle.result()
+                session = await sessions.get("a")
+                await session.end()  # it looks when this test says so
+                # The session was at rest at each look of this server, also when the turn had ended.
+                number = await handle.send("Two")
+                await handle.result(number)
+                await session.catch_up(is_due=False)
+                await session.send("Three")
+                await handle.result()
+                await session.catch_up()
+                told = [("", json.loads(event.data)) for event in session.log.read(0)]
+    assert [fact["content"] for fact in facts_of(told, "prompt_sent")] == ["Two", "Three"]
+    assert [event["type"] for _, event in told if event["type"] not in ("fact", "run_ended")] == []
+
+
+@pytest.mark.real_cli
+async def test_a_worker_writes_the_deltas_of_a_fast_model_together_and_deletes_them_without_another_prompt(
+    tmp_path: Path,
+) -> None:
+    async with ScriptedModel(lambda request: Reply("word " * 1600, chunk_chars=4, chunk_delay=0.001)) as model:
+        url = f"sqlite:///{tmp_path / 'fleet.db'}"
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
+            async with fleet.worker():
+                began = time.monotonic()
+                session = await fleet.start("chat", "Write")
+                await session.result()
+                deltas = await session.read_deltas()
+                assert "".join(delta.text for delta in deltas) == "word " * 1600
+                assert 1 < len(deltas) <= (time.monotonic() - began) * 5 + 1
+                with closing(sqlite3.connect(tmp_path / "fleet.db")) as file, file:  # as if a minute had passed
+                    file.execute("UPDATE fleet_deltas SET whole_at = whole_at - 60")
+                with anyio.fail_after(30):
+                    while await session.read_deltas():
+                        await anyio.sleep(0.05)
 
 
 @pytest.mark.long
@@ -317,6 +363,9 @@ async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(
                 assert "lost" not in json.dumps([event for _, event in found])
                 early += await read_until(session, is_end, early[-1][0])
                 assert says(found)[-1:] == says(early)[-1:] == ["Kept."]
+                assert "lost" in json.dumps([event for _, event in early])
+                late = await read_until(session, is_end)
+                assert "lost" not in json.dumps([event for _, event in late])
 
 
 @pytest.mark.long

@@ -14,7 +14,15 @@ from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
-from claude_agent_py.fleet._local._rows import add_deltas, add_events, add_to_total, changing, load_session, record
+from claude_agent_py.fleet._local._rows import (
+    add_deltas,
+    add_events,
+    add_to_total,
+    changing,
+    has_old_deltas,
+    load_session,
+    record,
+)
 from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, Prompt, Session, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.worker import NewDeltas, NewEvent
@@ -375,6 +383,8 @@ class Look(NamedTuple):
     """Whether a schedule is to start a session."""
     has_work: bool
     """Whether a session may be ready for it."""
+    has_old_deltas: bool
+    """Whether deltas are to be deleted."""
 
 
 def look(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Look:
@@ -384,7 +394,8 @@ def look(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Look:
     is_due = tx.value("SELECT 1 FROM fleet_schedules WHERE next_at <= ? LIMIT 1", tx.now) is not None
     names = as_list([agent.name for agent in known])
     ready = "SELECT 1 FROM fleet_sessions JOIN json_each(?) ON value = agent WHERE state = 'queued' AND not_before <= ?"
-    return Look(wanted, is_due, tx.value(f"{ready} LIMIT 1", names, tx.now) is not None)
+    has_work = tx.value(f"{ready} LIMIT 1", names, tx.now) is not None
+    return Look(wanted, is_due, has_work, has_old_deltas(tx))
 
 
 def list_cancelled(tx: Transaction) -> list[Row]:

@@ -48,8 +48,7 @@ def add_events(tx: Transaction, session: str, new: Sequence[tuple[int, NewEvent]
 
 
 def add_deltas(tx: Transaction, session: str, new: NewDeltas) -> None:
-    """Append deltas, after what is whole is marked, and delete what has been for some time."""
-    tx.run("DELETE FROM fleet_deltas WHERE session = ? AND whole_at < ?", session, tx.now - DELTA_SECONDS)
+    """Append deltas, after what is whole is marked."""
     for part in new.whole:
         close_deltas(tx, session, part)
     events = tx.value("SELECT events FROM fleet_sessions WHERE id = ?", session)
@@ -66,6 +65,16 @@ def close_deltas(tx: Transaction, session: str, part: str | None = None) -> None
         "WHERE session = ?1 AND whole IS NULL AND id = coalesce(?3, id)",
         *(session, tx.now, part),
     )
+
+
+def has_old_deltas(tx: Transaction) -> bool:
+    """Return whether there are deltas to delete: after twice the time, so that workers do that only now and then."""
+    return tx.value("SELECT 1 FROM fleet_deltas WHERE whole_at < ? LIMIT 1", tx.now - 2 * DELTA_SECONDS) is not None
+
+
+def delete_old_deltas(tx: Transaction) -> None:
+    """Delete the deltas of what has been whole for some time, of all sessions: their workers may have ended."""
+    tx.run("DELETE FROM fleet_deltas WHERE whole_at < ?", tx.now - DELTA_SECONDS)
 
 
 def load_session(tx: Transaction, session: str) -> Row:

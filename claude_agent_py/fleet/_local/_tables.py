@@ -37,6 +37,7 @@ SCHEMA: Final = (
         number INTEGER PRIMARY KEY AUTOINCREMENT, session TEXT NOT NULL, kind TEXT NOT NULL, id TEXT NOT NULL,
         text TEXT NOT NULL, whole INTEGER, whole_at REAL)""",
     "CREATE INDEX IF NOT EXISTS fleet_deltas_session ON fleet_deltas (session, number)",
+    "CREATE INDEX IF NOT EXISTS fleet_deltas_whole ON fleet_deltas (whole_at) WHERE whole_at IS NOT NULL",
     # A question is pending, answered, taken or withdrawn.
     """CREATE TABLE IF NOT EXISTS fleet_interactions (
         id TEXT PRIMARY KEY, session TEXT NOT NULL, digest TEXT NOT NULL, record TEXT NOT NULL, state TEXT NOT NULL,

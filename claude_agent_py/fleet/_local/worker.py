@@ -23,6 +23,7 @@ from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedu
 from claude_agent_py.fleet._local._changes import Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import File, Row
+from claude_agent_py.fleet._local._rows import delete_old_deltas
 from claude_agent_py.fleet._state import OVERDUE
 from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
 
@@ -224,6 +225,8 @@ class LocalWorker(Worker):
         if any(session not in self._executions for session in found.wanted):
             # What could not be settled must not stay running.
             await self._file.write(_changes.free_unknown, self.id, list(self._executions), self._fleet.max_crashes)
+        if found.has_old_deltas:
+            await self._file.write(delete_old_deltas, patience=BRIEF_SECONDS)
         if self._is_draining or not self._is_alive:
             return
         if found.is_due:
