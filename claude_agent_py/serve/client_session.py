@@ -40,6 +40,26 @@ from claude_agent_py.sessions import get_session
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
 _OVER: Final = "the server of the session ends"
+_TAKEN_BACK: Final = "the prompt was taken back before it had a process"
+
+
+class _Opening:
+    """One wait for a process, by all who come while it lasts: they get the same client, or the same error."""
+
+    def __init__(self) -> None:
+        self.scope = anyio.CancelScope()
+        self.ended = anyio.Event()
+        self.client: Client | None = None
+        self.error: Exception | None = None
+        self.is_taken_back = False
+        """Whether those who still wait get nothing, even if the client has just been opened."""
+        self.callers = 0
+
+    def take_back(self) -> None:
+        """End the wait of all callers at once."""
+        self.is_taken_back = True
+        self.scope.cancel()
+        self.ended.set()
 
 
 class ClientSession(ServedSession):
@@ -83,8 +103,12 @@ class ClientSession(ServedSession):
         self.lend: Callable[[ClientOptions], AbstractAsyncContextManager[Client]] = lend
         self._borrowed = AsyncExitStack()
         """Closes the client."""
-        self._starting = anyio.CancelScope()
-        """Cancelled to end the wait for a client."""
+        self._opening: _Opening | None = None
+        """What prompts wait for, until the last of them goes on."""
+        self._order = anyio.Lock()
+        """Lets those who have waited for a process go on in the order in which they came."""
+        self._process = anyio.Lock()
+        """Held while the client is opened or closed."""
         self.is_opening: bool = False
         """Whether the process starts."""
         self._is_stored = is_stored
@@ -92,7 +116,6 @@ class ClientSession(ServedSession):
         """Whether the log began with the conversation."""
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
-        self._opening = anyio.Lock()
         self._deltas = DeltaReader()
         self._shown: deque[str] = deque(maxlen=100)
         """The latest results that are in the log. Prompts that one turn answers have the same."""
@@ -111,6 +134,11 @@ class ClientSession(ServedSession):
         """Whether a prompt, a turn, a question or a background task is open."""
         has_tasks = self.client is not None and bool(self.client.tasks.running)
         return bool(self._open_prompts or self.questions) or self._in_turn or has_tasks
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether a prompt waits for a process, or one starts."""
+        return self._opening is not None or self.is_opening
 
     @property
     def is_blocked(self) -> bool:
@@ -133,21 +161,27 @@ class ClientSession(ServedSession):
             return ()
 
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
-        """Send a prompt. Opens the client first if need be."""
+        """Send a prompt. Opens the client first if need be.
+
+        If all processes are busy, it waits for one. `stop` and `close` take it back: it ends as `cancelled`.
+        """
         self._note_use()
         prompt_id = prompt_id or str(uuid4())
-        client, run = await self._query(prompt, prompt_id)
-        spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
+        try:
+            client, run = await self._query(prompt, prompt_id)
+        except PromptCancelledError as error:
+            self._end_prompt(prompt_id, "cancelled", error=str(error))
+        else:
+            spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
     async def _query(self, prompt: str, prompt_id: str) -> tuple[Client, Run[Any]]:
-        async with self._opening:
-            while self.client is not None and not self.client.is_open:
-                await self._changed.wait()  # it has died: its last events come first
-            client = self.client or await self._open()
-            run = client.query(self._read_prompt(client, prompt), uuid=prompt_id)
-            self._open_prompts[prompt_id] = None
-            self._has_begun = True
+        client = await self._wait_for_client()
+        if client is None:
+            raise PromptCancelledError(_TAKEN_BACK)
+        run = client.query(self._read_prompt(client, prompt), uuid=prompt_id)
+        self._open_prompts[prompt_id] = None
+        self._has_begun = True
         return client, run
 
     def _read_prompt(self, client: Client, prompt: str) -> str | UserMessage:
@@ -158,21 +192,18 @@ class ClientSession(ServedSession):
         return prompt
 
     async def start(self) -> None:
-        """Start the process, if none runs. A prompt does so, too.
+        """Start the process, if none runs. A prompt does so, too. `stop` and `close` end the start.
 
         Raises:
             TooManySessionsError, ClaudeAgentError: As `send`.
         """
-        async with self._opening:
-            if self.client is None:
-                await self._open()
+        await self._wait_for_client()
 
     async def stop(self) -> None:
-        """Interrupt the turn, and take back the prompts behind it. Background tasks go on."""
-        async with self._opening:  # a prompt that waits for the start is also stopped
-            client = self.client
-        if client is not None:
-            await client.interrupt(cancel_queued=True)
+        """Interrupt the turn, and take back the prompts behind it, or without a process. Background tasks go on."""
+        self._take_back()
+        if self.client is not None:
+            await self.client.interrupt(cancel_queued=True)
 
     async def read_output(self, task_id: str) -> str | None:
         """Return the end of a task's output."""
@@ -197,8 +228,12 @@ class ClientSession(ServedSession):
 
     async def close(self, *, only_idle: bool = False) -> None:
         """End the process, or only if it is idle. The conversation stays; another prompt opens it again."""
-        async with self._opening:
-            if only_idle and self.is_busy:
+        if only_idle and self.is_waiting:
+            return  # it may hold the lock for long
+        if not only_idle:
+            self._take_back()
+        async with self._process:
+            if only_idle and (self.is_busy or self.is_waiting):
                 return
             self.client = None
             await self._borrowed.aclose()
@@ -207,27 +242,71 @@ class ClientSession(ServedSession):
         """End the streams of all readers and the process, for good."""
         self._is_over = True
         self._wake()
-        self._starting.cancel()
         await self.close()
 
     # The client ---------------------------------------------------------------------------------------------------
 
-    async def _open(self) -> Client:
-        client: Client | None = None
-        borrowed = AsyncExitStack()
+    async def _wait_for_client(self) -> Client | None:
+        """Return the client, which is opened if need be; None if the wait was taken back.
+
+        Those who come while somebody waits share the wait, and so its time limit. It ends when all of them have gone.
+
+        Raises:
+            ConnectionClosedError: The server ends.
+            ClaudeAgentError: There is no process.
+        """
         if self._is_over:
             raise ConnectionClosedError(_OVER)
-        with anyio.CancelScope() as self._starting:
-            client = await self._borrow(borrowed)
-        if client is None or self._is_over:
-            await borrowed.aclose()
+        opening = self._opening
+        if opening is None or opening.error is not None:
+            if self.client is not None and self.client.is_open:
+                return self.client
+            opening = self._opening = _Opening()
+            spawn_detached(partial(self._open, opening), name="claude_agent_py opening")
+        opening.callers += 1
+        try:
+            async with self._order:
+                await opening.ended.wait()
+        finally:
+            opening.callers -= 1
+            if not opening.callers:
+                opening.scope.cancel()
+                if self._opening is opening:
+                    self._opening = None
+        if opening.is_taken_back and self._is_over:
             raise ConnectionClosedError(_OVER)
+        if opening.error is not None and not opening.is_taken_back:
+            raise opening.error
+        return None if opening.is_taken_back else opening.client
+
+    def _take_back(self) -> None:
+        if self._opening is not None:
+            self._opening.take_back()
+            self._opening = None
+
+    async def _open(self, opening: _Opening) -> None:
+        """Open the client for those who wait. It stays open if they have just gone."""
+        try:
+            with opening.scope:
+                async with self._process:
+                    while self.client is not None and not self.client.is_open:
+                        await self._changed.wait()  # it has died: its last events come first
+                    if self.client is None:
+                        await self._connect()
+                    opening.client = self.client
+        except Exception as error:
+            opening.error = error
+        finally:
+            opening.ended.set()
+
+    async def _connect(self) -> None:
+        borrowed = AsyncExitStack()
+        client = await self._borrow(borrowed)
         self.id: str = self.id or client.session_id or ""
         self.client, self._borrowed = client, borrowed
         self._add({"type": "opened"})
         events = client.events(facts=True)
         spawn_detached(partial(self._listen, client, borrowed, events), name="claude_agent_py served session")
-        return client
 
     async def _borrow(self, borrowed: AsyncExitStack) -> Client:
         """Return a connected client, which the stack closes."""

@@ -174,8 +174,10 @@ class Sessions:
 
         Raises:
             OptionsError: The id is not a uuid, or is taken, maybe by a stored session.
-            ClaudeAgentError: The pool is not open.
+            ClaudeAgentError: The pool is not open, or accepts no new callers.
         """
+        if self._pool is not None:
+            self._pool.check_accepting()
         if session_id is None:
             spare = self._find_spare() if self._pool is None else await self._borrow_spare(self._pool)
             if spare is None:
@@ -250,7 +252,7 @@ class Sessions:
 
     async def _close_idle(self) -> bool:
         """Close the process of the session that is idle the longest. Return whether there is one."""
-        idle = [session for session in self._list_open() if not session.is_busy and not session.is_opening]
+        idle = [session for session in self._list_open() if not session.is_busy and not session.is_waiting]
         if not idle:
             return False
         unneeded = min(idle, key=lambda session: (session not in self._spares, session.used_at))
@@ -288,6 +290,8 @@ class Sessions:
             await spare.start()
         except BaseException as error:
             self._spares.remove(spare)
+            with anyio.CancelScope(shield=True):
+                await spare.end()  # it may have got a process before it noticed that nobody waits
             if not isinstance(error, PoolTimeoutError | TooManySessionsError):
                 raise
             return None
@@ -336,9 +340,9 @@ class Sessions:
     async def _look_at_spares(self, now: float) -> None:
         """Close the spares that have waited for too long. The next use of the sessions replaces them."""
         for spare in tuple(self._spares):
-            if now - spare.used_at > self._idle_after and not spare.is_opening:
+            if now - spare.used_at > self._idle_after:
                 await spare.close(only_idle=True)
-        self._spares = [spare for spare in self._spares if spare.client is not None or spare.is_opening]
+        self._spares = [spare for spare in self._spares if spare.client is not None or spare.is_waiting]
 
     async def _look_at_pool(self) -> None:
         """Give a process back that others wait for."""
@@ -350,12 +354,12 @@ class Sessions:
     async def _look_at(self, session: ClientSession, now: float) -> None:
         has_left = not session.readers and now - session.seen_at > self._leave_after
         unused = now - session.used_at
-        if session.client is None:
-            if has_left and unused > self._idle_after and not session.is_opening:
-                del self._sessions[session.id]  # what is stored stays
-        elif session.is_busy:
+        if session.is_busy or session.is_waiting:
             if self._on_leave == "stop" and has_left:
                 await session.close()
+        elif session.client is None:
+            if has_left and unused > self._idle_after:
+                del self._sessions[session.id]  # what is stored stays
         elif unused > self._idle_after:
             await session.close(only_idle=True)
 

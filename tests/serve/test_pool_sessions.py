@@ -3,21 +3,24 @@
 import json
 import os
 import signal
+import time
 import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 from uuid import uuid4
 
 import anyio
+import anyio.lowlevel
 import pytest
 from serving import TOKEN, served
 from starlette.applications import Starlette
 from starlette.routing import Mount
 from starlette.types import ASGIApp
 from test_agui import Page, say
-from test_sessions import LIMIT, is_end, read_until
+from test_sessions import LIMIT, facts_of, is_end, read_until
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import (
@@ -185,9 +188,150 @@ async def test_new_sessions_take_ready_spares_only_and_no_more_than_may_be_open(
         Sessions(Pool(ClientOptions()))
     with pytest.raises(OptionsError, match="size"):
         Sessions(Pool(fakes()), ready=1)
-    session = await Sessions(Pool(fakes())).create()
-    with pytest.raises(ConnectionClosedError, match="not open"):
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_pool_that_is_not_open_or_is_closed_has_no_new_sessions() -> None:
+    pool = Pool(fakes(), size=0, max_size=1)
+    sessions = Sessions(pool)
+    for session_id in (None, str(uuid4())):
+        with pytest.raises(ConnectionClosedError, match="not open"):
+            await sessions.create(session_id=session_id)
+    async with pool:
+        session = await sessions.create()
+    for session_id in (None, str(uuid4())):
+        with pytest.raises(ConnectionClosedError, match="closed"):
+            await sessions.create(session_id=session_id)
+    with pytest.raises(ConnectionClosedError, match="closed"):
         await session.send("Hello")
+    assert [each.state for each in await sessions.list()] == ["closed"]
+    await sessions.close()
+
+
+@asynccontextmanager
+async def waiting(**more: Any) -> AsyncIterator[tuple[Pool, Sessions, ServedSession]]:
+    """Two prompts of a session that wait for the only process, which somebody else has."""
+    async with Pool(fakes(), size=0, max_size=1) as pool, Sessions(pool, **more) as sessions:
+        session = await sessions.create()
+        async with anyio.create_task_group() as group:
+            with anyio.fail_after(LIMIT):
+                async with pool.client():
+                    for prompt in ("Hello", "Are you there?"):
+                        group.start_soon(session.send, prompt)
+                    await until(pool, lambda stats: stats.waiting == 1)
+                    yield pool, sessions, session
+                    await until(pool, lambda stats: stats.waiting == 0)
+        # Nothing is left that takes the process later.
+        await until(pool, lambda stats: stats.used == stats.closing == 0)
+        assert session.state == "closed"
+        assert [event["status"] for event in await ends(session)] == ["cancelled", "cancelled"]
+        assert await ask(session, "Now?") == "done"
+
+
+async def ends(session: ServedSession) -> list[Any]:
+    _, events = await session.read()
+    return [event for event in (json.loads(each.data) for each in events) if is_end(event)]
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+@pytest.mark.parametrize("how", ["stop", "close"])
+async def test_prompts_that_wait_for_a_process_are_taken_back(how: str) -> None:
+    async with waiting() as (_, _, session):
+        await getattr(session, how)()
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_prompts_that_wait_for_a_process_end_when_everybody_has_left() -> None:
+    async with waiting(on_leave="stop", leave_after=0.0):
+        pass
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_prompts_of_a_session_wait_together_for_one_timeout() -> None:
+    failed: list[str] = []
+
+    async def send(session: ServedSession, prompt: str) -> None:
+        with pytest.raises(PoolTimeoutError):
+            await session.send(prompt)
+        failed.append(prompt)
+
+    async with Pool(fakes(), size=0, max_size=1, timeout=0.2) as pool, Sessions(pool) as sessions:
+        session = await sessions.create()
+        async with pool.client():
+            async with anyio.create_task_group() as group:
+                for prompt in "1234":
+                    group.start_soon(send, session, prompt)
+        assert sorted(failed) == [*"1234"]
+        assert pool.stats().timeouts == 1
+        await until(pool, lambda stats: stats.closing == 0)
+        assert await ask(session, "And now?") == "done"
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_prompts_that_have_waited_are_sent_in_the_order_in_which_they_came() -> None:
+    prompts = [*"12345"]
+    options = fakes(*[steps.turn("done")] * len(prompts))
+    async with Pool(options, size=0, max_size=1) as pool, Sessions(pool) as sessions:
+        session = await sessions.create()
+        async with anyio.create_task_group() as group, pool.client():
+            for prompt in prompts:
+                group.start_soon(session.send, prompt)
+                await anyio.wait_all_tasks_blocked()
+        found = await read_until(session, lambda event: is_end(event) and not session.prompts)
+    assert [fact["content"] for fact in facts_of(found, "prompt_sent")] == prompts
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_prompt_whose_caller_leaves_the_queue_does_not_take_another_one_of_its_session_with_it() -> None:
+    async with Pool(fakes(), size=0, max_size=1) as pool, Sessions(pool) as sessions:
+        session = await sessions.create()
+        async with anyio.create_task_group() as group, pool.client():
+            async with anyio.create_task_group() as leaving:
+                leaving.start_soon(session.send, "One")
+                await until(pool, lambda stats: stats.waiting == 1)
+                group.start_soon(session.send, "Two")
+                await anyio.wait_all_tasks_blocked()
+                leaving.cancel_scope.cancel()
+            await anyio.wait_all_tasks_blocked()
+            assert pool.stats().waiting == 1
+        (ended,) = [event for _, event in await read_until(session, is_end) if is_end(event)]
+        assert (ended["status"], ended["text"]) == ("ok", "done")
+        await session.close()
+        await until(pool, lambda stats: stats.used == stats.closing == 0)
+        # Without any caller left, the wait ends.
+        async with pool.client():
+            async with anyio.create_task_group() as leaving:
+                leaving.start_soon(session.send, "Three")
+                await until(pool, lambda stats: stats.waiting == 1)
+                leaving.cancel_scope.cancel()
+            await until(pool, lambda stats: stats.waiting == 0)
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_new_session_whose_caller_leaves_at_any_step_keeps_no_process() -> None:
+    async with Pool(fakes(), size=1, max_size=2) as pool, Sessions(pool) as sessions:
+        for steps_taken in range(12):
+            await pool.ready()
+            made: list[ServedSession] = []
+
+            async def create(made: list[ServedSession] = made) -> None:
+                made.append(await sessions.create())
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(create)
+                for _ in range(steps_taken):
+                    await anyio.lowlevel.checkpoint()
+                group.cancel_scope.cancel()
+            for session in made:
+                await session.close()  # type: ignore[attr-defined]
+            await until(pool, lambda stats: stats.used == stats.closing == 0)
 
 
 def opening(pool: Pool, make: Callable[..., ASGIApp]) -> Callable[..., ASGIApp]:
@@ -205,12 +349,25 @@ def opening(pool: Pool, make: Callable[..., ASGIApp]) -> Callable[..., ASGIApp]:
 def call(url: str, path: str, body: Any) -> tuple[int, Any]:
     headers = {"authorization": f"Bearer {TOKEN}"}
     try:
-        with urllib.request.urlopen(
-            urllib.request.Request(f"{url}/api/{path}", json.dumps(body).encode(), headers)
-        ) as answer:
+        request = urllib.request.Request(f"{url}/api/{path}", json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=LIMIT) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
         return error.code, json.load(error)
+
+
+def test_over_http_a_prompt_that_waits_for_a_process_can_be_stopped() -> None:
+    pool: Pool = Pool(fakes(steps.wait_for_prompt(), steps.hang()), size=1, max_size=1)
+    with served(Sessions(pool), opening(pool, make_app)) as url:
+        busy, other = (call(url, "sessions", {})[1]["id"] for _ in range(2))
+        assert call(url, f"sessions/{busy}/prompts", {"text": "Hello"})[0] == 202
+        with ThreadPoolExecutor(1) as threads:
+            sent = threads.submit(call, url, f"sessions/{other}/prompts", {"text": "Hello"})
+            give_up = time.monotonic() + LIMIT
+            while not pool.stats().waiting and time.monotonic() < give_up:
+                time.sleep(0.01)
+            assert call(url, f"sessions/{other}/stop", {})[0] == 200
+            assert sent.result(LIMIT)[0] == 202
 
 
 def test_over_http_a_full_pool_is_503() -> None:
