@@ -144,3 +144,20 @@ def opened_folder(path: Path) -> Iterator[int | None]:
         yield descriptor
     finally:
         os.close(descriptor)
+
+
+def append_durably(descriptor: int, data: bytes) -> None:
+    """Append data to a file and flush it to disk. Restores the file on failure.
+
+    Nothing is buffered: closing a file whose disk was full would write the rest of its buffer later.
+    """
+    start = os.lseek(descriptor, 0, os.SEEK_END)
+    rest = memoryview(data)
+    try:
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.ftruncate(descriptor, start)
+        raise

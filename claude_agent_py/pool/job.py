@@ -26,7 +26,7 @@ from pydantic_core import to_json
 from claude_agent_py._base.errors import ConnectionClosedError, OptionsError, RunFailed
 from claude_agent_py._base.event_loop import from_any_thread, run_file_work, spawn_detached, worker
 from claude_agent_py._base.locks import lock_file
-from claude_agent_py._base.private_files import make_private
+from claude_agent_py._base.private_files import append_durably, make_private
 from claude_agent_py._base.streams import LazyEvent, RepeatingEvent
 from claude_agent_py.messages import Prompt, UserContent, check_prompt
 from claude_agent_py.options import ClientOptions
@@ -197,16 +197,8 @@ class Journal:
         self._write(msgspec.json.encode(entry) + b"\n")
 
     def _write(self, line: bytes) -> None:
-        rest = line
         with self._writing:
-            start = os.lseek(self._file, 0, os.SEEK_END)
-            try:
-                while rest:
-                    rest = rest[os.write(self._file, rest) :]
-                os.fsync(self._file)
-            except BaseException:
-                os.ftruncate(self._file, start)  # the next line would continue this one
-                raise
+            append_durably(self._file, line)
 
     def close(self) -> None:
         """Close the file."""

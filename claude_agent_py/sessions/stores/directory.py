@@ -21,6 +21,7 @@ from urllib.parse import quote, unquote
 
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import lock_file, unlock_file
+from claude_agent_py._base.private_files import append_durably
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.stores.base import (
@@ -175,7 +176,7 @@ class DirectoryStore(SummarisingStore):
                 new = drop_known(rows, known.uuids)
                 data = "".join(f"{row.text}\n" for row in new).encode("ascii")
                 before = known.size
-                _write_durably(file.fileno(), data)
+                append_durably(file.fileno(), data)
                 known.size += len(data)
                 known.uuids.update(row.uuid for row in new if row.uuid is not None)
             write_description(str(path), [row.entry for row in new])
@@ -298,23 +299,6 @@ def _open_for_writing(path: Path) -> BinaryIO:
 
 def _open_for_reading(path: Path) -> BinaryIO:
     return os.fdopen(os.open(path, os.O_RDONLY | _FLAGS), "rb")
-
-
-def _write_durably(descriptor: int, data: bytes) -> None:
-    """Append data and flush it to disk. Restores the file on failure.
-
-    Nothing is buffered: closing a file whose disk was full would write the rest of its buffer later.
-    """
-    start = os.lseek(descriptor, 0, os.SEEK_END)
-    rest = memoryview(data)
-    try:
-        while rest:
-            rest = rest[os.write(descriptor, rest) :]
-        os.fsync(descriptor)
-    except OSError:
-        with contextlib.suppress(OSError):
-            os.ftruncate(descriptor, start)
-        raise
 
 
 def _try_lock(file: BinaryIO) -> bool:
