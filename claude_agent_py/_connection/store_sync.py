@@ -113,8 +113,11 @@ class StoreSync:
         if self._is_resumed:
             raise StoreError(f"{text}; make the folder writable to continue a session that only this machine has")
         logger.warning("%s: it gets a private configuration folder", text)
-        self._folder = await run_file_work(make_folder, env, options.user)
+        self._folder = await self._make_folder(env)
         await self._give_folder()
+
+    async def _make_folder(self, env: Mapping[str, str] | None) -> PrivateFolder:
+        return await run_file_work(partial(make_folder, env, self._given.user, mark=self._access.mark))
 
     async def _give_folder(self) -> None:
         """Give the private folder to the user of the CLI."""
@@ -135,7 +138,7 @@ class StoreSync:
             lease = await self.mirror.acquire_lease(place)
             left = await self._access.send_leftovers(place, lease)
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
-        folder = self._folder = await run_file_work(make_folder, env if is_ours else None, options.user)
+        folder = self._folder = await self._make_folder(env if is_ours else None)
         own = open_folder(folder.projects)
         to = Place(project_key_for_directory(options.cwd), session_id)
         try:

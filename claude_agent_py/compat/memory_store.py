@@ -17,6 +17,9 @@ class InMemorySessionStore(SessionStore):
     def __init__(self) -> None:
         self.clear()
 
+    def __repr__(self) -> str:
+        return f"InMemorySessionStore({self._store!r})"
+
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries to a transcript."""
         await self._store.append(key, entries)

@@ -41,6 +41,9 @@ class HeldStore:
         """The ids of tool calls that the store has, in the entries that this process wrote or read."""
         self._has_more_calls = RepeatingEvent()
 
+    def __repr__(self) -> str:
+        return repr(self._store)  # it is the same place
+
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
         if callable(found) and not name.startswith("_") and not implements(self._store, name):

@@ -38,6 +38,7 @@ from claude_agent_py.sessions import (
 )
 from claude_agent_py.sessions.stores import private_folder
 from claude_agent_py.sessions.stores.access import StoreAccess
+from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
@@ -389,6 +390,30 @@ async def test_leftovers_of_other_sessions_stay(tmp_path: Path, monkeypatch: pyt
         await StoreAccess(store).send_leftovers(place, None)
         assert len(store.entries(place.key)) == 1
         assert left.exists() is not is_last
+
+
+async def test_leftovers_go_to_the_store_that_lacks_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def ignore(error: StoreError, *, is_final: bool) -> None: ...
+
+    place = Place("p", SESSION)
+    mirror = Mirror(StoreAccess(SQLiteStore(tmp_path / "a.db")), "p", report=ignore)
+    mirror.add(place, [{"type": "user", "uuid": "1"}], 1)
+    left = mirror.keep(place)
+    unlock(left)  # as if its process had died
+    others = (SQLiteStore(tmp_path / "b.db"), MemoryStore(), DirectoryStore(tmp_path / "a"))
+    for other in others:
+        await deliver_session(other, SESSION, config_dir=tmp_path / "no home", project_key="p")
+        assert await other.load(place.key) is None
+        assert f"{left} has entries of session {SESSION} for another store" in caplog.text
+        caplog.clear()
+    store = SQLiteStore(tmp_path / "a.db")
+    await deliver_session(store, SESSION, config_dir=tmp_path / "no home", project_key="p")
+    assert await store.load(place.key) == [{"type": "user", "uuid": "1"}]
+    assert not left.exists()
 
 
 async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:

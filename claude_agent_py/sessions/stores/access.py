@@ -15,7 +15,7 @@ from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
 from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
-from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, remove_tree
+from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, mark_of, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
     Lease,
     Place,
@@ -61,6 +61,11 @@ class StoreAccess:
         self.store: Any = store
         """The store, for what has no method here. Type checkers do not know its optional methods."""
         self._timeout = timeout
+
+    @property
+    def mark(self) -> str:
+        """What ends the names of the private folders with entries for this store."""
+        return mark_of(self.store)
 
     @property
     def can_search(self) -> bool:
@@ -211,7 +216,7 @@ class StoreAccess:
     async def send_leftovers(
         self, place: Place, lease: Lease | None, *, without_ends: bool = False
     ) -> list[tuple["StoreAccess", Place]]:
-        """Append the entries of a session that a killed process on this machine did not deliver.
+        """Append the entries of a session that a killed process on this machine did not deliver to this store.
 
         `without_ends` is as in `copy`. Logs failures, and returns the folders and places of the sessions that are still
         incomplete in the store.
@@ -220,6 +225,9 @@ class StoreAccess:
         for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
             left = open_folder(path / "projects")
             for project in await left.find(place.session):
+                if "-" in path.name.removeprefix(PREFIX) and not path.name.endswith(self.mark):
+                    logger.warning("%s has entries of session %s for another store", path, place.session)
+                    continue
                 own = Place(project, place.session)
                 try:
                     await copy(left, own, self, place, lease=lease, without_ends=without_ends)

@@ -1,6 +1,7 @@
 """`MemoryStore`: sessions in the memory of this process, for tests."""
 
 import time
+from secrets import token_hex
 
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
@@ -28,6 +29,10 @@ class MemoryStore(SummarisingStore):
         self._data: dict[Place, str] = {}
         self._leases: dict[Place, LeaseState] = {}
         self._last = 0
+        self._id = token_hex(4)
+
+    def __repr__(self) -> str:
+        return f"MemoryStore({self._id})"
 
     def __len__(self) -> int:
         return sum(not place.subpath for place in self._rows)

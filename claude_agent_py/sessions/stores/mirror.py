@@ -220,7 +220,7 @@ class Mirror:
     def keep(self, place: Place) -> Path:
         """Move the undelivered entries of a transcript to a file. Return the configuration folder that has it."""
         if self.folder is None:
-            self.folder = make_folder(None)
+            self.folder = make_folder(None, mark=self._access.mark)
         outbox = self._outboxes[place]
         if outbox.entries:
             with self._counting(outbox):

@@ -116,7 +116,11 @@ class PostgresStore(SQLStore):
 
     def __repr__(self) -> str:
         # The connection string may contain a password.
-        return f"PostgresStore(schema={self._schema!r})"
+        given: dict[str, object] = {}
+        with contextlib.suppress(Exception):  # the first call reports what is wrong with it
+            given = self._parse(self._conninfo)
+        where = " ".join(f"{name}={given[name]}" for name in ("service", "host", "port", "dbname") if name in given)
+        return f"PostgresStore({where!r}, schema={self._schema!r})"
 
     def close(self) -> None:
         """Close idle connections. Later calls open new ones."""

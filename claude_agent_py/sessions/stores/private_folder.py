@@ -6,6 +6,7 @@ removes the secrets from its folder, and the transcripts are sent to the store w
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -42,10 +43,11 @@ class PrivateFolder:
     Args:
         prefix: The prefix of the folder's name.
         at_exit: Called with the path when this object is collected or the interpreter exits before `remove` is called.
+        mark: Ends the folder's name.
     """
 
-    def __init__(self, prefix: str, at_exit: Callable[[Path], object]) -> None:
-        self.path: Path = _find_parent_folder() / f"{prefix}{secrets.token_hex(8)}"
+    def __init__(self, prefix: str, at_exit: Callable[[Path], object], mark: str = "") -> None:
+        self.path: Path = _find_parent_folder() / f"{prefix}{secrets.token_hex(8)}{mark}"
         self.path.mkdir(mode=0o700)
         lock(self.path)
         self._owner = os.getpid()
@@ -74,23 +76,33 @@ def _clean_up(path: Path, owner: int, at_exit: Callable[[Path], object]) -> None
 
 def find_left_behind(prefix: str, min_age: float = 0.0) -> Iterator[Path]:
     """Yield the folders with a prefix that killed processes left behind. See `leftovers`."""
-    return leftovers(_find_parent_folder(), re.compile(rf"{prefix}[0-9a-f]{{16}}"), min_age=min_age)
+    return leftovers(_find_parent_folder(), re.compile(rf"{prefix}[0-9a-f]{{16}}(-[0-9a-f]{{8}})?"), min_age=min_age)
 
 
-def make_folder(env: Mapping[str, str] | None, user: str | int | None = None) -> PrivateFolder:
+def mark_of(store: object) -> str:
+    """Return what ends the names of the folders of a store, so that no other one gets what they keep.
+
+    A store says where it is by its `repr`; without a `__repr__`, it is known by its class.
+    """
+    name = re.sub(r" at 0x[0-9a-fA-F]+", "", repr(store))
+    return f"-{hashlib.sha256(name.encode(errors='surrogatepass')).hexdigest()[:8]}"
+
+
+def make_folder(env: Mapping[str, str] | None, user: str | int | None = None, *, mark: str = "") -> PrivateFolder:
     """Create a private configuration folder with the user's login. Blocks.
 
     Args:
         env: The environment of the CLI, which determines the user's configuration folder; None copies nothing from it.
         user: The operating system user who gets the folder; by default the user of this process. Only files owned by
             that user are copied: a link in their home could lead to files that only this process may read.
+        mark: The mark of the store whose entries the folder gets.
 
     Raises:
         StoreError: The folder cannot be created.
     """
     _remove_leftovers()
     try:
-        folder = PrivateFolder(PREFIX, _remove_private_files)
+        folder = PrivateFolder(PREFIX, _remove_private_files, mark)
     except OSError as error:
         raise StoreError(f"the private folder cannot be created: {error}") from error
     try:

@@ -56,7 +56,9 @@ class RedisStore(SummarisingStore):
 
     def __repr__(self) -> str:
         # The URL may contain a password.
-        return f"RedisStore(prefix={self._prefix!r})"
+        given = getattr(getattr(self._redis, "connection_pool", None), "connection_kwargs", {})
+        where = " ".join(f"{name}={given[name]}" for name in ("host", "port", "path", "db") if name in given)
+        return f"RedisStore({where!r}, prefix={self._prefix!r})"
 
     def close(self) -> None:
         """Close the connections. Later calls open new ones."""

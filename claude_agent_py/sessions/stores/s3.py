@@ -59,7 +59,8 @@ class S3Store(BlockingStore):
         self._last: OrderedDict[Place, int] = OrderedDict()
 
     def __repr__(self) -> str:
-        return f"S3Store({self._bucket!r}, prefix={self._prefix!r})"
+        where = getattr(getattr(self._s3, "meta", None), "endpoint_url", None)
+        return f"S3Store({self._bucket!r}, prefix={self._prefix!r}, endpoint_url={where!r})"
 
     def _transcript_prefix(self, place: Place) -> str:
         own = f"{SUB}/{quote(encode_utf8(place.subpath), safe='')}" if place.subpath else MAIN
