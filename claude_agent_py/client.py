@@ -38,25 +38,24 @@ from claude_agent_py.transport.processes import kill_program
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from claude_agent_py._connection.connection import Connection
-    from claude_agent_py._connection.controls.mcp import MCPControls
-    from claude_agent_py._connection.controls.usage import UsageControls
-    from claude_agent_py._connection.runs.message_types import SessionEvent, SessionMessage
-    from claude_agent_py._connection.runs.prompts import Prompt
-    from claude_agent_py._connection.runs.run import Run
-    from claude_agent_py._connection.runs.subagents import Subagent
-    from claude_agent_py._connection.session import Session
-    from claude_agent_py._connection.shutdown import TasksAtClose
-    from claude_agent_py._connection.store_sync import StoreSync
-    from claude_agent_py._journal.facts import Fact
-    from claude_agent_py._journal.open_runs import Until
-    from claude_agent_py.hooks.live import LiveHooks
-    from claude_agent_py.observe.watching import FactStream
-    from claude_agent_py.permissions.interactions import Inbox
-    from claude_agent_py.tasks.manager import TaskManager
-    from claude_agent_py.tasks.task import Task
+    from claude_agent_py._connection import (
+        Connection,
+        LiveHooks,
+        MCPControls,
+        Run,
+        Session,
+        StoreSync,
+        Subagent,
+        TasksAtClose,
+        Until,
+        UsageControls,
+    )
+    from claude_agent_py.control import InitializeReply
+    from claude_agent_py.journal import Fact, FactStream
+    from claude_agent_py.messages import Prompt, SessionEvent, SessionMessage
+    from claude_agent_py.permissions import Inbox
+    from claude_agent_py.tasks import Task, TaskManager
     from claude_agent_py.todo import TaskList
-    from claude_agent_py.wire.control.initialize import InitializeReply
 
 
 class Spawnable(Protocol):

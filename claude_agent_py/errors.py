@@ -121,8 +121,7 @@ if TYPE_CHECKING:
         StructuredOutputError as StructuredOutputError,
         UnreadableResultError as UnreadableResultError,
     )
-    from claude_agent_py.formatting.encoders import EncodingError as EncodingError
-    from claude_agent_py.formatting.sections import TextFormatError as TextFormatError
+    from claude_agent_py.formatting import EncodingError as EncodingError, TextFormatError as TextFormatError
     from claude_agent_py.wire.control.forms import FormError as FormError
 else:
     _NAMES = {
@@ -141,8 +140,7 @@ else:
             PromptCancelledError PromptTooLongError RateLimitedError RefusalError RunError RunTimeoutError ServerError
             StructuredOutputError UnreadableResultError
         """,
-        "claude_agent_py.formatting.encoders": "EncodingError",
-        "claude_agent_py.formatting.sections": "TextFormatError",
+        "claude_agent_py.formatting": "EncodingError TextFormatError",
         "claude_agent_py.wire.control.forms": "FormError",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

@@ -6,14 +6,12 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.failures import HandlerFailed as HandlerFailed
-    from claude_agent_py._connection.runs.message_types import (
+    from claude_agent_py._connection.runs import (
+        Prompt as Prompt,
+        PromptContent as PromptContent,
         RunMessage as RunMessage,
         SessionEvent as SessionEvent,
         SessionMessage as SessionMessage,
-    )
-    from claude_agent_py._connection.runs.prompts import (
-        Prompt as Prompt,
-        PromptContent as PromptContent,
         check_prompt as check_prompt,
     )
     from claude_agent_py._journal.text import TextFold as TextFold
@@ -64,8 +62,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._connection.failures": "HandlerFailed",
-        "claude_agent_py._connection.runs.message_types": "RunMessage SessionEvent SessionMessage",
-        "claude_agent_py._connection.runs.prompts": "Prompt PromptContent check_prompt",
+        "claude_agent_py._connection.runs": "Prompt PromptContent RunMessage SessionEvent SessionMessage check_prompt",
         "claude_agent_py._journal.text": "TextFold",
         "claude_agent_py.formatting.api_messages": "to_api_messages",
         "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",

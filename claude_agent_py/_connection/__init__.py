@@ -22,10 +22,13 @@ if TYPE_CHECKING:
     )
     from claude_agent_py._connection.runs.run import InterruptReceipt as InterruptReceipt, Run as Run
     from claude_agent_py._connection.runs.run_state import RunState as RunState
-    from claude_agent_py._connection.runs.subagents import find_subagents as find_subagents
+    from claude_agent_py._connection.runs.subagents import Subagent as Subagent, find_subagents as find_subagents
+    from claude_agent_py._connection.session import Session as Session
     from claude_agent_py._connection.session_messages import SessionMessages as SessionMessages
+    from claude_agent_py._connection.shutdown import TasksAtClose as TasksAtClose
     from claude_agent_py._connection.startup import open_session as open_session
     from claude_agent_py._connection.store_sync import StoreSync as StoreSync
+    from claude_agent_py._journal.open_runs import Until as Until
     from claude_agent_py.hooks.live import LiveHooks as LiveHooks
     from claude_agent_py.observe.watching import FactStream as FactStream, put_facts as put_facts
 else:
@@ -41,10 +44,13 @@ else:
         "claude_agent_py._connection.runs.prompts": "check_run_arguments prepare_prompt",
         "claude_agent_py._connection.runs.run": "InterruptReceipt Run",
         "claude_agent_py._connection.runs.run_state": "RunState",
-        "claude_agent_py._connection.runs.subagents": "find_subagents",
+        "claude_agent_py._connection.runs.subagents": "Subagent find_subagents",
+        "claude_agent_py._connection.session": "Session",
         "claude_agent_py._connection.session_messages": "SessionMessages",
+        "claude_agent_py._connection.shutdown": "TasksAtClose",
         "claude_agent_py._connection.startup": "open_session",
         "claude_agent_py._connection.store_sync": "StoreSync",
+        "claude_agent_py._journal.open_runs": "Until",
         "claude_agent_py.hooks.live": "LiveHooks",
         "claude_agent_py.observe.watching": "FactStream put_facts",
     }

@@ -50,6 +50,7 @@ from claude_agent_py._journal.events import (
     RequestUnreadable,
     StreamEnded,
 )
+from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import State, Step
@@ -354,8 +355,6 @@ class Connection:
     def _note_answer(self, message: AssistantMessage) -> None:
         session = self.session
         if not self._has_task_list and calls_task_list(message):
-            from claude_agent_py._journal.live import LiveJournal  # most sessions have no to-do list
-
             self._has_task_list = True
             LiveJournal.of(session).observe(OwnTaskList(session.reported.task_list, session.intake.ledger))
         if message.error is not None:

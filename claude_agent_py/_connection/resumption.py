@@ -8,23 +8,17 @@ import sys
 import warnings
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
+from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py.sessions import folders
-else:  # few sessions are resumed
-    folders = LazyModule("claude_agent_py.sessions.folders")
 
 
 class Resumption:
@@ -153,7 +147,7 @@ async def options_to_go_on(
 
 def _is_on_disk(session_id: str, config_dir: Path) -> bool:
     try:
-        folders.find_session(session_id, None, config_dir)
+        find_session(session_id, None, config_dir)
     except ClaudeAgentError:
         return False
     return True

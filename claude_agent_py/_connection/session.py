@@ -32,6 +32,7 @@ from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
 from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.turns import TurnRouter
@@ -45,7 +46,6 @@ from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
-    from claude_agent_py._journal.live import LiveJournal
     from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.hooks.dispatcher import HookDispatcher
 

@@ -40,8 +40,7 @@ from claude_agent_py.wire.base import keep_source
 from claude_agent_py.wire.control.initialize import InitializeReply
 
 if TYPE_CHECKING:
-    from claude_agent_py.sessions import resuming
-    from claude_agent_py.sessions.stored_session import StoredSession
+    from claude_agent_py.sessions import StoredSession, resuming
 else:  # few sessions are resumed
     resuming = LazyModule("claude_agent_py.sessions.resuming")
 

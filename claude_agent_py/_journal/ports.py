@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py._base.json_object import JSONObject
 
 
 class ControlPort(Protocol):

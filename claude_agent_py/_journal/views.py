@@ -4,13 +4,10 @@
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from claude_agent_py._journal.facts import Fact
+from claude_agent_py._journal.fold import Journal
 from claude_agent_py.wire.messages.conversation import UserMessage
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.fold import Journal
 
 
 class View:
@@ -39,8 +36,6 @@ class MessageFold:
     def feed(self, message: object, at: float | None = None, *, sent: bool = False) -> list[Fact]:
         """Return the facts of a message; `at` is in seconds since the epoch."""
         if self._journal is None:
-            from claude_agent_py._journal.fold import Journal  # most programs need none
-
             self._journal = Journal()
         return self._journal.feed(message, at, sent=sent)
 

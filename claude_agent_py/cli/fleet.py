@@ -11,7 +11,7 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import anyio
 from anyio.abc import TaskStatus
@@ -22,9 +22,6 @@ from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
 from claude_agent_py.cli.targets import load_object
 from claude_agent_py.permissions import OpenQuestion, read_typed
 
-if TYPE_CHECKING:
-    from claude_agent_py.fleet import Fleet, FleetSession, Worker
-
 VARIABLE: Final = "CLAUDE_AGENT_FLEET"
 """The environment variable that names the fleet if `--url` does not."""
 TARGET: Final = re.compile(r"[\w.]+:\w+")
@@ -32,7 +29,7 @@ TARGET: Final = re.compile(r"[\w.]+:\w+")
 SHOWN_CHARS: Final = 100
 
 Arguments = argparse.Namespace
-Action = Callable[["Fleet", Arguments], Awaitable[int]]
+Action = Callable[["fleet_room.Fleet", Arguments], Awaitable[int]]
 Add = Callable[..., argparse.ArgumentParser]
 
 
@@ -188,14 +185,14 @@ async def _execute(arguments: Arguments) -> int:
         return code
 
 
-def _import_fleet(target: str) -> Fleet:
+def _import_fleet(target: str) -> fleet_room.Fleet:
     found = load_object(target, "fleet", option="fleet")
     if not isinstance(found, fleet_room.Fleet):
         raise OptionsError(f"must be a Fleet, not {type(found).__name__}: {target}", option="fleet")
     return found
 
 
-def open_fleet(url: str | None) -> Fleet:
+def open_fleet(url: str | None) -> fleet_room.Fleet:
     """Return the fleet of an existing database, or the one of a module.
 
     Raises:
@@ -221,7 +218,7 @@ def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
 # Worker ---------------------------------------------------------------------------------------------------------------
 
 
-async def _run_worker(fleet: Fleet, arguments: Arguments) -> int:
+async def _run_worker(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     worker = fleet.worker(**_pick(arguments, "sessions", "memory", "machine", "folder", "health"))
     facts: dict[str, object] = {"worker": worker.id, "machine": worker.machine, "pid": os.getpid()}
     async with worker, anyio.create_task_group() as group:
@@ -239,7 +236,7 @@ async def _run_worker(fleet: Fleet, arguments: Arguments) -> int:
 
 
 async def _handle_signals(
-    worker: Worker,
+    worker: fleet_room.Worker,
     grace: float | None,
     scope: anyio.CancelScope,
     *,
@@ -263,7 +260,7 @@ async def _handle_signals(
 # Sessions -----------------------------------------------------------------------------------------------------------
 
 
-async def _start(fleet: Fleet, arguments: Arguments) -> int:
+async def _start(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     options = _pick(arguments, "id", "tenant", "priority", "version", "timeout", "actor")
     session = await fleet.start(arguments.agent, arguments.prompt, **options)
     if arguments.wait:
@@ -272,7 +269,7 @@ async def _start(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _print_outcome(arguments: Arguments, session: FleetSession, run: int) -> int:
+async def _print_outcome(arguments: Arguments, session: fleet_room.FleetSession, run: int) -> int:
     try:
         outcome = await session.result(run)
     except FleetRunError as error:
@@ -284,7 +281,7 @@ async def _print_outcome(arguments: Arguments, session: FleetSession, run: int) 
     return 0
 
 
-async def _list(fleet: Fleet, arguments: Arguments) -> int:
+async def _list(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     if arguments.workers:
         for worker in await fleet.workers():
             draining = ", draining" if worker.is_draining else ""
@@ -304,7 +301,7 @@ async def _list(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _show(fleet: Fleet, arguments: Arguments) -> int:
+async def _show(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     info = await session.info()
     questions = await session.interactions()
@@ -325,7 +322,7 @@ async def _show(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _send(fleet: Fleet, arguments: Arguments) -> int:
+async def _send(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     number = await session.send(arguments.prompt, **_pick(arguments, "timeout", "key", "actor"))
     if arguments.wait:
@@ -334,7 +331,7 @@ async def _send(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _answer(fleet: Fleet, arguments: Arguments) -> int:
+async def _answer(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     interactions = {interaction.id: interaction for interaction in await session.interactions()}
     found = interactions.get(arguments.interaction)
@@ -348,7 +345,7 @@ async def _answer(fleet: Fleet, arguments: Arguments) -> int:
     return 0 if was_first else 1
 
 
-async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
+async def _cancel(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     if arguments.interrupt:
         done = await session.interrupt(actor=arguments.actor)
@@ -358,7 +355,7 @@ async def _cancel(fleet: Fleet, arguments: Arguments) -> int:
     return 0 if done else 1
 
 
-async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
+async def _print_events(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     session = fleet.session(arguments.session)
     async for event in session.events(after=arguments.after, follow=arguments.follow):
         text = json.dumps(event.data)
@@ -367,7 +364,7 @@ async def _print_events(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _drain(fleet: Fleet, arguments: Arguments) -> int:
+async def _drain(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     count = await fleet.drain_workers(arguments.worker, grace=arguments.grace, actor=arguments.actor)
     if arguments.worker is not None and not count:
         raise FleetError(f"the fleet has no worker {arguments.worker!r}")
@@ -375,13 +372,13 @@ async def _drain(fleet: Fleet, arguments: Arguments) -> int:
     return 0
 
 
-async def _print_metrics(fleet: Fleet, arguments: Arguments) -> int:
+async def _print_metrics(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     metrics = await fleet.metrics()
     print(json.dumps(metrics.to_dict()) if arguments.json else metrics.to_prometheus(), end="\n" * arguments.json)
     return 0
 
 
-async def _print_audit(fleet: Fleet, arguments: Arguments) -> int:
+async def _print_audit(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     options = {"session_id": arguments.session, **_pick(arguments, "actor", "after")}
     async for entry in fleet.audit(**options):
         at = datetime.fromtimestamp(entry.at, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
@@ -400,28 +397,28 @@ def _parse_duration(text: str) -> float:
         raise argparse.ArgumentTypeError(f"must be a duration such as 30d, 12h, 90m or 45, not {text!r}") from None
 
 
-async def _prune(fleet: Fleet, arguments: Arguments) -> int:
+async def _prune(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     prune, what = (fleet.prune_events, "events") if arguments.events else (fleet.prune, "sessions")
     count = await prune(arguments.older_than, actor=arguments.actor)
     _print_fact(arguments, {what: count}, f"deleted {what}: {count}")
     return 0
 
 
-async def _set_tenant(fleet: Fleet, arguments: Arguments) -> int:
+async def _set_tenant(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     await fleet.tenant(arguments.tenant, **_pick(arguments, "limit", "weight", "actor"))
     facts = {"name": arguments.tenant, "limit": arguments.limit, "weight": arguments.weight}
     _print_fact(arguments, facts, "done")
     return 0
 
 
-async def _unschedule(fleet: Fleet, arguments: Arguments) -> int:
+async def _unschedule(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     existed = await fleet.unschedule(arguments.schedule, actor=arguments.actor)
     line = "done" if existed else f"no schedule {arguments.schedule!r}"
     _print_fact(arguments, {"schedule": arguments.schedule, "done": existed}, line)
     return 0 if existed else 1
 
 
-async def _retry(fleet: Fleet, arguments: Arguments) -> int:
+async def _retry(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     number = await fleet.session(arguments.session).retry(actor=arguments.actor)
     _print_fact(arguments, {"session_id": arguments.session, "run": number}, str(number))
     return 0

@@ -10,10 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import anyio
 
+from claude_agent_py import fleet as fleet_room  # loads on first use
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py.cli import serve
 from claude_agent_py.cli.fleet import VARIABLE as FLEET_VARIABLE, open_fleet
@@ -24,9 +25,6 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import Interaction
 from claude_agent_py.sessions import RunningSession, SessionUsage, StoredSession, get_session, running_sessions
 from claude_agent_py.wire import JSONObject
-
-if TYPE_CHECKING:
-    from claude_agent_py.fleet import Fleet
 
 NOTHING: Final = "no session runs on this machine"
 MIN_INTERVAL: Final = 0.1
@@ -127,7 +125,7 @@ def _make_options(config_dir: str | None) -> ClientOptions:
     )
 
 
-def _read(arguments: argparse.Namespace, fleet: "Fleet | None") -> tuple[list[Row], list[str]]:
+def _read(arguments: argparse.Namespace, fleet: "fleet_room.Fleet | None") -> tuple[list[Row], list[str]]:
     """Return the rows, and the problems of sources that cannot be read, which do not affect the others."""
     rows: list[Row] = []
     problems: list[str] = []
@@ -234,7 +232,7 @@ def format_elapsed(since: float) -> str:
 # A fleet and an inbox -----------------------------------------------------------------------------------------------
 
 
-async def _read_fleet(fleet: "Fleet", is_all: bool) -> list[Row]:
+async def _read_fleet(fleet: "fleet_room.Fleet", is_all: bool) -> list[Row]:
     try:
         with anyio.fail_after(FLEET_SECONDS):
             found = {info.id: info for state in ((None,) if is_all else LIVE) for info in await fleet.list(state=state)}

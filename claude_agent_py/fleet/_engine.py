@@ -23,11 +23,11 @@ from claude_agent_py.fleet.records import (
     SessionState,
 )
 from claude_agent_py.permissions import AnswerSource
+from claude_agent_py.sessions import SessionStore
 from claude_agent_py.wire import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py.fleet.worker import Worker
-    from claude_agent_py.sessions import SessionStore
 
 
 class Engine(Protocol):
@@ -140,7 +140,7 @@ class Engine(Protocol):
         """Delete a schedule, and return whether it existed."""
         ...
 
-    async def prune(self, store: "SessionStore | None", seconds: float, by: AnswerSource) -> int:
+    async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         """Delete sessions that ended long ago, and their conversations if a store is given. Return how many."""
         ...
 

@@ -34,6 +34,8 @@ from claude_agent_py.fleet.session import FleetSession
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.retrying import RetryPolicy
+from claude_agent_py.runs import Until
+from claude_agent_py.sessions import SessionStore
 
 if TYPE_CHECKING:
     import os
@@ -41,8 +43,6 @@ if TYPE_CHECKING:
     from temporalio.converter import PayloadCodec
 
     from claude_agent_py.fleet.worker import Worker
-    from claude_agent_py.runs import Until
-    from claude_agent_py.sessions import SessionStore
 
 INSTALL_TEMPORAL: Final = "a fleet on Temporal needs its SDK: pip install temporalio"
 SQLITE: Final = "sqlite:///"
@@ -78,7 +78,7 @@ class Fleet(FleetSettings):
         self,
         url: str | None = None,
         *,
-        store: "SessionStore | None" = None,
+        store: SessionStore | None = None,
         lease: float = 30.0,
         poll: float = 0.5,
         tenant_limit: int | None = None,
@@ -127,7 +127,7 @@ class Fleet(FleetSettings):
         *,
         version: str = "1",
         workspace: Workspace | None = None,
-        until: "Until" = "result",
+        until: Until = "result",
         patience: float = 5.0,
         timeout: float | None = None,
         after_failure: AfterFailure = "run",

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from claude_agent_py import agents as agents_room, tools as tools_room  # load on first use
 from claude_agent_py.options.fields import OptionFields
 from claude_agent_py.wire.settings.rule_lists import AGENT_TOOLS, tool_of
 from claude_agent_py.wire.tools.names import mcp_server_name, mcp_tool_name
-
-if TYPE_CHECKING:
-    from claude_agent_py.agents.definition import AgentDefinition
-    from claude_agent_py.agents.guide import DelegationGuide
 
 CUSTOM_TOOLS_SERVER: Final = "tools"
 """The name of the server with `custom_tools`: the model sees `mcp__tools__<tool>`."""
@@ -38,13 +34,15 @@ def why_no_agent_tool(options: OptionFields) -> str | None:
     return None
 
 
-def definitions(options: OptionFields) -> dict[str, AgentDefinition]:
+def definitions(options: OptionFields) -> dict[str, agents_room.AgentDefinition]:
     """Return the definitions of the option `agents`."""
-    return dict(cast("Mapping[str, AgentDefinition]", options.agents or {}))  # the option reads mappings
+    return dict(cast("Mapping[str, agents_room.AgentDefinition]", options.agents or {}))  # the option reads mappings
 
 
-def _get_guide(options: OptionFields) -> DelegationGuide | None:
-    return cast("DelegationGuide | Literal[False]", options.delegation_guide) or None  # the option reads True
+def _get_guide(options: OptionFields) -> agents_room.DelegationGuide | None:
+    return (
+        cast("agents_room.DelegationGuide | Literal[False]", options.delegation_guide) or None
+    )  # the option reads True
 
 
 def guide_text(options: OptionFields) -> str:
@@ -105,7 +103,7 @@ def depends_on_hooks(options: OptionFields) -> bool:
     return options.hooks is not None or report_limit(options) is not None or bool(reminders(options))
 
 
-def _find_subtask_tools(options: OptionFields) -> Iterator[tuple[str, AgentDefinition]]:
+def _find_subtask_tools(options: OptionFields) -> Iterator[tuple[str, agents_room.AgentDefinition]]:
     servers = _list_custom_tools(options)
     if not servers:
         return
@@ -158,12 +156,12 @@ def _list_custom_tools(options: OptionFields) -> dict[str, list[tools_room.Tool]
     }
 
 
-def _get_main_agent(options: OptionFields) -> AgentDefinition | None:
+def _get_main_agent(options: OptionFields) -> agents_room.AgentDefinition | None:
     """Return the agent that the session runs as, or None if it is not one of the option `agents`."""
     return definitions(options).get(options.agent or "")
 
 
-def _has_all_tools(agent: AgentDefinition) -> bool:
+def _has_all_tools(agent: agents_room.AgentDefinition) -> bool:
     return agent.tools is None or "*" in agent.tools
 
 
@@ -172,7 +170,7 @@ def _list_denied(options: OptionFields) -> list[str]:
     return [*options.disallowed_tools, *_read_denied(options.settings), *_read_denied(options.managed_settings)]
 
 
-def _remove_missing_tools(agent: AgentDefinition, options: OptionFields) -> AgentDefinition:
+def _remove_missing_tools(agent: agents_room.AgentDefinition, options: OptionFields) -> agents_room.AgentDefinition:
     """Return the definition without tools that do not exist in the session."""
     if agent.tools is None:
         return agent

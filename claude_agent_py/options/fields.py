@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, PlainValidator, StrictBool
 
 from claude_agent_py._base.configuration import ConfigModel
 from claude_agent_py._base.errors import StoreError
+from claude_agent_py.observe.telemetry import Telemetry
 from claude_agent_py.options import readers as read
 from claude_agent_py.options.output_shape import Output, OutputShape, check_output_format
 from claude_agent_py.options.values import (
@@ -22,33 +23,29 @@ from claude_agent_py.options.values import (
     read_system_prompt,
     read_thinking,
 )
+from claude_agent_py.transport import LaunchPlan, Transport
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.tasks.events import TaskEvent
-    from claude_agent_py.agents.definition import AgentLike
-    from claude_agent_py.agents.guide import DelegationGuide
-    from claude_agent_py.hooks.by_event import HooksByEvent
-    from claude_agent_py.hooks.registry import Hooks
-    from claude_agent_py.observe.telemetry import Telemetry
-    from claude_agent_py.permissions.interactions import Inbox
-    from claude_agent_py.permissions.signatures import (
+    from claude_agent_py.agents import AgentLike, DelegationGuide
+    from claude_agent_py.hooks import Hooks, HooksByEvent
+    from claude_agent_py.permissions import (
         CanUseTool,
         DialogHandler,
         ElicitationHandler,
+        Inbox,
         PlanHandler,
         QuestionHandler,
     )
-    from claude_agent_py.sessions.stores.protocol import SessionStore
-    from claude_agent_py.tasks.listeners import TaskListener
-    from claude_agent_py.tools.asking import SamplingHandler
-    from claude_agent_py.transport import LaunchPlan, Transport
+    from claude_agent_py.sessions import SessionStore
+    from claude_agent_py.tasks import TaskEvent, TaskListener
+    from claude_agent_py.tools import SamplingHandler
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
     from claude_agent_py.wire.settings.sandbox import SandboxSettings
 else:  # the readers check the values at run time, and importing these types takes time
-    AgentLike = DelegationGuide = SandboxSettings = Telemetry = Any
+    AgentLike = DelegationGuide = SandboxSettings = Any
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = SamplingHandler = Any
-    Hooks = HooksByEvent = Inbox = LaunchPlan = Transport = Any
+    Hooks = HooksByEvent = Inbox = Any
     TaskListener = list
     TaskEvent = TaskNotificationMessage = SessionStore = Any
 

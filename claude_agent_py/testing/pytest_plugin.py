@@ -15,17 +15,9 @@ from claude_agent_py import errors, testing
 
 if TYPE_CHECKING:
     from claude_agent_py import RunResult
-    from claude_agent_py.testing.cassettes import Cassette
-    from claude_agent_py.testing.stage import (
-        MakeClient,
-        MakeFakeCLI,
-        MakeOptions,
-        MakeScriptedModel,
-        RunSnapshot,
-        Stage,
-    )
+    from claude_agent_py.testing.stage import Stage
 
-_CASSETTE: "pytest.StashKey[Cassette]" = pytest.StashKey()
+_CASSETTE: "pytest.StashKey[testing.Cassette]" = pytest.StashKey()
 
 MARKER = (
     "cassette(path=None, *, match=('model',), ignore=(), scrub=None, cwd=None): record the model's answers once and "
@@ -91,7 +83,7 @@ def claude_stage(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
         yield stage
 
 
-def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "Cassette":
+def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "testing.Cassette":
     def place(path: str | None = None, **more: object) -> tuple[Path, dict[str, Any]]:
         return request.path.parent / (path or _default_path(request.node, "cassettes", ".json")), more
 
@@ -116,16 +108,16 @@ def _default_path(item: Any, folder: str, suffix: str) -> Path:
 
 
 @pytest.fixture
-def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "Cassette":
+def cassette(request: pytest.FixtureRequest, _claude_stage: "Stage") -> "testing.Cassette":
     """Return the cassette of a test that is marked with `cassette`."""
     if _CASSETTE not in request.node.stash:
         pytest.fail("mark the test with @pytest.mark.cassette", pytrace=False)
-    found: Cassette = request.node.stash[_CASSETTE]
+    found: testing.Cassette = request.node.stash[_CASSETTE]
     return found
 
 
 @pytest.fixture
-def run_snapshot(request: pytest.FixtureRequest) -> "RunSnapshot":
+def run_snapshot(request: pytest.FixtureRequest) -> "testing.RunSnapshot":
     """Compare a run as text with `snapshots/<module>/<test>.txt`; `--update-run-snapshots` writes that file."""
     path = request.path.parent / _default_path(request.node, "snapshots", ".txt")
     return partial(_compare_run, request.config, path)
@@ -146,24 +138,24 @@ def _compare_run(config: pytest.Config, path: Path, result: "RunResult") -> None
 
 
 @pytest.fixture
-def scripted_model(_claude_stage: "Stage") -> "MakeScriptedModel":
+def scripted_model(_claude_stage: "Stage") -> "testing.MakeScriptedModel":
     """Start a scripted model for the real CLI, given its script."""
-    return cast("MakeScriptedModel", _claude_stage.scripted_model)
+    return cast("testing.MakeScriptedModel", _claude_stage.scripted_model)
 
 
 @pytest.fixture
-def fake_cli(_claude_stage: "Stage") -> "MakeFakeCLI":
+def fake_cli(_claude_stage: "Stage") -> "testing.MakeFakeCLI":
     """Make a scripted CLI, given its steps."""
     return _claude_stage.fake_cli
 
 
 @pytest.fixture
-def claude_options(_claude_stage: "Stage") -> "MakeOptions":
+def claude_options(_claude_stage: "Stage") -> "testing.MakeOptions":
     """Create options for the stand-in of the test. Takes the keywords of `ClientOptions`."""
     return _claude_stage.options
 
 
 @pytest.fixture
-def claude_client(_claude_stage: "Stage") -> "MakeClient":
+def claude_client(_claude_stage: "Stage") -> "testing.MakeClient":
     """Create a client of the stand-in of the test, for `async with`. Takes the keywords of `ClientOptions`."""
     return _claude_stage.client

@@ -6,7 +6,7 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import anyio
 from msgspec import Struct
@@ -21,6 +21,7 @@ from claude_agent_py._connection.answering.preloading import needs_hooks, needs_
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestCancelled, RequestReceived, RequestUnreadable
+from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py._journal.requests import PROGRESS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
@@ -35,9 +36,6 @@ from claude_agent_py.wire.control.asks import (
     UserDialogRequest,
 )
 from claude_agent_py.wire.control.frames import ControlRequest
-
-if TYPE_CHECKING:
-    from claude_agent_py._journal.live import LiveJournal
 
 
 class _Pending(Struct):
@@ -135,7 +133,7 @@ class RequestHandlers:
             for journal in journals:
                 journal.answered(request_id, payload, failed=has_failed)
 
-    def _note_asked(self, request_id: str, request: object) -> "list[LiveJournal]":
+    def _note_asked(self, request_id: str, request: object) -> list[LiveJournal]:
         """Tell the journals of a request, and return them, for its answer."""
         journals = self._journals
         for journal, agent in journals:
@@ -143,7 +141,7 @@ class RequestHandlers:
         return [journal for journal, _ in journals]
 
     @property
-    def _journals(self) -> "list[tuple[LiveJournal, str]]":
+    def _journals(self) -> list[tuple[LiveJournal, str]]:
         """The journals of this session and its ancestors, with the agent that this session is in them."""
         own = self._session
         return [

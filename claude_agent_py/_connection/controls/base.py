@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._connection import controls
+from claude_agent_py._journal.ports import ControlPort
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.control_bodies import Reply
-    from claude_agent_py._journal.ports import ControlPort
     from claude_agent_py.wire.base import RequestModel
 
 

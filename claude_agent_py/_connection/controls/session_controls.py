@@ -15,10 +15,7 @@ from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.controls.conversation import ConversationControls
-    from claude_agent_py._connection.controls.files import FileControls
-    from claude_agent_py._connection.controls.settings import SettingsControls
-    from claude_agent_py._connection.runs.run import InterruptReceipt
+    from claude_agent_py._connection import ConversationControls, FileControls, InterruptReceipt, SettingsControls
     from claude_agent_py.wire.control.permissions import PermissionMode
 
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]

@@ -5,11 +5,25 @@ from typing import TYPE_CHECKING
 from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py._connection.runs.message_types import (
+        RunMessage as RunMessage,
+        SessionEvent as SessionEvent,
+        SessionMessage as SessionMessage,
+    )
+    from claude_agent_py._connection.runs.prompts import (
+        Prompt as Prompt,
+        PromptContent as PromptContent,
+        check_prompt as check_prompt,
+    )
     from claude_agent_py._connection.runs.subagents import (
+        Subagent as Subagent,
         find_refused_launches as find_refused_launches,
         find_subagents as find_subagents,
     )
 else:
-    __getattr__, __dir__ = attach(
-        __name__, {"claude_agent_py._connection.runs.subagents": "find_refused_launches find_subagents"}
-    )
+    _NAMES = {
+        "claude_agent_py._connection.runs.message_types": "RunMessage SessionEvent SessionMessage",
+        "claude_agent_py._connection.runs.prompts": "Prompt PromptContent check_prompt",
+        "claude_agent_py._connection.runs.subagents": "Subagent find_refused_launches find_subagents",
+    }
+    __getattr__, __dir__ = attach(__name__, _NAMES)

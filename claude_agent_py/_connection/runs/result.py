@@ -26,9 +26,6 @@ from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultM
 from claude_agent_py.wire.messages.tasks import TaskUsage
 from claude_agent_py.wire.messages.usage import ModelUsage, PermissionDenial, Usage
 
-if TYPE_CHECKING:
-    from claude_agent_py._connection.runs.subagents import Subagent
-
 REPR_CHARS: Final = 80
 
 _ADDED: Final = (
@@ -335,7 +332,7 @@ def find_in_result(name: str) -> str | None:
 
 
 def make_result(
-    run: "RunState", tasks: Sequence["Task"], agents: Sequence["Subagent"], options: ClientOptions
+    run: "RunState", tasks: Sequence["Task"], agents: Sequence["runs.Subagent"], options: ClientOptions
 ) -> RunResult:
     """Return the result of a finished run.
 

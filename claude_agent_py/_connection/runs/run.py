@@ -29,10 +29,6 @@ from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks.task import Task
 
-if TYPE_CHECKING:
-    from claude_agent_py._connection.runs.message_types import RunMessage
-    from claude_agent_py._connection.runs.subagents import Subagent
-
 Part = TypeVar("Part")
 
 
@@ -117,7 +113,7 @@ class Run(Generic[Output]):
         return [task for task in self._state.session.tasks if task.id in self._state.tasks]
 
     @property
-    def agents(self) -> Sequence[Subagent]:
+    def agents(self) -> Sequence[runs.Subagent]:
         """The subagents and child agents started in the run so far, nested ones included.
 
         Each has its definition, status, usage, messages and task. The `agent_id` of a message is the id of its
@@ -146,14 +142,14 @@ class Run(Generic[Output]):
         self._is_exhausted = False
         return self
 
-    async def __anext__(self) -> RunMessage:
-        ready: RunMessage | None = self._state.mailbox.get_nowait()
+    async def __anext__(self) -> runs.RunMessage:
+        ready: runs.RunMessage | None = self._state.mailbox.get_nowait()
         if ready is not None:
             return ready
         if self._client is None:
             await self._start()
         try:
-            message: RunMessage = await self._state.mailbox.get()
+            message: runs.RunMessage = await self._state.mailbox.get()
         except StopAsyncIteration:
             self._is_exhausted = True
             await self._release()
