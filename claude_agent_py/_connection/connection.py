@@ -13,7 +13,6 @@ The pump itself answers a request of the CLI that arrives alone; several at once
 the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and requests, `turns.py` for runs.
 """
 
-import contextlib
 import copy
 import functools
 from collections.abc import (
@@ -26,7 +25,6 @@ from typing import Any, ClassVar, Final
 import anyio
 
 from claude_agent_py._base.errors import (
-    ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
     StoreError,
@@ -53,14 +51,12 @@ from claude_agent_py._journal.events import (
 from claude_agent_py._journal.live import LiveJournal
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.routes import route
-from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
-from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.todo import calls_task_list
-from claude_agent_py.transport.base import DRAIN_GRACE, Transport
+from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
@@ -101,8 +97,8 @@ class Connection:
         self._has_task_list = False
         """Whether the model has used its to-do list."""
         self.handlers: RequestHandlers = RequestHandlers(self.session)
-        self.shutdown: Shutdown = Shutdown(self.session)
         self.resumption: Resumption = Resumption(self.session)
+        self.shutdown: Shutdown = Shutdown(self.session, self.handlers, self.resumption, self.act)
         self.runs: Runs = Runs(self.session, self.shutdown, self.resumption, self.act)
         if earlier is not None:
             self.resumption.follow(earlier.resumption)
@@ -132,11 +128,9 @@ class Connection:
     async def _live(self, launched: Launched) -> None:
         """Run the workers until the session closes. When this returns, the process has exited."""
         session = self.session
-        is_ended, session.workers.is_live = False, True
+        session.workers.is_live = True
         try:
-            if launched.transport.needs_run:
-                session.workers.start(self.shutdown.run_transport)
-                session.workers.start(self._watch_process)
+            self.shutdown.watch()
             self._start_pump()
             if session.store_sync is not None:
                 session.workers.start(session.workers.run_logged, session.store_sync.run)
@@ -147,105 +141,13 @@ class Connection:
                 session.workers.deliver(session.stderr)
             session.flush()
             await session.keep_time(self._tick)
-            if session.is_broken:
-                self.end_everything()
             if not launched.is_forked:  # in a fork, the CLI belongs to the parent process
-                await self._end_process()
-                is_ended = True
+                await self.shutdown.end_process()
         except Exception as error:
             session.break_off(error)
             raise
         finally:
-            try:
-                await self._end(launched, is_ended=is_ended)
-            finally:
-                self.shutdown.note_closed()
-
-    async def _watch_process(self) -> None:
-        """Detect that the process has exited, even if a grandchild keeps its pipe open."""
-        session = self.session
-        if await session.transport.wait() is not None:
-            session.note_end_of_stream()
-            await self.shutdown.wait_for_stream(DRAIN_GRACE)
-            if not session.stream_over.is_set():
-                self.act(session.engine.receive_eof())
-
-    async def _end_process(self) -> None:
-        """End the program; after `close(tasks="leave")` only once it is idle, or at `abort`."""
-        session = self.session
-        if session.state is State.LEFT:
-            self.dismiss()
-            await self.shutdown.let_it_finish()
-        session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
-        if self.shutdown.is_requested:  # the CLI reports that it stops its shells as it ends, but not why
-            session.intake.expect_end(*self._why_tasks_end(is_asked=True))
-        await self.shutdown.end_process()
-        self.act(session.engine.receive_eof())
-        if session.store_sync is not None and session.transport.exit_code == 0:  # otherwise it may have been cut off
-            lost = session.store_sync.find_lost_at_end(session.reported.session_id or "")
-            if lost is not None:
-                await session.store_sync.report_lost(lost)
-        await self.shutdown.drain()
-
-    async def _end(self, launched: Launched, *, is_ended: bool) -> None:
-        session = self.session
-        if not is_ended:  # otherwise `end_process` has stopped it
-            session.intake.reconciler.stop()
-        await session.workers.end()
-        if not is_ended:
-            session.engine.advance(Step.CLOSE)
-            session.engine.advance(Step.END_OF_STREAM)
-            self.end_everything()
-            with anyio.CancelScope(shield=True):
-                with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
-                    await launched.transport.close(grace=0.0)
-                await launched.transport.close(grace=0.0)  # continues it, or does nothing
-        if session.store_sync is not None:
-            with anyio.CancelScope(shield=True):
-                await session.store_sync.end()
-            launched.plan.clean_up()
-
-    # The end -----------------------------------------------------------------------------------------------------
-
-    def _why_tasks_end(self, *, is_asked: bool) -> tuple[str | None, EndedBy]:
-        """Return the reason and the cause for tasks that end with the process, which was asked to end or was not."""
-        session = self.session
-        if is_asked and len(session.lineage) > 1:
-            return None, EndedBy.PARENT
-        return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
-
-    def end_everything(self) -> None:
-        """End everything that depends on the output of the CLI. Idempotent."""
-        session = self.session
-        if session.stream_over.is_set():
-            return
-        session.stream_over.set()
-        self.dismiss()
-        session.intake.process_exited(*self._why_tasks_end(is_asked=session.went_well))
-        self.handlers.end()
-        session.reported.task_list.close()
-        if session.stderr is not None:
-            session.stderr.end()
-        if session.journal is not None:
-            session.journal.end()
-            session.intake.number = None
-        session.readers.end_events()
-        # The store may still need files of a private home.
-        if session.launched is not None and session.store_sync is None:
-            session.launched.plan.clean_up()
-        if isinstance(session.error, ConnectionClosedError):  # the session is closed, not just the CLI gone
-            self.shutdown.cancel_children()
-
-    def dismiss(self) -> None:
-        """Fail the pending requests and runs and end the readers. Idempotent."""
-        session = self.session
-        session.note_end()
-        for waiter in session.engine.waiters:
-            waiter.fail(session.error)
-        self.resumption.give_up()
-        for run in session.router.open_runs:
-            self.runs.fail(run, lambda: session.error)
-        session.readers.end()
+            await self.shutdown.finish(launched)
 
     # Workers -----------------------------------------------------------------------------------------------------
 
@@ -272,10 +174,7 @@ class Connection:
             else:
                 act(events)
             del data, events  # otherwise up to 16 KiB, and the last messages, would stay in memory during the wait
-        session.output_over.set()
-        if session.state is not State.CLOSING:  # otherwise `Shutdown.end_process` goes on
-            await self.shutdown.wait_for_exit()
-            act(engine.receive_eof())
+        await self.shutdown.end_output()
 
     def _tick(self, now: float) -> None:
         session = self.session
@@ -377,7 +276,7 @@ class Connection:
 
     def _on_end_of_stream(self, event: StreamEnded) -> None:
         self._handle(self.session.router.close())
-        self.end_everything()
+        self.shutdown.end_everything()
 
     def _refuse_garbage(self, frame: MalformedFrame) -> None:
         """Fail the start if the output is not JSON: such a program will never answer."""

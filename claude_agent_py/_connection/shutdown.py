@@ -1,7 +1,8 @@
 """`Shutdown`: how a session ends, whether the client closes it, the CLI dies or a worker fails.
 
-`Connection` ends its parts in the order of these steps; this module limits the time of each. `Session` remembers the
-cause.
+A close begins with `close` or `abort`, and `Connection` goes on with `end_process` and `finish`. The end of the CLI
+begins with `end_output`, or with the watch for its exit. Both end everything that depends on the output, once.
+`Session` remembers the cause.
 """
 
 import contextlib
@@ -11,12 +12,16 @@ from typing import Final, Literal, TypeAlias
 
 import anyio
 
-from claude_agent_py._base.errors import CLOSED, ClaudeAgentError
+from claude_agent_py._base.errors import CLOSED, ClaudeAgentError, ConnectionClosedError
 from claude_agent_py._base.event_loop import from_any_thread
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._connection.answering.request_handlers import RequestHandlers
+from claude_agent_py._connection.launching import Launched
+from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.state import State, Step
+from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.transport.base import DRAIN_GRACE
 
@@ -48,10 +53,22 @@ REQUESTED: Final = frozenset({State.LEFT, State.CLOSING, State.CLOSED})
 
 
 class Shutdown:
-    """The end of one session."""
+    """The end of one session.
 
-    def __init__(self, session: Session) -> None:
+    Args:
+        session: The session.
+        handlers: Answer the CLI.
+        resumption: The work of its earlier processes.
+        act: Acts on events of the engine, and writes what it has to send.
+    """
+
+    def __init__(
+        self, session: Session, handlers: RequestHandlers, resumption: Resumption, act: Callable[..., None]
+    ) -> None:
         self._session = session
+        self._handlers = handlers
+        self._resumption = resumption
+        self._act = act
         self.children: set[Callable[[], None]] = set()
         """Functions that each cancel a child agent."""
         self._abort_soon: Callable[[], object] | None = None
@@ -63,8 +80,11 @@ class Shutdown:
         self._client: object = None
         """Kept alive until the session is closed."""
         self._transport_over = LazyEvent()
-        """Set when `run_transport` has ended."""
+        """Set when `_run_transport` has ended."""
+        self._has_ended = False
+        """Whether `end_process` has ended the process and its output."""
         self._over = LazyEvent()
+        """Set when the session is closed."""
         self.advice: str = ADVICE
         """How to wait for the background tasks that `close` would stop, for the warning."""
         self.reported_tasks: frozenset[str] = frozenset()
@@ -163,15 +183,37 @@ class Shutdown:
 
     # The end of the output ---------------------------------------------------------------------------------------
 
-    async def run_transport(self) -> None:
-        """Do the background work of a transport that `needs_run`."""
+    def watch(self) -> None:
+        """Start the workers of a transport that `needs_run`: its background work, and a watch for its exit."""
+        if self._session.transport.needs_run:
+            self._session.workers.start(self._run_transport)
+            self._session.workers.start(self._watch_process)
+
+    async def _run_transport(self) -> None:
         try:
             await self._session.transport.run()
         finally:
             self._transport_over.set()
 
-    async def wait_for_exit(self) -> None:
-        """After the end of the output, wait for the exit status and the end of stderr, which errors show."""
+    async def _watch_process(self) -> None:
+        """Detect that the process has exited, even if a grandchild keeps its pipe open."""
+        session = self._session
+        if await session.transport.wait() is not None:
+            session.note_end_of_stream()
+            await self._wait_for_stream(DRAIN_GRACE)
+            if not session.stream_over.is_set():
+                self._act(session.engine.receive_eof())
+
+    async def end_output(self) -> None:
+        """Note that the pump has read all output, and end what depends on it, unless `end_process` does."""
+        session = self._session
+        session.output_over.set()
+        if session.state is not State.CLOSING:
+            await self._wait_for_exit()
+            self._act(session.engine.receive_eof())
+
+    async def _wait_for_exit(self) -> None:
+        """Wait for the exit status and the end of stderr, which errors show."""
         transport = self._session.transport
         self._session.note_end_of_stream()
         with anyio.move_on_after(EXIT_GRACE) as scope:
@@ -182,36 +224,116 @@ class Shutdown:
             else:
                 await transport.run()
 
+    def end_everything(self) -> None:
+        """End everything that depends on the output of the CLI. Idempotent."""
+        session = self._session
+        if session.stream_over.is_set():
+            return
+        session.stream_over.set()
+        self._dismiss()
+        session.intake.process_exited(*self._why_tasks_end(is_asked=session.went_well))
+        self._handlers.end()
+        session.reported.task_list.close()
+        if session.stderr is not None:
+            session.stderr.end()
+        if session.journal is not None:
+            session.journal.end()
+            session.intake.number = None
+        session.readers.end_events()
+        # The store may still need files of a private home.
+        if session.launched is not None and session.store_sync is None:
+            session.launched.plan.clean_up()
+        if isinstance(session.error, ConnectionClosedError):  # the session is closed, not just the CLI gone
+            self.cancel_children()
+
+    def _dismiss(self) -> None:
+        """Fail the pending requests and runs and end the readers. Idempotent."""
+        session = self._session
+        session.note_end()
+        for waiter in session.engine.waiters:
+            waiter.fail(session.error)
+        self._resumption.give_up()
+        for run in session.router.open_runs:
+            session.router.drop_run(run)
+            run.finish(failure=lambda: session.error)
+        session.readers.end()
+
+    def _why_tasks_end(self, *, is_asked: bool) -> tuple[str | None, EndedBy]:
+        """Return the reason and the cause for tasks that end with the process, which was asked to end or was not."""
+        session = self._session
+        if is_asked and len(session.lineage) > 1:
+            return None, EndedBy.PARENT
+        return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
+
     # Ending the process ------------------------------------------------------------------------------------------
 
     async def end_process(self) -> None:
-        """End the program, and wait until other workers have read its output and its stderr."""
-        transport = self._session.transport
+        """End the program, and act on the rest of its output; after `close(tasks="leave")`, once it is idle."""
+        session = self._session
+        if session.is_broken:
+            self.end_everything()
+        if session.state is State.LEFT:
+            self._dismiss()
+            await self._let_it_finish()
+        session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
+        if self.is_requested:  # the CLI reports that it stops its shells as it ends, but not why
+            session.intake.expect_end(*self._why_tasks_end(is_asked=True))
+        transport, output_over = session.transport, session.output_over
         await transport.close(grace=self._grace)
-        output_over = self._session.output_over
         for event in (output_over, self._transport_over) if transport.needs_run else (output_over,):
             if not event.is_set():
                 await event.wait(self._at_most(DRAIN_GRACE))
+        self._act(session.engine.receive_eof())
+        await self._drain()
+        self._has_ended = True
 
-    async def drain(self) -> None:
+    async def _drain(self) -> None:
         """Let the store and the listeners take the rest."""
-        if self._session.store_sync is not None:
-            await self._session.store_sync.drain(self._deadline)
+        session = self._session
+        store_sync = session.store_sync
+        if store_sync is not None:
+            if session.transport.exit_code == 0:  # otherwise it may have been cut off
+                lost = store_sync.find_lost_at_end(session.reported.session_id or "")
+                if lost is not None:
+                    await store_sync.report_lost(lost)
+            await store_sync.drain(self._deadline)
         deadline = self._at_most(LISTENER_GRACE)
-        for queue in list(self._session.workers.listening):
+        for queue in list(session.workers.listening):
             await queue.over.wait(deadline)
 
-    async def let_it_finish(self) -> None:
+    async def finish(self, launched: Launched) -> None:
+        """End the workers, and whatever `end_process` has not ended. Then the session is closed."""
+        session = self._session
+        try:
+            if not self._has_ended:
+                session.intake.reconciler.stop()
+            await session.workers.end()
+            if not self._has_ended:
+                session.engine.advance(Step.CLOSE)
+                session.engine.advance(Step.END_OF_STREAM)
+                self.end_everything()
+                with anyio.CancelScope(shield=True):
+                    with contextlib.suppress(anyio.get_cancelled_exc_class()):  # by asyncio itself
+                        await launched.transport.close(grace=0.0)
+                    await launched.transport.close(grace=0.0)  # continues it, or does nothing
+            if session.store_sync is not None:
+                with anyio.CancelScope(shield=True):
+                    await session.store_sync.end()
+                launched.plan.clean_up()
+        finally:
+            self._over.set()
+
+    async def _let_it_finish(self) -> None:
         """After `close(tasks="leave")`, wait until the program is idle and exits, or until `abort`."""
         session = self._session
         while self._is_left() and not session.router.is_idle(session.now()):
-            await self.wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(LOOK_EVERY)
         if self._is_left():
             await session.transport.end_input()
         while self._is_left():
-            await self.wait_for_stream(LOOK_EVERY)
+            await self._wait_for_stream(LOOK_EVERY)
         if self._is_gone():
-            await self.wait_for_stream(DRAIN_GRACE)
+            await self._wait_for_stream(DRAIN_GRACE)
 
     def _is_left(self) -> bool:
         """Return whether the CLI is finishing its tasks after `close(tasks="leave")`."""
@@ -221,17 +343,13 @@ class Shutdown:
         """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
         return self._session.stream_over.is_set() or self._session.transport.exit_code is not None
 
-    async def wait_for_stream(self, seconds: float) -> None:
+    async def _wait_for_stream(self, seconds: float) -> None:
         """Wait for the end of the output, at most this long."""
         await self._session.stream_over.wait(anyio.current_time() + seconds)
 
     def _at_most(self, seconds: float) -> float:
         """Return the time after so many seconds, or the deadline of `close` if that is earlier."""
         return min(anyio.current_time() + seconds, self._deadline)
-
-    def note_closed(self) -> None:
-        """Note that the process has exited and the workers have ended."""
-        self._over.set()
 
     async def wait_closed(self) -> None:
         """Wait until the session is closed: its process has exited and its workers have ended."""

@@ -69,7 +69,7 @@ async def test_a_reopened_session_has_the_rest_of_its_budget() -> None:
             await client.query("one")
             for spent in (1, 2):
                 kill(client)
-                await client.connection.shutdown.wait_for_exit()
+                await client.connection.session.stream_over.wait()
                 await client.reopen()
                 assert await client.usage.budget_left_usd() == pytest.approx(1 - spent * CALL)
                 if spent == 1:
@@ -78,7 +78,7 @@ async def test_a_reopened_session_has_the_rest_of_its_budget() -> None:
                 await client.query("three")
             assert caught.value.result.budget_left_usd == 0
             kill(client)
-            await client.connection.shutdown.wait_for_exit()
+            await client.connection.session.stream_over.wait()
             with pytest.raises(BudgetExceededError, match="has spent"):
                 await client.reopen()
         assert len(model.requests) == 3
