@@ -26,6 +26,7 @@ from claude_agent_py.errors import (
     InterruptedRunError,
     OptionsError,
     PromptCancelledError,
+    SessionBusyError,
     SessionError,
     SessionNotFoundError,
 )
@@ -35,10 +36,11 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import FrontendTools
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
-from claude_agent_py.sessions import get_session
+from claude_agent_py.sessions import RunningProcess, get_session, running_sessions
 
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
+GONE_SECONDS: Final = 1.0
 _OVER: Final = "the server of the session ends"
 _TAKEN_BACK: Final = "the prompt was taken back before it had a process"
 
@@ -311,6 +313,8 @@ class ClientSession(ServedSession):
     async def _borrow(self, borrowed: AsyncExitStack) -> Client:
         """Return a connected client, which the stack closes."""
         options = self._list_options(is_new=not self._has_begun)
+        if self._has_begun:
+            await self._check_unused()
         await self._make_room()
         self.is_opening = True
         try:
@@ -321,6 +325,24 @@ class ClientSession(ServedSession):
             return await borrowed.enter_async_context(self.lend(self._list_options(is_new=True)))
         finally:
             self.is_opening = False
+
+    async def _check_unused(self) -> None:
+        """Refuse a session that another program has open: two processes would each go on from where they are.
+
+        Raises:
+            SessionBusyError: It is open. An own process that has just ended gets a moment to be gone.
+        """
+        deadline = anyio.current_time() + GONE_SECONDS
+        while (process := await anyio.to_thread.run_sync(self._find_process)) is not None:
+            if anyio.current_time() > deadline:
+                raise SessionBusyError(self.id, process.pid, process.status)
+            await anyio.sleep(GONE_SECONDS / 10)
+
+    def _find_process(self) -> RunningProcess | None:
+        """Return the process that has it open, if it can be told from a later one with its number."""
+        found = running_sessions(Client(self._options).config_dir)
+        mine = (each.process for each in found if each.session_id.lower() == self.id)
+        return next((process for process in mine if process.started is not None), None)
 
     def _list_options(self, *, is_new: bool = True) -> ClientOptions:
         """Return the options of its client, which begins the conversation or resumes it."""

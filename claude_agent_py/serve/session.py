@@ -127,7 +127,7 @@ class ServedSession(ABC):
                     position = event.number
                     yield f"{self.epoch}.{position}", event
                 self._positions[reader] = max(position, joined)
-                if not events:
+                if not events or position == self.log.last:
                     position = self._positions[reader] = self.log.last
                     self.log.drop_merged(min(self._positions.values()))
                     self._note_use()

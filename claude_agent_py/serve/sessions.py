@@ -1,7 +1,7 @@
 """`Sessions`: the served sessions of a program, by their ids, and who may use them."""
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Container, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import PathLike
@@ -27,7 +27,7 @@ from claude_agent_py.pool import Pool
 from claude_agent_py.serve.client_session import ClientSession
 from claude_agent_py.serve.frontend_tools import check_servers
 from claude_agent_py.serve.session import ServedSession
-from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions
+from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions, running_sessions
 
 Owns: TypeAlias = Callable[[str, str], bool]
 """Returns whether a user, by name, may use the stored session with an id."""
@@ -48,6 +48,7 @@ class ListedSession:
 
     id: str
     state: str
+    """`closed`, `idle`, `running`, or `elsewhere` if another program has it open; otherwise as in its fleet."""
     title: str = ""
     cwd: str = ""
     changed_at: float | None = None
@@ -213,12 +214,19 @@ class Sessions:
         The stored ones are those of the directory of the options, if these have one.
         """
         self._prepare()
-        stored = {info.id: info for info in await anyio.to_thread.run_sync(self._list_stored)}
+        stored, in_use = await anyio.to_thread.run_sync(self._list_stored)
         known = [*self._sessions, *(name for name in stored if name not in self._sessions)]
-        return [_describe(name, self._sessions.get(name), stored.get(name)) for name in known if self.owns(user, name)]
+        return [
+            _describe(name, self._sessions.get(name), stored.get(name), in_use)
+            for name in known
+            if self.owns(user, name)
+        ]
 
-    def _list_stored(self) -> Sequence[SessionInfo]:
-        return list_sessions(self._options.cwd, MAX_LISTED, config_dir=Client(self._options).config_dir)
+    def _list_stored(self) -> tuple[dict[str, SessionInfo], set[str]]:
+        """Return the stored sessions, and the ids of those that a process has open."""
+        config = Client(self._options).config_dir
+        stored = list_sessions(self._options.cwd, MAX_LISTED, config_dir=config)
+        return {info.id: info for info in stored}, {each.session_id.lower() for each in running_sessions(config)}
 
     def _find_stored(self, session_id: str, directory: str | PathLike[str] | None) -> SessionInfo | None:
         try:
@@ -378,10 +386,14 @@ def _read_options(options: ClientOptions | Pool | None) -> ClientOptions:
     return options.options
 
 
-def _describe(session_id: str, session: ClientSession | None, stored: SessionInfo | None) -> ListedSession:
+def _describe(
+    session_id: str, session: ClientSession | None, stored: SessionInfo | None, in_use: Container[str]
+) -> ListedSession:
+    state = "closed" if session is None else session.state
+    is_elsewhere = state == "closed" and session_id in in_use and not (session and session.is_opening)
     return ListedSession(
         id=session_id,
-        state="closed" if session is None else session.state,
+        state="elsewhere" if is_elsewhere else state,
         title="" if stored is None else stored.summary,
         cwd="" if stored is None else stored.cwd or "",
         changed_at=None if stored is None else stored.last_modified / 1000,

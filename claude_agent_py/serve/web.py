@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias
 import anyio
 import anyio.to_thread
 import uvicorn
-from sse_starlette import EventSourceResponse, ServerSentEvent
+from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
@@ -34,6 +34,7 @@ from claude_agent_py.errors import (
     FleetError,
     OptionsError,
     PoolTimeoutError,
+    SessionBusyError,
     SessionNotFoundError,
     TooManySessionsError,
 )
@@ -128,6 +129,7 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
 
     handlers: Any = {
         SessionNotFoundError: _refuse(404),
+        SessionBusyError: _refuse(409),
         TooManySessionsError: _refuse(503),
         PoolTimeoutError: _refuse(503),
         ConnectionClosedError: _refuse(503),
@@ -284,6 +286,11 @@ async def find_user(authenticate: Authenticate, request: Request) -> str:
     return user
 
 
+def write_event(data: bytes, name: str) -> bytes:
+    """Return a server-sent event with JSON, which has no line breaks, and an id if it has one."""
+    return b"id: %s\ndata: %s\n\n" % (name.encode(), data) if name else b"data: %s\n\n" % data
+
+
 async def _show_page(request: Request) -> Response:
     return HTMLResponse(read_page())
 
@@ -317,9 +324,9 @@ class _API:
         session, _ = await self._find(request)
         after = request.headers.get("last-event-id") or request.query_params.get("after")
 
-        async def events() -> AsyncIterator[ServerSentEvent]:
+        async def events() -> AsyncIterator[bytes]:
             async for name, event in session.follow(after):
-                yield ServerSentEvent(event.data.decode(), id=name or None)
+                yield write_event(event.data, name)
 
         return EventSourceResponse(events(), ping=15)
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.from_thread import start_blocking_portal
 from chromium import Browser, browser as browser
 from serving import TOKEN, served
 
-from claude_agent_py import AgentDefinition, ClientOptions
+from claude_agent_py import AgentDefinition, Client, ClientOptions
 from claude_agent_py.serve import Sessions
 from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
 
@@ -217,3 +218,28 @@ def test_a_page_without_the_token_says_so(browser: Browser) -> None:
         browser.call("Page.navigate", url=f"{url}/#token=wrong")
         browser.wait("document.getElementById('problem') && !document.getElementById('problem').hidden")
         assert "token" in browser.evaluate("document.getElementById('problem').textContent")
+
+
+async def _ask(client: Client, prompt: str) -> None:
+    await client.query(prompt)
+
+
+def test_a_session_that_another_program_has_open_says_so_and_takes_no_prompt(browser: Browser) -> None:
+    script = [Reply("First."), Reply("Second.")]
+    with ScriptedModel(script) as model, start_blocking_portal() as portal:
+        options = model.options(persist_session=True)
+        with served(Sessions(options)) as url:
+            with portal.wrap_async_context_manager(Client(options)) as client:
+                portal.call(_ask, client, "One?")
+                visit(browser, url)
+                button = "document.querySelector('#list button')"
+                browser.wait(f"{button} !== null && {button}.textContent.includes('(open in another program)')")
+                browser.evaluate(f"{button}.click()")
+                shows(browser, "First.")
+                say(browser, "Two?")
+                browser.wait("document.getElementById('problem').textContent.includes('is open in the process')")
+                assert browser.evaluate("document.getElementById('text').value") == "Two?"
+            browser.key("Enter")  # the other program has ended
+            shows(browser, "Second.")
+            browser.wait(f"!{button}.textContent.includes('another program')")
+    assert len(browser.problems) == 1  # the answer 409

@@ -579,8 +579,9 @@ function showList() {
   const wanted = $("search").value.toLowerCase();
   const shown = listed.filter((session) => `${session.title || ""} ${session.cwd || ""}`.toLowerCase().includes(wanted));
   $("list").replaceChildren(...shown.slice(0, 200).map((session) => {
-    const button = make("button", session.state === "running" ? "running" : "", session.title || "New session");
+    const button = make("button", session.state, session.title || "New session");
     button.title = session.cwd || "";
+    if (session.state === "elsewhere") button.append(make("span", "dim", " (open in another program)"));
     button.setAttribute("aria-current", String(session.id === current));
     button.onclick = () => enter(session.id);
     const item = make("li");
