@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Protocol, Self, 
 
 from anyio.lowlevel import checkpoint
 
-from claude_agent_py import _connection  # loads on first use, to keep the import of the client fast
+from claude_agent_py import _connection, permissions  # load on first use, to keep the import of the client fast
 from claude_agent_py._base.configuration import snake_case
 from claude_agent_py._base.errors import (
     CLOSED,
@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from claude_agent_py.control import InitializeReply
     from claude_agent_py.journal import Fact, FactStream
     from claude_agent_py.messages import Prompt, SessionEvent, SessionMessage
-    from claude_agent_py.permissions import Inbox
     from claude_agent_py.tasks import Task, TaskManager
     from claude_agent_py.todo import TaskList
 
@@ -545,7 +544,7 @@ class Client(SessionControls, Generic[Output]):
         return self.session.reported.session_id
 
     @property
-    def interactions(self) -> Inbox:
+    def interactions(self) -> permissions.Inbox:
         """The inbox of questions for a person: permission prompts, questions, plans, elicitations.
 
         Raises:

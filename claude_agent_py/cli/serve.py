@@ -2,6 +2,7 @@
 
 import argparse
 import webbrowser
+from collections.abc import Sequence
 from contextlib import nullcontext
 from socket import socket
 from typing import Final
@@ -15,6 +16,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool import Pool
 
 MISSING: Final = "serve needs the extra `serve`: pip install ag-ui-protocol starlette sse-starlette uvicorn"
+HOST: Final = "127.0.0.1"
 PORT: Final = 8765
 
 
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--agent", metavar="NAME", help="of a fleet: which agent, if it has several")
     parser.add_argument("--port", type=int, default=PORT, help=f"the port (default: {PORT}; 0 takes a free one)")
-    parser.add_argument("--host", default="127.0.0.1", help="the address to listen on (default: 127.0.0.1)")
+    parser.add_argument("--host", default=HOST, help=f"the address to listen on (default: {HOST})")
     parser.add_argument(
         "--name",
         action="append",
@@ -49,11 +51,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Serve the page until Ctrl-C."""
     found = ClientOptions() if arguments.target is None else load_object(arguments.target)
-    return serve_object(found, arguments)
+    return serve_object(
+        found,
+        arguments.target,
+        agent=arguments.agent,
+        ready=arguments.ready,
+        host=arguments.host,
+        port=arguments.port,
+        names=arguments.name,
+        open_browser=arguments.open,
+    )
 
 
-def serve_object(found: object, arguments: argparse.Namespace) -> int:
-    """Serve the page of options, a pool or a fleet until Ctrl-C, with the arguments of `serve`. Return the exit code.
+def serve_object(
+    found: object,
+    target: str | None = None,
+    *,
+    agent: str | None = None,
+    ready: int = 0,
+    host: str = HOST,
+    port: int = PORT,
+    names: Sequence[str] = (),
+    open_browser: bool = False,
+) -> int:
+    """Serve the page of options, a pool or a fleet until Ctrl-C. `target` is its name. Return the exit code.
 
     Raises:
         OptionsError: An argument does not fit, or the extra `serve` is not installed.
@@ -65,19 +86,17 @@ def serve_object(found: object, arguments: argparse.Namespace) -> int:
     except ImportError:
         raise OptionsError(MISSING) from None
     pool = found if isinstance(found, Pool) else None
-    sessions = _make_sessions(found, arguments.target, arguments.agent, arguments.ready)
-    names = (*serve.LOOPBACK, *arguments.name)
-    if arguments.host not in names and not arguments.name:
-        raise OptionsError(f"{arguments.host} also needs --name, the name in the address", option="--host")
+    sessions = _make_sessions(found, target, agent, ready)
+    if host not in serve.LOOPBACK and not names:
+        raise OptionsError(f"{host} also needs --name, the name in the address", option="--host")
     token = serve.make_token()
-    app = make_app(sessions, token=token, hosts=names)
-    config = uvicorn.Config(app, arguments.host, arguments.port, log_level="warning")
+    app = make_app(sessions, token=token, hosts=(*serve.LOOPBACK, *names))
+    config = uvicorn.Config(app, host, port, log_level="warning")
     sock = config.bind_socket()
     sock.listen()  # so that nobody is refused until it runs
-    port = sock.getsockname()[1]
-    address = f"http://{arguments.name[0] if arguments.name else '127.0.0.1'}:{port}/#{token}"
+    address = f"http://{names[0] if names else HOST}:{sock.getsockname()[1]}/#{token}"
     print(f"Open {address}", flush=True)
-    if arguments.open:
+    if open_browser:
         webbrowser.open(address)
     anyio.run(_serve, serve.Server(config, sessions), sock, pool)
     return 0

@@ -113,16 +113,9 @@ def _serve_page(arguments: argparse.Namespace) -> int:
     fleet = open_fleet(arguments.fleet) if arguments.fleet else None
     if fleet is not None and not fleet.agents:
         raise OptionsError("must be MODULE:NAME for a page, which needs the agents", option="--fleet")
-    serving = argparse.ArgumentParser()
-    serve.add_arguments(serving)
-    found = _make_options(arguments.config_dir) if fleet is None else fleet
-    return serve.serve_object(found, serving.parse_args(["--port", "0", "--open", *filter(None, [arguments.fleet])]))
-
-
-def _make_options(config_dir: str | None) -> ClientOptions:
-    return (
-        ClientOptions() if config_dir is None else ClientOptions(env={"CLAUDE_CONFIG_DIR": os.path.abspath(config_dir)})
-    )
+    config = arguments.config_dir
+    options = ClientOptions(env={} if config is None else {"CLAUDE_CONFIG_DIR": os.path.abspath(config)})
+    return serve.serve_object(fleet or options, arguments.fleet, port=0, open_browser=True)
 
 
 def _read(arguments: argparse.Namespace, fleet: "fleet_room.Fleet | None") -> tuple[list[Row], list[str]]:

@@ -23,6 +23,7 @@ from claude_agent_py.options.values import (
     read_system_prompt,
     read_thinking,
 )
+from claude_agent_py.sessions import SessionStore
 from claude_agent_py.transport import LaunchPlan, Transport
 from claude_agent_py.wire.settings.choices import ChosenEffort, ChosenPermissionMode, SettingSource
 
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
         PlanHandler,
         QuestionHandler,
     )
-    from claude_agent_py.sessions import SessionStore
     from claude_agent_py.tasks import TaskEvent, TaskListener
     from claude_agent_py.tools import SamplingHandler
     from claude_agent_py.wire.messages.tasks import TaskNotificationMessage
@@ -47,7 +47,7 @@ else:  # the readers check the values at run time, and importing these types tak
     CanUseTool = DialogHandler = ElicitationHandler = PlanHandler = QuestionHandler = SamplingHandler = Any
     Hooks = HooksByEvent = Inbox = Any
     TaskListener = list
-    TaskEvent = TaskNotificationMessage = SessionStore = Any
+    TaskEvent = TaskNotificationMessage = Any
 
 
 def _reads(reader: read.Reader) -> PlainValidator:

@@ -125,7 +125,7 @@ def regular_file(path: str) -> os.stat_result | None:
     return status if stat.S_ISREG(status.st_mode) else None
 
 
-def parse_session_id(name: str) -> str | None:
+def id_in_file_name(name: str) -> str | None:
     """Return the session id in a transcript's file name, or None for other files."""
     stem = name[:_ID_CHARS]
     return stem if name[_ID_CHARS:] == _SUFFIX and _ID.fullmatch(stem) else None

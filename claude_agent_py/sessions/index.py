@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.sessions.files import is_archived
-from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, parse_session_id
+from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, id_in_file_name
 from claude_agent_py.sessions.info import SessionInfo, read_info
 
 MOST_CACHED: Final = 100_000
@@ -128,7 +128,7 @@ def _scan_folder(folder: str, files: list[_File], with_folder: set[str]) -> None
     try:
         with os.scandir(folder) as entries:
             for entry in entries:
-                session_id = parse_session_id(entry.name)
+                session_id = id_in_file_name(entry.name)
                 if session_id is None:
                     with_folder.add(entry.path)
                 elif entry.is_file(follow_symlinks=False):

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
+import claude_agent_py
 from claude_agent_py import errors, testing
 
 if TYPE_CHECKING:
-    from claude_agent_py import RunResult
     from claude_agent_py.testing.stage import Stage
 
 _CASSETTE: "pytest.StashKey[testing.Cassette]" = pytest.StashKey()
@@ -123,7 +123,7 @@ def run_snapshot(request: pytest.FixtureRequest) -> "testing.RunSnapshot":
     return partial(_compare_run, request.config, path)
 
 
-def _compare_run(config: pytest.Config, path: Path, result: "RunResult") -> None:
+def _compare_run(config: pytest.Config, path: Path, result: "claude_agent_py.RunResult") -> None:
     text = testing.run_as_text(result)
     if config.getoption("--update-run-snapshots"):
         path.parent.mkdir(parents=True, exist_ok=True)

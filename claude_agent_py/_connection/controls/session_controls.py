@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from claude_agent_py import _connection, control  # load on first use, to keep the import of the client fast
+from claude_agent_py import (  # load on first use, to keep the import of the client fast
+    _connection,
+    control,
+    permissions,
+)
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._connection.controls.base import Controls, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._connection import ConversationControls, FileControls, InterruptReceipt, SettingsControls
-    from claude_agent_py.wire.control.permissions import PermissionMode
 
 ThinkingDisplay: TypeAlias = Literal["summarized", "omitted", "highlights"]
 
@@ -119,7 +122,7 @@ class SessionControls(Controls):
         """Return the models that are currently available."""
         return await self._ask(control.ListModelsRequest, control.ListModelsReply)
 
-    async def set_permission_mode(self, mode: PermissionMode) -> control.SetPermissionModeReply:
+    async def set_permission_mode(self, mode: permissions.PermissionMode) -> control.SetPermissionModeReply:
         """Change the permission mode. A `status` message follows. `manual` is an alias of `default`.
 
         Raises:

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import PurePath
 from typing import Final, cast
 
-from claude_agent_py.sessions.folders import parse_session_id
+from claude_agent_py.sessions.folders import id_in_file_name
 from claude_agent_py.sessions.stores.base import encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import METADATA, SUFFIX
 from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
@@ -24,7 +24,7 @@ def parse_place(path: str, project: str) -> Place | None:
         if parts[start] != "projects" or not path.endswith(SUFFIX):
             continue
         below = parts[start + 2 :]
-        session = parse_session_id(below[0] if len(below) == 1 else below[0] + SUFFIX)
+        session = id_in_file_name(below[0] if len(below) == 1 else below[0] + SUFFIX)
         if session is not None:
             return Place(project, session, "/".join(below[1:]).removesuffix(SUFFIX))
     return None

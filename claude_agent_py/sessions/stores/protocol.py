@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
-from claude_agent_py.wire.base import JSONObject
+from claude_agent_py._base.json_object import JSONObject
 
 
 class SessionKey(TypedDict):
