@@ -22,7 +22,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 ADD_ONS := claude_agent_py/acp/*,claude_agent_py/cli/*,claude_agent_py/compat/*,claude_agent_py/durable/*,claude_agent_py/fleet/*,claude_agent_py/pool/*,claude_agent_py/serve/*,claude_agent_py/testing/*
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cli lowest fuzz long properties fleet-demo soak-fleet servers check format format-check lint types imports coverage \
+.PHONY: help demo test test-cli lowest fuzz long properties mutants fleet-demo soak-fleet servers check format format-check lint types imports coverage \
   changelog comparison drift official docs package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
@@ -52,6 +52,9 @@ long: $(VENV)/.dev  ## The long tests, which `make test` leaves out (ARGS="-k na
 
 properties: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k name" for some)
 	HYPOTHESIS_PROFILE=thorough $(BIN)/python -m pytest -n $(WORKERS) -m hypothesis $(ARGS)
+
+mutants: $(VENV)/.mutation  ## Small changes of the code, which its tests should notice (hours; ARGS="engine --sample 20")
+	$(BIN)/python scripts/mutants.py $(ARGS)
 
 fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
 	@$(BIN)/claude-agent-py install-cli --if-missing
@@ -150,6 +153,10 @@ $(VENV)/.demo: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable . --group dev --group docs
+	@touch $@
+
+$(VENV)/.mutation: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --group mutation
 	@touch $@
 
 $(SITE)/.dev: pyproject.toml

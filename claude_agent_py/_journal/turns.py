@@ -174,7 +174,7 @@ class TurnRouter:
 
     def close(self) -> tuple[RunEnded, ...]:
         """End every run: the connection is gone."""
-        ends = tuple(RunEnded(run, "closed", was_in_turn=run in self.turn_runs) for run in self._runs)
+        ends = tuple(RunEnded(run, "closed") for run in self._runs)
         self._runs.clear()
         self.owner_of_prompt.clear()
         self._heir = None
@@ -298,7 +298,7 @@ class TurnRouter:
         is_in_turn = run in self.turn_runs
         self.drop_run(run)
         if expired is None:
-            return RunEnded(run, reason, was_in_turn=is_in_turn)
+            return RunEnded(run, reason)
         late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
         return RunEnded(run, reason, expired.kind, expired.limit, is_in_turn, late)
 

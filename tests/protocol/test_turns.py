@@ -783,6 +783,18 @@ def test_the_progress_of_its_tasks_counts_for_a_run() -> None:
     assert scene.end_of(run) == "silence"
 
 
+def test_what_others_work_on_is_no_progress_of_the_current_turn() -> None:
+    scene = Scene()
+    scene.ask("a", until="idle")
+    scene.cli(started("a"), init("a"), frames.task_started("t"), result("done", "a"), completed("a"))
+    run = scene.ask("b", limits=RunLimits(silence=5.0))
+    scene.cli(started("b"), init("b"), says("hi", "b"))
+    scene.wait(4.0)
+    scene.cli(frames.task_progress("t"))
+    scene.wait(1.5)
+    assert scene.end_of(run) == "silence"
+
+
 def test_an_open_question_suspends_the_limit_of_silence() -> None:
     scene = Scene()
     run = scene.ask("a", limits=RunLimits(silence=5.0, first_message=5.0))

@@ -36,13 +36,13 @@ def result_of(*prompts: str, **fields: Any) -> dict[str, Any]:
 
 def test_an_unreadable_result_ends_the_runs_whose_prompts_it_names() -> None:
     scene = SceneWithBadResults()
-    one, two, other = (scene.ask(prompt, until="idle") for prompt in ("p1", "p2", "p3"))
+    one, two, three, other = (scene.ask(prompt, until="idle") for prompt in ("p1", "p2", "p3", "p4"))
     scene.cli(frames.lifecycle("started", "p1"), frames.assistant("hi", user_message_uuid="p1"))
-    bad = result_of("p1", "p2", **WRONG)
-    assert scene.bad_result(bad) == {one: bad, two: bad}
+    bad = result_of("p2", "p3", **WRONG) | {"user_message_uuid": "p1"}
+    assert scene.bad_result(bad) == {one: bad, two: bad, three: bad}
     assert scene.router.open_runs == (other,)
     assert scene.router.turn_runs == ()
-    scene.cli(result_of("p3"))
+    scene.cli(result_of("p4"))
     assert scene.end_of(other) == "idle"
 
 
@@ -62,6 +62,23 @@ def test_an_unreadable_result_ends_the_only_run_if_the_cli_names_no_prompts(begi
     if begins:
         scene.cli(frames.init())
     bad = {"type": "result", **WRONG}
+    assert scene.bad_result(bad) == {run: bad}
+
+
+@pytest.mark.parametrize(("field", "value"), [("user_message_uuid", "p2"), ("user_message_uuids", ["p2"])])
+def test_it_names_prompts_in_either_field(field: str, value: Any) -> None:
+    scene = SceneWithBadResults()
+    scene.ask("p1")
+    named = scene.ask("p2")
+    bad = {"type": "result", field: value, **WRONG}
+    assert scene.bad_result(bad) == {named: bad}
+
+
+def test_the_result_of_a_turn_that_the_cli_began_itself_is_not_taken_for_that_of_a_prompt() -> None:
+    scene = SceneWithBadResults()
+    run = scene.ask("p")
+    assert scene.bad_result({"type": "result", "origin": frames.task_origin("t"), **WRONG}) == {}
+    bad = {"type": "result", "origin": {"kind": "human"}, **WRONG}
     assert scene.bad_result(bad) == {run: bad}
 
 

@@ -1,0 +1,142 @@
+"""Change the code of a room in small ways, one at a time, and see whether its tests fail: mutation testing, by mutmut.
+
+python scripts/mutants.py [GROUP...] [--sample 200] [--seed N] [--least 85]
+
+Each group of `GROUPS` is some modules and the tests of their behaviour. All of its mutants take an hour or more, so a
+random sample is tried; `--sample 0` tries all. Prints the mutants that survived, and exits with 1 if fewer than
+`--least` percent were killed. It works on a copy of the project.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PROJECT: Final = Path(__file__).parent.parent
+COPIED: Final = ("claude_agent_py", "tests", "benchmarks", "docs", "examples", "scripts", "changelog.d")
+FILES: Final = ("pyproject.toml", "README.md", "Makefile", "CHANGELOG.md", "CONTRIBUTING.md")
+TEXT: Final = (r"logger\.\w+", r"\braise \w+", "problem = ")
+"""Lines of code that are not changed: what logs and errors say."""
+SURVIVED: Final = frozenset({0, 33})
+"""What mutmut notes for a mutant with which the tests passed, and for one that no test runs."""
+
+
+class Group(NamedTuple):
+    """Modules, by their patterns in the package, and the tests of what they do."""
+
+    modules: Sequence[str]
+    tests: Sequence[str]
+
+
+GROUPS: Final = {
+    "engine": Group(
+        [f"_journal/{name}.py" for name in ("engine", "state", "skimming", "turns", "routes", "open_runs")],
+        ["tests/protocol"],
+    ),
+    "fold": Group(
+        [f"_journal/{name}.py" for name in ("fold", "open_requests", "task_facts", "tool_calls")],
+        ["tests/observe/test_fold.py", "tests/observe/test_journal.py", "tests/observe/test_one_story.py"],
+    ),
+    "tasks": Group(["_journal/tasks/*", "_journal/task_owners.py"], ["tests/tasks"]),
+    "permissions": Group(["permissions/*"], ["tests/permissions", "tests/bad_peers/test_bad_handlers.py"]),
+    "stores": Group(
+        [f"sessions/stores/{name}.py" for name in ("access", "copies", "directory", "memory", "mirror", "listing")],
+        ["tests/sessions"],
+    ),
+    "leases": Group(
+        [f"sessions/stores/{name}.py" for name in ("base", "protocol", "sql", "sqlite")],
+        ["tests/sessions", "tests/fleet"],
+    ),
+}
+
+
+def copy_project(group: Group, folder: Path) -> None:
+    """Copy the project to a folder, and configure mutmut there."""
+    for name in COPIED:
+        shutil.copytree(PROJECT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
+    for name in FILES:
+        shutil.copy(PROJECT / name, folder)
+    configuration = {
+        "source_paths": ["claude_agent_py"],
+        "only_mutate": [f"claude_agent_py/{pattern}" for pattern in group.modules],
+        "do_not_mutate_patterns": TEXT,
+        "also_copy": [*(name for name in COPIED if name not in ("claude_agent_py", "tests")), *FILES],
+        "pytest_add_cli_args": ["-m", "not real_cli and not long", "-p", "no:cacheprovider", "-p", "no:xdist", "-x"],
+        "pytest_add_cli_args_test_selection": group.tests,
+    }
+    lines = [f"{key} = {json.dumps(value)}" for key, value in configuration.items()]
+    with (folder / "pyproject.toml").open("a") as file:
+        file.write("\n[tool.mutmut]\n" + "\n".join(lines) + "\n")
+
+
+def mutmut(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    """Run mutmut in the copy."""
+    command = [sys.executable, "-m", "mutmut", *arguments]
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+
+
+def make_mutants(folder: Path) -> list[str]:
+    """Make the mutants, find the tests of each, and return their names."""
+    made = mutmut(folder, "run", "none")  # then it finds no mutant of this name, and ends
+    names = sorted(read_codes(folder))
+    if "nothing matches" not in made.stdout or not names:
+        sys.exit(f"mutmut made no mutants:\n{made.stdout[-3000:]}")
+    return names
+
+
+def read_codes(folder: Path) -> dict[str, int | None]:
+    """Return what mutmut noted for each mutant; None for those that it has not tried."""
+    codes: dict[str, int | None] = {}
+    for path in sorted((folder / "mutants").rglob("*.meta")):
+        codes |= json.loads(path.read_text())["exit_code_by_key"]
+    return codes
+
+
+def list_changes(folder: Path, name: str) -> Iterator[str]:
+    """Yield the changed lines of a mutant."""
+    for line in mutmut(folder, "show", name).stdout.splitlines():
+        if line.startswith(("-", "+")) and not line.startswith(("---", "+++")):
+            yield line
+
+
+def try_group(name: str, sample: int, seed: int, processes: int) -> float:
+    """Try mutants of a group, print those that survive, and return the share of those that are killed, in percent."""
+    with tempfile.TemporaryDirectory(prefix="mutants-") as path:
+        folder = Path(path)
+        copy_project(GROUPS[name], folder)
+        names = make_mutants(folder)
+        chosen = random.Random(seed).sample(names, min(sample, len(names))) if sample else names
+        tried = mutmut(folder, "run", "--max-children", str(processes), *chosen)
+        codes = read_codes(folder)
+        if tried.returncode or any(codes[mutant] is None for mutant in chosen):
+            sys.exit(f"mutmut did not try the mutants:\n{tried.stdout[-3000:]}")
+        survivors = sorted(mutant for mutant in chosen if codes[mutant] in SURVIVED)
+        killed = 100 * (1 - len(survivors) / len(chosen))
+        for mutant in survivors:
+            print(f"{mutant}", *list_changes(folder, mutant), sep="\n    ", flush=True)
+        print(f"{name}: {killed:.1f} % of {len(chosen)} of {len(names)} mutants killed (seed {seed})", flush=True)
+        return killed
+
+
+def main() -> int:
+    """Try the groups, and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("groups", nargs="*", choices=[*GROUPS, []], metavar="GROUP", help=f"of {', '.join(GROUPS)}")
+    parser.add_argument("--sample", type=int, default=200, help="how many mutants of each group; 0: all")
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6), help="chooses the sample")
+    parser.add_argument("--least", type=float, default=85.0, help="the least percentage to be killed")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    shares = [try_group(name, given.sample, given.seed, given.processes) for name in given.groups or GROUPS]
+    return int(min(shares) < given.least)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
