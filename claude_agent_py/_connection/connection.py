@@ -133,7 +133,7 @@ class Connection:
             self.shutdown.watch()
             self._start_pump()
             if session.store_sync is not None:
-                session.workers.start(session.workers.run_logged, session.store_sync.run)
+                session.workers.start(session.workers.run_logged, session.store_sync.mirror.run)
             session.intake.reconciler.work_in(functools.partial(session.workers.start, session.workers.run_logged))
             session.intake.home.enter()
             session.intake.listeners.deliver_with(session.workers.deliver, session.report)

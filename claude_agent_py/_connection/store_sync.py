@@ -9,7 +9,7 @@ import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.mirror_check import MirrorCheck
@@ -19,6 +19,7 @@ from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
 from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
+from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import (
@@ -35,8 +36,6 @@ from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorK
 
 DRAIN_SECONDS: Final = 10.0
 """Seconds that the store may take at the end, if nothing else limits it."""
-RELEASE_SECONDS: Final = 2.0
-"""How long giving leases back may take, in seconds."""
 RESERVE_SECONDS: Final = 0.5
 """How long it may take if the store did not take everything in time; kept for that at the end."""
 LISTENER_SECONDS: Final = 10.0
@@ -63,6 +62,8 @@ class StoreSync:
         self._unnoted: ResultMessage | None = None
         """The last result, until its cost is noted."""
         self._has_ended = False
+        self._keeping: anyio.CancelScope | None = None
+        self._has_kept = anyio.Event()
 
     @property
     def config_dir(self) -> str | None:
@@ -85,6 +86,8 @@ class StoreSync:
         if self._is_resumed and transport is not None:
             raise OptionsError("cannot be resumed with a transport of your own", option="session_store")
         self._mirrors = not getattr(transport, "ignores_options", False)
+        self._keeping = anyio.CancelScope()
+        spawn_detached(self._keep_leases, name="claude_agent_py leases")  # loading the session may take long
         try:
             if self._is_resumed:
                 await self._resume()
@@ -93,6 +96,14 @@ class StoreSync:
         except BaseException:
             await self.end()
             raise
+
+    async def _keep_leases(self) -> None:
+        assert self._keeping is not None  # noqa: S101 - `prepare` made it
+        try:
+            with self._keeping:
+                await self.mirror.keep_leases()
+        finally:
+            self._has_kept.set()
 
     @property
     def _is_resumed(self) -> bool:
@@ -292,13 +303,6 @@ class StoreSync:
             session_id=session_id,
         )
 
-    async def run(self) -> None:
-        """Send entries, and keep the leases, until the mirror is drained."""
-        async with anyio.create_task_group() as workers:
-            workers.start_soon(self.mirror.keep_leases)
-            await self.mirror.run()
-            workers.cancel_scope.cancel()
-
     async def drain(self, deadline: float) -> None:
         """Deliver the rest, until a time of the event loop's clock."""
         self._note_cost()
@@ -355,6 +359,9 @@ class StoreSync:
             return
         self._has_ended = True
         with anyio.CancelScope(shield=True):
+            if self._keeping is not None:
+                self._keeping.cancel()
+                await self._has_kept.wait()
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
                 await self.mirror.release_leases()

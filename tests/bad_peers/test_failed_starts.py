@@ -27,6 +27,8 @@ from claude_agent_py import (
     query,
 )
 from claude_agent_py.errors import CLIVersionError
+from claude_agent_py.sessions import Lease, MemoryStore, SessionKey
+from claude_agent_py.sessions.stores import mirror
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -56,6 +58,28 @@ async def test_a_program_that_exits_at_once_is_reported_with_all_evidence(start_
     assert error.cli_path.endswith("/claude")
     for evidence in ("exit code 7", "2.1.400", "unknown option"):
         assert evidence in str(error)
+
+
+async def test_a_lease_is_renewed_while_its_session_is_loaded(
+    start_process: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Store(MemoryStore):
+        renewed = 0
+
+        async def renew_lease(self, lease: Lease, *, ttl: float = 30.0) -> Lease:
+            self.renewed += 1
+            return await super().renew_lease(lease, ttl=ttl)
+
+        async def load(self, key: SessionKey) -> Any:
+            while self.renewed < 2:
+                await anyio.sleep(0.01)
+            return await super().load(key)
+
+    monkeypatch.setattr(mirror, "LEASE_SECONDS", 0.15)
+    store, key = Store(), SessionKey(project_key="p", session_id="11111111-1111-4111-8111-111111111111")
+    await store.append(key, [{"type": "user", "uuid": "1"}])
+    await make_handler_error(start_process(FakeCLI(steps.exit(1)), session_store=store, resume=key["session_id"]))
+    await store.acquire_lease(key, "the next")
 
 
 async def test_a_program_that_exits_with_0_at_once_is_an_error_all_the_same(start: MakeClient) -> None:

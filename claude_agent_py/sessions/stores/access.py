@@ -12,7 +12,13 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
-from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
+from claude_agent_py.sessions.stores.base import (
+    BATCH_ENTRIES,
+    RELEASE_SECONDS,
+    BlockingStore,
+    encode_entry,
+    read_uuid,
+)
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, mark_of, remove_tree
@@ -30,8 +36,6 @@ from claude_agent_py.wire.base import INTERRUPTED, REJECTED
 
 SECONDS: Final = 60.0
 """The default time limit of a store call, in seconds."""
-RELEASE_SECONDS: Final = 2.0
-"""The time limit for releasing a lease, in seconds. A lease that is not released expires."""
 
 
 @contextlib.asynccontextmanager

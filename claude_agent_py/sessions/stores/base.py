@@ -66,6 +66,9 @@ THREADS: Final = 20
 """The maximum number of concurrent store calls in an event loop."""
 _threads = PerLoop(lambda: anyio.CapacityLimiter(THREADS))
 
+RELEASE_SECONDS: Final = 2.0
+"""The time limit for releasing a lease, in seconds. A lease that is not released expires."""
+
 ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new lease state for the old state and the current time."""
 
@@ -243,10 +246,26 @@ class BlockingStore(ABC):
             StoreError: The store failed.
         """
         place = _parse_session(key)
-        state = await self._update_lease(
-            place, lambda state, now: acquire(state, place.key, holder, ttl=ttl, now=now, steal=steal)
-        )
-        return Lease(place.key, holder, state.epoch, state.expires_at)
+        claims: dict[Place, Lease | None] = {}
+        """What came first: the lease, or a cancellation, after which the thread gives it back."""
+
+        def take() -> Lease:
+            state = self._change_lease(
+                place, lambda state, now: acquire(state, place.key, holder, ttl=ttl, now=now, steal=steal)
+            )
+            lease = Lease(place.key, holder, state.epoch, state.expires_at)
+            if claims.setdefault(place, lease) is None:
+                self._change_lease(place, lambda state, now: release(state, lease))
+            return lease
+
+        try:
+            return await self._run_in_thread("lease", place, take)
+        except BaseException:
+            taken = claims.setdefault(place, None)
+            if taken is not None:
+                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                    await self.release_lease(taken)
+            raise
 
     async def renew_lease(self, lease: Lease, *, ttl: float = LEASE_SECONDS) -> Lease:
         """Extend a lease.
