@@ -5,6 +5,8 @@ import errno
 import os
 import stat
 import sys
+import tempfile
+import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TextIO
@@ -16,6 +18,16 @@ OTHERS: Final = 0o077
 """The permissions of other users."""
 WRITERS: Final = 0o022
 """The permissions of other users to write."""
+
+
+def temporary_folder() -> Path:
+    """Return the folder for temporary files; `/tmp` if the CLI would look elsewhere: it composes letters (NFC)."""
+    folder = Path(tempfile.gettempdir())
+    for path in (folder, folder.resolve()):
+        composed = unicodedata.normalize("NFC", str(path))
+        if composed != str(path) and not (os.path.exists(composed) and os.path.samefile(composed, path)):
+            return Path("/tmp")  # noqa: S108 - what is made there is private
+    return folder
 
 
 def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> TextIO:

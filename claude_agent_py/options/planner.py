@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +16,7 @@ from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.json_object import JSONObject
-from claude_agent_py._base.private_files import find_account
+from claude_agent_py._base.private_files import find_account, temporary_folder
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, rows_with_values
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
@@ -153,7 +152,7 @@ def plan_launch(
     settings = join_settings(options, too_long.pop("settings", []))
     initialize = {row.name: value for row, value in rows_with_values("field", options)} | too_long
     if scratch is None and (options.home is True or isinstance(settings, dict)):
-        scratch = Path(tempfile.gettempdir(), f"{PREFIX}{os.urandom(8).hex()}")
+        scratch = temporary_folder() / f"{PREFIX}{os.urandom(8).hex()}"
     settings_flags, files = _settings(settings, scratch)
     awaited = {name: AWAITED[name] for name in AWAITED if name in initialize}
     flags += [*settings_flags, *_waiting_flags(awaited)]

@@ -19,6 +19,7 @@ from typing import Any, Literal, Self, TypeAlias, cast
 
 from anyio import CancelScope, to_thread
 
+from claude_agent_py._base.private_files import temporary_folder
 from claude_agent_py.hooks import Hooks
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.testing.messages_server import MessagesServer
@@ -53,7 +54,7 @@ class Sandbox:
     """
 
     def __init__(self) -> None:
-        self.root: Path = Path(tempfile.mkdtemp(prefix="claude-agent-py-")).resolve()
+        self.root: Path = Path(tempfile.mkdtemp(prefix="claude-agent-py-", dir=temporary_folder())).resolve()
         self.home: Path = self.root / "home"
         self.cwd: Path = self.root / "work"
         self.config_dir: Path = self.home / ".claude"

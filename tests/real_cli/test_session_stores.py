@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import unicodedata
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -667,6 +668,21 @@ async def test_options_that_exclude_a_store() -> None:
     options = ClientOptions(session_store=store, resume="11111111-1111-4111-8111-111111111111")
     with pytest.raises(OptionsError, match="transport"):
         await Client(options, transport=FakeCLI().transport()).connect()
+
+
+async def test_a_temporary_folder_whose_name_the_cli_would_compose_is_not_used(
+    begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decomposed = tmp_path / unicodedata.normalize("NFD", "\u00e9")
+    decomposed.mkdir()
+    store = MemoryStore()
+    async with ScriptedModel(lambda request: "answered") as model:
+        await begun.put_into(store, model)
+        monkeypatch.setattr(tempfile, "tempdir", str(decomposed))
+        options = model.options(session_store=store, resume=begun.session_id, home=True)
+        assert (await run("banana", options)).text == "answered"
+        assert "base" in json.dumps(model.requests_of("main")[-1].body)
+    assert "\u00e9" not in os.listdir(tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ import os
 import re
 import secrets
 import shutil
-import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +23,7 @@ from claude_agent_py._base.credentials import read_credentials, read_setting
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import leftovers, lock, unlock
 from claude_agent_py._base.log import logger
-from claude_agent_py._base.private_files import find_other, give_tree, opened_folder
+from claude_agent_py._base.private_files import find_other, give_tree, opened_folder, temporary_folder
 from claude_agent_py.transport.processes import NOT_WRITABLE, make_folder_as
 
 PREFIX: Final = "claude-agent-py-session-"
@@ -65,7 +64,7 @@ class PrivateFolder:
 
 
 def _find_parent_folder() -> Path:
-    return Path(tempfile.gettempdir()).resolve()
+    return temporary_folder().resolve()
 
 
 def _clean_up(path: Path, owner: int, at_exit: Callable[[Path], object]) -> None:
