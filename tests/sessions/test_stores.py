@@ -1,9 +1,11 @@
 """Every store keeps the contract of the official SDK, and the stricter one of this package."""
 
+import json
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -173,6 +175,16 @@ async def test_a_line_that_a_dead_writer_left_is_cut_off(tmp_path: Path, anyio_b
     await store.append(KEY, entries_of({"type": "user", "uuid": "b"}))
     await DirectoryStore(tmp_path).append(KEY, entries_of({"type": "user", "uuid": "b"}, {"type": "user", "uuid": "c"}))
     assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["a", "b", "c"]
+
+
+@pytest.mark.one_backend
+async def test_a_file_that_replaced_another_one_is_read_again_although_it_has_its_inode(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    await store.append(KEY, entries_of({"type": "user", "uuid": "a"}, {"type": "user", "uuid": "b"}))
+    [path] = (tmp_path / "projects").glob("*/*.jsonl")
+    path.write_text(json.dumps({"type": "user", "uuid": "c" * 200}) + "\n")  # as another process may delete and make it
+    await store.append(KEY, entries_of({"type": "user", "uuid": "a"}))
+    assert [entry["uuid"] for entry in await store.load(KEY) or []] == ["c" * 200, "a"]
 
 
 @pytest.mark.one_backend
@@ -542,6 +554,35 @@ async def test_the_leases_of_a_schema_of_version_1_are_kept(postgres_server: str
         await store.acquire_lease(KEY, "another")
     assert (await store.acquire_lease(KEY, "another", steal=True)).epoch == 8
     store.close()
+
+
+@pytest.mark.each_backend
+async def test_a_lease_that_comes_after_a_cancellation_is_given_back() -> None:
+    class Slow(MemoryStore):
+        begun, goes_on, taken = threading.Event(), threading.Event(), threading.Event()
+
+        def _change_lease(self, place: Any, change: Any) -> Any:
+            self.begun.set()
+            assert self.goes_on.wait(60)
+            state = super()._change_lease(place, change)
+            self.taken.set()
+            return state
+
+    store = Slow()
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(store.acquire_lease, KEY, "cancelled")
+        await anyio.to_thread.run_sync(store.begun.wait, 60)
+        workers.cancel_scope.cancel()
+    store.goes_on.set()
+    await anyio.to_thread.run_sync(store.taken.wait, 60)
+    with anyio.fail_after(20):  # less than a lease
+        while True:
+            try:
+                await store.acquire_lease(KEY, "the next")
+            except SessionLeasedError:
+                await anyio.sleep(0.01)  # it has come, and is about to be given back
+            else:
+                break
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)

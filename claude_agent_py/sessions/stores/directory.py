@@ -63,6 +63,8 @@ _FILE_NAME: Final = 232
 """The longest name of a file without its suffix and what a draft of the file adds to its name."""
 _KNOWN: Final = 64
 """The number of transcripts whose uuids are cached."""
+_LAST: Final = 4096
+"""How many bytes of a transcript tell it from one that replaced it."""
 
 
 class _Uuids:
@@ -71,7 +73,16 @@ class _Uuids:
     def __init__(self) -> None:
         self.size = 0
         self.inode = 0
+        self.last = b""
+        """Their end. A file that replaced another one may have its inode, but not the same entry at the same place."""
         self.uuids: set[str] = set()
+
+    def are_of(self, file: BinaryIO) -> bool:
+        """Return whether a file has what was read. Leaves its position after that, if so."""
+        if os.fstat(file.fileno()).st_ino != self.inode:
+            return False
+        file.seek(self.size - len(self.last))
+        return file.read(len(self.last)) == self.last
 
 
 class DirectoryStore(SummarisingStore):
@@ -178,6 +189,7 @@ class DirectoryStore(SummarisingStore):
                 before = known.size
                 append_durably(file.fileno(), data)
                 known.size += len(data)
+                known.last = (known.last + data)[-_LAST:]
                 known.uuids.update(row.uuid for row in new if row.uuid is not None)
             write_description(str(path), [row.entry for row in new])
             if not place.subpath:
@@ -201,10 +213,9 @@ class DirectoryStore(SummarisingStore):
         """Return the uuids of a transcript. Reads only its new part, and truncates an incomplete last line."""
         with self._cache_lock:
             known = self._known_uuids.pop(place, None) or _Uuids()
-        status = os.fstat(file.fileno())
-        if status.st_size < known.size or status.st_ino != known.inode:
+        if not known.are_of(file):
             known = _Uuids()
-        known.inode = status.st_ino
+        known.inode = os.fstat(file.fileno()).st_ino
         file.seek(known.size)
         for line in file:
             # The writer died before the batch was acknowledged, so it will be sent again.
@@ -212,6 +223,7 @@ class DirectoryStore(SummarisingStore):
                 file.truncate(known.size)
                 break
             known.size += len(line)
+            known.last = line[-_LAST:]
             if (entry := parse_entry(line)) is not None and (uuid := read_uuid(entry)) is not None:
                 known.uuids.add(uuid)
         with self._cache_lock:
