@@ -31,6 +31,7 @@ from claude_agent_py.wire.base import JSONObject, dump
 Question = TypeVar("Question", bound="Interaction")
 
 TIMED_OUT: Final = "The request timed out without an answer."
+CLOSED: Final = "Nobody answers: the inbox is closed."
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +301,7 @@ class PendingInteractions(WaitingInbox["_Waiting"]):
         return arrivals
 
     def close(self) -> None:
-        """End `arrivals` after the pending questions. May be called from any thread.
+        """End `arrivals` after the pending questions, and refuse those that come later. May be called from any thread.
 
         A session that created its inbox (`interactions=True`) closes it at the end. An inbox of yours may serve other
         sessions, so close it yourself.
@@ -316,6 +317,8 @@ class PendingInteractions(WaitingInbox["_Waiting"]):
     async def _open(self, question: "_Waiting") -> None:
         with self._lock:
             self._waiting[question.id] = question
+            if self._is_closed:
+                question.refuse(CLOSED)
             for arrivals in self._arrivals:
                 arrivals.put(question)
 

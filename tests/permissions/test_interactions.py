@@ -456,6 +456,8 @@ async def test_arrivals_end_when_the_inbox_is_closed() -> None:
             await anyio.lowlevel.checkpoint()
             inbox.close()
         assert [one async for one in inbox.arrivals()] == []
+        reply = await inbox.ask("permission", BASH, context())  # nobody is left to answer
+    assert (reply["behavior"], reply["message"]) == ("deny", "Nobody answers: the inbox is closed.")
     assert seen == []
 
 
