@@ -50,7 +50,7 @@ class LazyEvent:
 class RepeatingEvent:
     """Like `anyio.Event`, but `set` wakes only the current waiters: check a condition, then wait."""
 
-    __slots__ = ("_waiters",)
+    __slots__ = ("__weakref__", "_waiters")
 
     def __init__(self) -> None:
         self._waiters: Waiters = []

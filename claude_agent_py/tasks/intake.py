@@ -7,9 +7,9 @@ that the pump calls do no I/O and never raise. Use it only in the thread of the 
 import logging
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Final
-from weakref import WeakSet
+from weakref import WeakSet, WeakValueDictionary
 
 from claude_agent_py._base.errors import TaskError
 from claude_agent_py._base.event_loop import HomeLoop
@@ -83,8 +83,8 @@ class TaskIntake:
         self.is_copy = False
         """Whether the tasks were unpickled, and therefore never change."""
         self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
-        self._events: dict[str | None, RepeatingEvent] = {}
-        """What waits for a task, by its id; None for what waits for any."""
+        self._events: WeakValueDictionary[str | None, RepeatingEvent] = WeakValueDictionary()
+        """What waits for a task now, by its id; None for what waits for any."""
         self.on_events = on_events
         self.wants_event = wants_event
         self.control: ControlPort | None = None
@@ -250,14 +250,11 @@ class TaskIntake:
                 self.number(events)
             if events or self.watchers:
                 self._deliver(touched, events)
-            for task_id in touched if self._events else ():
-                if task_id in self._events:
-                    self._events[task_id].set()
+            self._wake(touched)
         has_news, ledger.has_news = ledger.has_news, False
         if has_news:
             self.reconciler.wake()
-            if None in self._events:
-                self._events[None].set()
+            self._wake([None])
         if self._is_orphaned and not ledger.has_external:
             self._is_orphaned = False
             self.listeners.close()
@@ -302,6 +299,11 @@ class TaskIntake:
         """Wait for a condition, which is checked whenever the event is set."""
         while not is_true():
             await self.wait(event)
+
+    def _wake(self, task_ids: Iterable[str | None]) -> None:
+        for task_id in task_ids if self._events else ():
+            if (event := self._events.get(task_id)) is not None:
+                event.set()
 
     def _wake_all(self) -> None:
         for event in self._events.values():

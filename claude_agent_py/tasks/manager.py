@@ -241,7 +241,8 @@ class TaskManager:
         none). Without a function it is a decorator. The function may be async or plain, and runs in the event loop, in
         a separate worker, so it may use the loop's queues and events; a plain one must not block. Its exceptions are
         logged and reported, and do not stop later calls. A slow listener misses progress events. Listeners stay for the
-        life of the client, also after `Client.reopen`.
+        life of the client, also after `Client.reopen`. Only `client.tasks` calls them; another manager has `events` and
+        `watch`.
         """
         if listener is not None:
             return self._listen(what, listener)

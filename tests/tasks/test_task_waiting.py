@@ -1,5 +1,6 @@
 """Waiting: many waiters, timeouts, cancellation, resumed tasks, all, any, as completed; on asyncio and trio."""
 
+import gc
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from anyio.lowlevel import checkpoint
 from folding import HASTY, Clock, child, intake_of, level, message, text_of, tracking
 
 from claude_agent_py import TaskManager, TaskOutcome, TaskStatus
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, Grace, MessageGap
 from claude_agent_py.testing import frames
@@ -128,6 +130,19 @@ async def test_a_timeout_names_every_task_that_is_not_over() -> None:
     with pytest.raises(TaskTimeoutError) as caught:
         await manager.wait_all(timeout=0.01)
     assert pickle.loads(pickle.dumps(caught.value)).task_ids == ["a1", "a3"]
+
+
+async def test_a_wait_that_is_over_leaves_nothing() -> None:
+    def count() -> int:
+        gc.collect()
+        return sum(type(each) is RepeatingEvent for each in gc.get_objects())
+
+    manager = running(*map(str, range(20)))
+    before = count()
+    for task in manager:
+        with pytest.raises(TaskTimeoutError):
+            await task.wait(timeout=0.001)
+    assert count() < before + 5
 
 
 async def test_cancelling_one_waiter_leaves_the_others_waiting() -> None:
