@@ -416,6 +416,24 @@ async def test_leftovers_go_to_the_store_that_lacks_them(
     assert not left.exists()
 
 
+@pytest.mark.parametrize("way", [push, deliver_session])
+async def test_what_a_store_lacks_of_a_subagent_alone_is_sent(
+    way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+
+    async def ignore(error: StoreError, *, is_final: bool) -> None: ...
+
+    store, place = MemoryStore(), Place("p", SESSION, "subagents/agent-1")
+    mirror = Mirror(StoreAccess(store), "p", report=ignore)
+    mirror.add(place, [{"type": "user", "uuid": "1"}], 1)
+    left = mirror.keep(place)
+    unlock(left)  # as if its process had died
+    await way(store, SESSION, config_dir=left, project_key="p")
+    assert store.entries(place.key) == [{"type": "user", "uuid": "1"}]
+    assert left.exists() is (way is push)
+
+
 async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(*args: object, **more: object) -> None:
         await anyio.sleep_forever()

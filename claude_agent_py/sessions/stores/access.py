@@ -234,13 +234,13 @@ class StoreAccess:
                     continue
                 own = Place(project, place.session)
                 try:
-                    await copy(left, own, self, place, lease=lease, without_ends=without_ends)
+                    await copy(left, own, self, place, lease=lease, without_ends=without_ends, is_rest=True)
                 except Exception as error:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
                     failed.append((left, own))
                 else:
                     await left.delete(own.key)
-                    if not await run_file_work(lambda path: any(path.glob(f"projects/*/*{SUFFIX}")), path):
+                    if not await run_file_work(lambda path: any(path.glob(f"projects/**/*{SUFFIX}")), path):
                         await run_file_work(remove_tree, path)
         return failed
 
@@ -300,10 +300,12 @@ async def copy(
     lease: Lease | None = None,
     include_subagents: bool = True,
     without_ends: bool = False,
+    is_rest: bool = False,
 ) -> int:
     """Append to a session the entries of another one that it lacks. Return how many.
 
-    `without_ends` leaves out what the CLI wrote when its program had died; see `drop_ends`.
+    `without_ends` leaves out what the CLI wrote when its program had died; see `drop_ends`. With `is_rest`, the source
+    is what a store did not accept, perhaps of subagents alone.
 
     The CLI continues from the last message of a transcript. If the other session lacks the stored current message, it
     has continued elsewhere. A note then names the current message, and the new entries become a branch.
@@ -331,7 +333,7 @@ async def copy(
                 added += len(missing)
                 if not is_continued:
                     sent.update(map(_identify, missing))
-        if not has_entries and not subpath:
+        if not has_entries and not subpath and not is_rest:
             raise not_found_error(source, place)
         await target.append(there.key, comparison.missing_description, lease)
         added += len(comparison.missing_description)

@@ -99,7 +99,9 @@ class CLIFolder(BlockingStore):
         return [] if folder.is_symlink() else list_subpaths(folder)
 
     def _find_projects(self, session: str) -> list[str]:
-        return [path.parent.name for path in find_files(self.projects, f"*/{session}{SUFFIX}")]
+        """Return the projects with the session, or with what a store did not accept of its subagents alone."""
+        places = [Place(path.name, session) for path in self.projects.glob("*")]
+        return [each.project for each in places if regular_file(self.find_path(each)) or self._list_subpaths(each)]
 
 
 def write_description(path: str, entries: list[SessionStoreEntry]) -> None:

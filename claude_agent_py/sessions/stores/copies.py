@@ -73,9 +73,19 @@ async def push(
     Calls `import_session`, which documents the arguments and the errors, with `StoreError.session_id`,
     `config_dir=StoreError.kept_in` and the project in `StoreError.key`.
     """
-    return await import_session(
-        store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
-    )
+    try:
+        return await import_session(
+            store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
+        )
+    except SessionNotFoundError:
+        folder = open_folder(projects_folder(config_dir))
+        found = await folder.find(session_id)
+        if not found:
+            raise
+    # The store lacks entries of subagents alone.
+    access, to = StoreAccess(store, timeout), Place(project_key or found[0], session_id)
+    async with access.hold_lease(to) as lease:
+        return await copy(folder, Place(found[0], session_id), access, to, lease=lease, is_rest=True)
 
 
 async def deliver_session(
