@@ -366,6 +366,7 @@ class ClientSession(ServedSession):
                 self.client = None
             self._in_turn = False
             self.questions.clear()
+            self.log.merge()  # what has not come whole never will
             self._add({"type": "closed", "error": error})
             with anyio.CancelScope(shield=True):
                 await borrowed.aclose()

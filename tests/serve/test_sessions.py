@@ -182,6 +182,22 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
             assert not sessions.owns("bob", session.id)
 
 
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_half_a_message_of_a_process_that_died_is_not_told_to_who_comes_later() -> None:
+    async with ScriptedModel([Reply("lost " * 200, chunk_chars=5, chunk_delay=0.1), Reply("Kept.")]) as model:
+        async with Sessions(model.options()) as sessions:
+            session = await sessions.create()
+            await session.send("Write")
+            await read_until(session, lambda event: event["type"] == "text")
+            assert session.client is not None
+            assert session.client.pid is not None
+            os.kill(session.client.pid, signal.SIGKILL)
+            await read_until(session, is_end)
+            late = await read_until(session, is_end)
+            assert "lost" not in json.dumps([event for _, event in late])
+
+
 @pytest.mark.long
 @pytest.mark.anyio
 @pytest.mark.real_cli
