@@ -31,7 +31,7 @@ _SAME: Final = (
 )
 """The options with the same name and values. Those that are empty or False are left out."""
 
-_EVEN_IF_EMPTY: Final = frozenset({"tools", "session_store"})
+_EVEN_IF_EMPTY: Final = frozenset({"tools", "skills", "session_store"})
 
 STATE_EVENTS: Final = "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"
 """Set by a program that wants to see the states of the session."""

@@ -199,7 +199,8 @@ class OptionFields(ConfigModel, Generic[Output]):
     tool_aliases: Mapping[Text, Text] = Field(default_factory=_empty)
     """Tools to run in place of others: `{"Bash": "mcp__sandbox__bash"}`. Replacements are not replaced again."""
     skills: Annotated[Sequence[str] | Literal["all"] | None, _reads(read.skills)] = None
-    """Skills to enable and to use without asking. None uses the CLI's default, which does *not* mean no skills."""
+    """Skills to enable and to use without asking; `[]` enables none. None uses the CLI's default, which does *not* mean
+    no skills."""
     custom_tools: Annotated[Sequence[Any], _needs(read.custom_tools)] = ()
     """Functions or `Tool`s that run in this process: the short form of a `ToolServer` in `mcp_servers`."""
     mcp_servers: Annotated[Mapping[str, Any] | Iterable[Any] | str | Path, _needs(read.mcp_servers)] = Field(

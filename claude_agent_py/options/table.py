@@ -256,7 +256,7 @@ TABLE: Final[tuple[Row, ...]] = (
         when_long="disallowedTools",
     ),
     Row("field", "toolAliases", "tool_aliases"),
-    Row("field", "skills", "skills", value=lambda o: None if o.skills == "all" else o.skills or None),
+    Row("field", "skills", "skills", value=lambda o: None if o.skills == "all" else o.skills),
     Row("here", "a server in this process", "custom_tools"),
     Row("field", "mcpServers", "mcp_servers", value=_servers),
     Row(

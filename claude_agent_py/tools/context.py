@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from contextvars import ContextVar
 from typing import Final, Literal, TypeAlias, TypeVar
 
+from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.sampling import SamplingRequest, text_of_message
@@ -91,9 +92,10 @@ class ToolContext(HandlerContext, frozen=True, kw_only=True):
             max_tokens: The most tokens that the message may have.
 
         Raises:
-            OptionsError: There is no handler.
+            OptionsError: There is no handler, or `max_tokens` is not a positive number.
             HandlerError: The handler failed.
         """
+        check_count(max_tokens, "max_tokens", 1)
         messages = (
             [{"role": "user", "content": {"type": "text", "text": prompt}}] if isinstance(prompt, str) else prompt
         )

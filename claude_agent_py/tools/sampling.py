@@ -39,6 +39,8 @@ def read_sampling_request(server_name: str, params: Mapping[str, object]) -> Sam
         raise RPCError(INVALID_PARAMS, "messages must be a list of objects")
     if not isinstance(max_tokens, int) or isinstance(max_tokens, bool):
         raise RPCError(INVALID_PARAMS, "maxTokens must be an integer")
+    if max_tokens < 1:
+        raise RPCError(INVALID_PARAMS, f"maxTokens must be at least 1, not {max_tokens}")
     return SamplingRequest(
         server_name=server_name,
         messages=messages,

@@ -114,6 +114,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "resume_drops_turn": "y",
     },
     "skills": {"skills": ["pdf"], "system_prompt": {"type": "preset", "preset": "claude_code", "append": "more"}},
+    "no skills": {"skills": []},
     "all skills": {"skills": "all", "tools": [], "system_prompt": {"type": "custom", "prompt": "p", "snapshot": False}},
     "presets": {
         "tools": {"type": "preset", "preset": "claude_code"},

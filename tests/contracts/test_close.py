@@ -142,8 +142,9 @@ async def test_a_program_that_ignores_signals_is_killed_with_its_descendants(sta
     client = start_process(fake, timeouts=Timeouts(close=6))
     await client.connect()
     run = client.query("hi")
-    while len(fake.spawned) < 2:
-        await anyio.sleep(0.01)
+    with anyio.fail_after(60):
+        while len(fake.spawned) < 2:
+            await anyio.sleep(0.01)
     await closed_within(client, 6)
     assert await exit_code(client) == -signal.SIGKILL
     await until_gone(*fake.spawned)

@@ -120,6 +120,7 @@ def test_flags(given: dict[str, Any], expected: list[str]) -> None:
         ),
         ({"output_format": {"type": "object"}}, {"jsonSchema": {"type": "object"}}),
         ({"skills": ["pdf"]}, {"skills": ["pdf"]}),
+        ({"skills": []}, {"skills": []}),
         ({"skills": "all"}, {}),
         ({"title": "T", "tool_aliases": {"A": "B"}}, {"title": "T", "toolAliases": {"A": "B"}}),
         ({"on_user_dialog": handler}, {"supportedDialogKinds": ["refusal_fallback_prompt"]}),

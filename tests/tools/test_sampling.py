@@ -175,6 +175,7 @@ class Malformed:
         ({"messages": ["hi"], "maxTokens": 1}, "messages must be a list of objects"),
         ({"messages": [ONE]}, "maxTokens must be an integer"),
         ({"messages": [ONE], "maxTokens": True}, "maxTokens must be an integer"),
+        ({"messages": [ONE], "maxTokens": 0}, "maxTokens must be at least 1, not 0"),
     ],
 )
 async def test_a_malformed_request_is_refused(params: dict[str, Any], problem: str) -> None:
