@@ -361,9 +361,10 @@ class StoreSync:
         with anyio.CancelScope(shield=True):
             if self._keeping is not None:
                 self._keeping.cancel()
-                await self._has_kept.wait()
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
+                if self._keeping is not None:
+                    await self._has_kept.wait()
                 await self.mirror.release_leases()
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:

@@ -28,7 +28,6 @@ from claude_agent_py import (
 )
 from claude_agent_py.errors import CLIVersionError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey
-from claude_agent_py.sessions.stores import mirror
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -75,7 +74,7 @@ async def test_a_lease_is_renewed_while_its_session_is_loaded(
                 await anyio.sleep(0.01)
             return await super().load(key)
 
-    monkeypatch.setattr(mirror, "LEASE_SECONDS", 0.15)
+    set_bound(monkeypatch, "LEASE_SECONDS", 0.15)
     store, key = Store(), SessionKey(project_key="p", session_id="11111111-1111-4111-8111-111111111111")
     await store.append(key, [{"type": "user", "uuid": "1"}])
     await make_handler_error(start_process(FakeCLI(steps.exit(1)), session_store=store, resume=key["session_id"]))

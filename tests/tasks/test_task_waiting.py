@@ -12,7 +12,6 @@ from anyio.lowlevel import checkpoint
 from folding import HASTY, Clock, child, intake_of, level, message, text_of, tracking
 
 from claude_agent_py import TaskManager, TaskOutcome, TaskStatus
-from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, Grace, MessageGap
 from claude_agent_py.testing import frames
@@ -135,7 +134,7 @@ async def test_a_timeout_names_every_task_that_is_not_over() -> None:
 async def test_a_wait_that_is_over_leaves_nothing() -> None:
     def count() -> int:
         gc.collect()
-        return sum(type(each) is RepeatingEvent for each in gc.get_objects())
+        return sum(type(each).__name__ == "RepeatingEvent" for each in gc.get_objects())
 
     manager = running(*map(str, range(20)))
     before = count()
