@@ -6,6 +6,7 @@ are removed, because a CLI that inherits them takes itself for a part of that se
 
 import os
 import sys
+import unicodedata
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -120,7 +121,7 @@ def private_home(options: ClientOptions, new_home: Path | None) -> Path | None:
     """Return the private home of a session, or None for the user's; `new_home` is the one to use for `home=True`."""
     if options.home is None or isinstance(options.home, bool):
         return new_home if options.home else None
-    return Path(options.home).absolute()
+    return Path(unicodedata.normalize("NFC", str(Path(options.home).absolute())))  # as the CLI names its folder
 
 
 def _home_variables(home: Path | None, login: str | Path | None) -> dict[str, str]:

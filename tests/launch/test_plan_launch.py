@@ -298,6 +298,12 @@ def test_a_home_that_others_can_read_leaves_no_files(tmp_path: Path) -> None:
     assert not scratch.exists()
 
 
+def test_a_home_has_the_name_under_which_the_cli_finds_it(tmp_path: Path) -> None:
+    made = plan(home=tmp_path / "e\u0301")
+    assert made.home == tmp_path / "\u00e9"
+    assert made.env["HOME"] == str(made.home)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege on Windows")
 def test_a_home_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "private").mkdir(mode=0o700)
