@@ -135,6 +135,8 @@ class Execution(ABC):
             while due > 0:
                 batch = self._events[:MAX_BATCH]
                 deltas, self._deltas = self._deltas, NewDeltas([], [], set())
+                if due > MAX_BATCH:  # what is open comes after all these events
+                    deltas, self._deltas = deltas._replace(open=[]), deltas._replace(last=[], whole=set())
                 try:
                     await self.write(batch, deltas)
                 except BaseException:

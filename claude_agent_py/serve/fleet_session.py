@@ -28,6 +28,8 @@ POLL_SECONDS: Final = 0.2
 """Seconds between two queries for events, while a worker is at work."""
 LOOK_SECONDS: Final = 1.0
 """Seconds between two looks at what is no event: questions, and the ends of prompts that no worker ran."""
+PAGE: Final = 500
+"""How many events are read at once. All are read before the deltas, which come after them."""
 UNUSED_SECONDS: Final = 60.0
 """After how many seconds without readers a session is no longer followed."""
 UNSENT_SECONDS: Final = 300.0
@@ -302,7 +304,9 @@ class FleetServedSession(ServedSession):
     async def catch_up(self, *, is_due: bool = True) -> bool:
         """Take the new events of the fleet; if it is due, also what is no event. Return whether there were any."""
         asked = await self._handle.interactions() if is_due else None
-        events = await self._handle.read_events(self._read)
+        events = list(await self._handle.read_events(self._read, PAGE))
+        while len(events) % PAGE == 0 and events and (more := await self._handle.read_events(events[-1].number, PAGE)):
+            events += more
         deltas = await self._read_new_deltas() if events or self._state in _AT_WORK else []
         for event in events:
             if (fact := _read_fact(event)) is not None:

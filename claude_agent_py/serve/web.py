@@ -21,7 +21,7 @@ import anyio.to_thread
 import uvicorn
 from sse_starlette import EventSourceResponse
 from starlette.applications import Starlette
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -128,6 +128,7 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
             await sessions.close()
 
     handlers: Any = {
+        ClientDisconnect: _refuse(400),  # nobody reads it, but uvicorn would log a traceback
         SessionNotFoundError: _refuse(404),
         SessionBusyError: _refuse(409),
         TooManySessionsError: _refuse(503),

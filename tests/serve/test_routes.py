@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import logging
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 from typing import Any
 from urllib.parse import quote, urlsplit
 from uuid import uuid4
@@ -16,6 +18,7 @@ import pytest
 from bounds import set_bound
 from serving import TOKEN, served
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
@@ -189,6 +192,36 @@ def test_a_body_that_does_not_come_is_refused(monkeypatch: pytest.MonkeyPatch, t
             assert call("POST", f"{session}/prompts", {"text": "Hello"})[0] == 202
             while b"opened" not in (line := stream.readline()):
                 assert line
+
+
+@pytest.mark.parametrize("make", [make_app, make_agui_app])
+def test_a_client_that_leaves_in_its_body_is_no_error_of_the_server(
+    make: Callable[..., ASGIApp], caplog: pytest.LogCaptureFixture
+) -> None:
+    left = Event()
+
+    def marking(*given: Any, **more: Any) -> ASGIApp:
+        app = make(*given, **more)
+
+        async def marked(scope: Scope, receive: Receive, send: Send) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                if scope["type"] == "http":
+                    left.set()
+
+        return marked
+
+    with served(Sessions(ClientOptions(cli_path="/nowhere/claude")), marking) as url:
+        log = logging.getLogger("uvicorn.error")
+        log.addHandler(caplog.handler)
+        place = urlsplit(url)
+        head = f"POST {'/api/sessions' if make is make_app else '/'} HTTP/1.1\r\nHost: {place.netloc}\r\n"
+        with socket.create_connection((place.hostname, place.port)) as cut:
+            cut.sendall(f"{head}Authorization: Bearer {TOKEN}\r\nContent-Length: 100\r\n\r\n{{".encode())
+        assert left.wait(30)
+    log.removeHandler(caplog.handler)
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
 def test_a_request_for_the_head_of_a_stream_ends() -> None:
