@@ -141,8 +141,9 @@ class FleetSession:
     async def read_deltas(self, after: int = 0) -> Sequence[FleetDelta]:
         """Return what the model has written in the last seconds, after a number, without waiting.
 
-        Workers write it about five times a second if the options of the agent have `include_partial_messages=True`, on
-        SQLite only. Read the events first, and then the deltas, of which some belong before these events.
+        Workers write it about five times a second if the options of the agent have `include_partial_messages=True`; on
+        Temporal into the session store, if that can delete. Read the events first, and then the deltas, of which some
+        belong before these events.
 
         Raises:
             FleetError: The database was unavailable (`is_retryable`).

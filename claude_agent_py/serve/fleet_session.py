@@ -314,8 +314,8 @@ class FleetServedSession(ServedSession):
                 self._take_fact(fact, event.number)
             elif event.kind == "run" and event.data.get("state") in _ENDED:
                 self._told.add(event.run)
-            elif event.kind == "state" and event.data.get("state") != "running":
-                self.log.merge()  # no worker writes any more: what is not whole stays so
+            elif event.kind in ("run", "state") and (event.kind == "run") == (event.data.get("state") == "running"):
+                self.log.merge()  # another process begins, or none is at work: what is not whole stays so
             self._read = event.number
             deltas = self._leave_out_whole(deltas)
         self._tell_deltas(deltas, len(deltas))

@@ -259,9 +259,10 @@ def write(request: RecordedRequest) -> Reply:
 
 
 @pytest.mark.real_cli
-async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_message_is_whole(tmp_path: Path) -> None:
+async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_message_is_whole(
+    url: str, tmp_path: Path
+) -> None:
     with ScriptedModel(write) as model:
-        url = f"sqlite:///{tmp_path / 'fleet.db'}"
         async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
             fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
             async with fleet.worker(), FleetSessions(fleet, "chat") as sessions, FleetSessions(fleet, "chat") as others:
@@ -370,11 +371,10 @@ async def test_a_worker_writes_the_deltas_of_a_fast_model_together_and_deletes_t
 
 @pytest.mark.long
 @pytest.mark.real_cli
-async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(tmp_path: Path) -> None:
+async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(url: str, tmp_path: Path) -> None:
     gate = Gate()
     script = [Reply("lost " * 200, chunk_chars=5, chunk_delay=0.1), Reply("Kept.", after=gate)]
     async with ScriptedModel(script) as model:
-        url = f"sqlite:///{tmp_path / 'fleet.db'}"
         async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
             retry = RetryPolicy(wait=0.01)
             fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path), retry=retry)

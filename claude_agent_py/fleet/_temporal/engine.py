@@ -29,6 +29,7 @@ from temporalio.service import RPCError
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import Question, Session, list_retried, read_outcome
+from claude_agent_py.fleet._temporal.deltas import read_deltas
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
 from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, convert_error, on_asyncio
@@ -68,11 +69,6 @@ NUMBER_SECONDS: Final = 2.0
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
 
 
-async def _read_no_deltas(engine: object, session: str, after: int) -> Sequence[FleetDelta]:
-    """Return nothing: the store, which has the events, would keep them."""
-    return ()
-
-
 class TemporalEngine:
     """Sessions as workflows of Temporal. See `Engine` for the methods.
 
@@ -83,13 +79,14 @@ class TemporalEngine:
     """
 
     name = "Temporal"
-    deltas = _read_no_deltas
 
     def __init__(self, url: str, codec: PayloadCodec | None, settings: FleetSettings) -> None:
         self._server = Server(url, codec)
         self._settings = settings
         self._sent: dict[str, int] = {}
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
+        self._conversations: dict[str, str] = {}
+        """Those of the sessions whose events this process has read: who reads deltas reads these first."""
 
     def close(self) -> None:
         self._server.close()
@@ -219,8 +216,15 @@ class TemporalEngine:
     @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
         s = await self._load(session)
+        self._conversations[session] = s.conversation
         found = await read_events(self._settings.store, session, s.conversation, s.runs, after, limit)
         return found, read_info(s).state
+
+    @on_asyncio
+    async def deltas(self, session: str, after: int) -> Sequence[FleetDelta]:
+        if session not in self._conversations:
+            self._conversations[session] = (await self._load(session)).conversation
+        return await read_deltas(self._settings.store, session, self._conversations[session], after)
 
     @on_asyncio
     async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:

@@ -126,6 +126,11 @@ class EventLog:
         self._base = 0
         self._written = 0
 
+    @property
+    def end(self) -> int:
+        """The number of the last event that was written."""
+        return self._base + self._written
+
     async def begin(self) -> None:
         """Find the number of the last event before this prompt. Errors of the store propagate."""
         for run in range(self._run - 1, 0, -1):

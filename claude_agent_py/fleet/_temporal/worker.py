@@ -38,6 +38,7 @@ from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDS, TurnResult
+from claude_agent_py.fleet._temporal.deltas import DeltaLog
 from claude_agent_py.fleet._temporal.events import EventLog
 from claude_agent_py.fleet._temporal.limits import (
     FIND_GONE,
@@ -65,7 +66,7 @@ from claude_agent_py.fleet._temporal.workflow import (
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
-from claude_agent_py.sessions import SessionStore
+from claude_agent_py.sessions import SessionStore, implements
 
 ENDED: Final = ("idle", "failed", "cancelled")
 """The states of sessions with nothing to do."""
@@ -134,6 +135,8 @@ class _Execution(Execution):
         super().__init__(turn.session, turn.conversation, turn.uuid, turn.content, turn.attempt)
         self.desk = self._desk = TemporalDesk(handle, turn.epoch, worker)
         self.log = EventLog(store, turn.conversation, turn.run, turn.epoch)
+        self.deltas = DeltaLog(store, turn.conversation, turn.epoch)
+        self.keeps_deltas: bool = implements(store, "delete")
         self._run = turn.run
 
     async def begin(self, where: dict[str, str]) -> None:
@@ -143,7 +146,10 @@ class _Execution(Execution):
         self.add_event("run", {"run": self._run, "state": "running"})
 
     async def write(self, events: Sequence[NewEvent], deltas: NewDeltas) -> None:
-        await self.log.write(events)
+        await self.deltas.close(deltas, self.log.end + len(events))
+        if events:
+            await self.log.write(events)
+        await self.deltas.add(deltas.open)
 
 
 class Room:
@@ -439,6 +445,8 @@ class TemporalWorker(Worker):
                     return TurnResult("later")
                 try:
                     await execution.log.begin()
+                    if execution.keeps_deltas and agent.options.include_partial_messages:
+                        await execution.deltas.begin()
                 except Exception as error:  # of the store
                     return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
                 folder = self._get_folder(turn.session, turn.conversation)
