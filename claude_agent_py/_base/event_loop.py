@@ -320,10 +320,7 @@ def run_until_wait(coroutine: Returned[None], on_wait: Callable[[], object]) -> 
         if not has_waited:
             has_waited = True
             on_wait()
-        try:
-            value, step = (yield awaited), coroutine.send
-        except BaseException as error:
-            value, step = error, coroutine.throw
+        step, value = yield from _wait_for(awaited, coroutine)
 
 
 @types.coroutine
@@ -340,26 +337,31 @@ def contain_cancellation(coroutine: Returned[T]) -> Generator[Any, Any, T]:
         try:
             awaited = step(value)
         except StopIteration as end:
-            if worker.cancelling() > before:
-                yield from _drop_cancellation(worker, before)
+            yield from _drop_cancellation(worker, before)
             answer = end.value
             return answer
         except BaseException:
-            if worker.cancelling() > before:
-                yield from _drop_cancellation(worker, before)
+            yield from _drop_cancellation(worker, before)
             raise
         if worker.cancelling() > before:
             yield from _drop_cancellation(worker, before)
-            value, step = asyncio.CancelledError(), coroutine.throw
-            continue
-        try:
-            value, step = (yield awaited), coroutine.send
-        except BaseException as error:
-            value, step = error, coroutine.throw
+            step, value = coroutine.throw, asyncio.CancelledError()
+        else:
+            step, value = yield from _wait_for(awaited, coroutine)
+
+
+def _wait_for(awaited: object, coroutine: Returned[Any]) -> Generator[Any, Any, tuple[Callable[[Any], object], Any]]:
+    """Wait for what a coroutine awaits. Return its next step, and with what."""
+    try:
+        return coroutine.send, (yield awaited)
+    except BaseException as error:
+        return coroutine.throw, error
 
 
 def _drop_cancellation(worker: asyncio.Task[Any], before: int) -> Generator[None]:
-    """Take back the cancellations that the running worker has asked for itself."""
+    """Take back the cancellations that the running worker has asked for itself, if any."""
+    if worker.cancelling() <= before:
+        return
     while worker.cancelling() > before:
         worker.uncancel()
     try:
