@@ -174,6 +174,7 @@ class ClientSession(ServedSession):
         except PromptCancelledError as error:
             self._end_prompt(prompt_id, "cancelled", error=str(error))
         else:
+            self._note_use()  # the sender may follow only now
             spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 

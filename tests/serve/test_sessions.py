@@ -251,8 +251,11 @@ async def test_work_that_everybody_has_left_is_stopped_although_it_continues_wri
         Sessions(model.options(), on_leave="stop", leave_after=0.5) as sessions,
     ):
         session = await sessions.create()
-        await session.send("Write")
-        await read_until(session, lambda event: event["type"] == "text")
+        async with anyio.create_task_group() as readers:
+            readers.start_soon(read_until, session, lambda event: event["type"] == "text")
+            while not session.readers:  # otherwise a slow start is taken for leaving
+                await anyio.sleep(0.01)
+            await session.send("Write")
         with anyio.fail_after(LIMIT):
             while session.state != "closed":
                 await anyio.sleep(0.05)
