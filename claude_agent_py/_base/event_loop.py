@@ -350,7 +350,9 @@ def contain_cancellation(coroutine: Returned[T]) -> Generator[Any, Any, T]:
             step, value = yield from _wait_for(awaited, coroutine)
 
 
-def _wait_for(awaited: object, coroutine: Returned[Any]) -> Generator[Any, Any, tuple[Callable[[Any], object], Any]]:
+def _wait_for(
+    awaited: object, coroutine: Returned[T]
+) -> Generator[object, object, tuple[Callable[[Any], object], object]]:
     """Wait for what a coroutine awaits. Return its next step, and with what."""
     try:
         return coroutine.send, (yield awaited)

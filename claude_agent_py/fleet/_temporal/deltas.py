@@ -5,7 +5,7 @@ them, for who reads them now. The log is deleted now and then, and when another 
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, cast
 from uuid import UUID, uuid5
@@ -16,7 +16,7 @@ from claude_agent_py.durable import Delta
 from claude_agent_py.fleet._temporal.events import PROJECT
 from claude_agent_py.fleet.records import FleetDelta
 from claude_agent_py.fleet.worker import NewDeltas
-from claude_agent_py.sessions import SessionKey, SessionStore
+from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry
 
 EPOCH_BITS: Final = 32
 """Deltas are numbered within a call of `run_turn`, and those of a later one come after them."""
@@ -53,13 +53,13 @@ class DeltaLog:
     """Writes the deltas of one call of `run_turn`.
 
     Args:
-        store: The session store, which can delete.
+        store: The session store, which can delete if `begin` is called.
         conversation: The id of the conversation.
         epoch: The number of the call.
     """
 
     def __init__(self, store: SessionStore, conversation: str, epoch: int) -> None:
-        self._store: Any = store
+        self._store = store
         self._conversation = conversation
         self._epoch = epoch
         self._number = epoch << EPOCH_BITS
@@ -67,12 +67,13 @@ class DeltaLog:
         """How many entries the log has."""
         self._open: set[str] = set()
         """The ids of what no event has, of which there are deltas."""
-        self._late: list[Any] = []
+        self._late: list[SessionStoreEntry] = []
         """Entries that could not be written."""
 
     async def begin(self) -> None:
         """Delete what an earlier process has written. Errors of the store propagate."""
-        await self._store.delete(delta_key(self._conversation))
+        deleting: Any = self._store
+        await deleting.delete(delta_key(self._conversation))
         self._stored = 0
 
     async def close(self, deltas: NewDeltas, events: int) -> None:
@@ -96,17 +97,15 @@ class DeltaLog:
             logger.warning("what the model writes is not shown yet: %s: %s", type(error).__name__, error)
         self._open.update(each.id for each in deltas)
 
-    def _build(self, fields: Sequence[JSONMapping]) -> list[Any]:
+    def _build(self, fields: Sequence[JSONMapping]) -> list[SessionStoreEntry]:
         """Return entries, after those that could not be written. The same ones have the same uuids."""
         first = self._number + len(self._late) + 1
         entries = [{"epoch": self._epoch, "number": number, **each} for number, each in enumerate(fields, first)]
         names = (str(uuid5(UUID(self._conversation), json.dumps(each))) for each in entries)
-        return [
-            *self._late,
-            *({"type": "fleet-delta", "uuid": name, **each} for name, each in zip(names, entries, strict=True)),
-        ]
+        named = ({"type": "fleet-delta", "uuid": name, **each} for name, each in zip(names, entries, strict=True))
+        return [*self._late, *cast("Iterator[SessionStoreEntry]", named)]
 
-    async def _append(self, entries: list[Any]) -> None:
+    async def _append(self, entries: list[SessionStoreEntry]) -> None:
         await self._store.append(delta_key(self._conversation), entries)
         self._number += len(entries)
         self._stored += len(entries)

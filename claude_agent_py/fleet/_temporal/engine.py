@@ -15,7 +15,7 @@ from uuid import UUID, uuid5
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import WorkflowExecution, WorkflowExecutionDescription
+from temporalio.client import WorkflowExecution
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -24,7 +24,6 @@ from temporalio.common import (
 )
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError
 
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import FleetSettings
@@ -32,7 +31,7 @@ from claude_agent_py.fleet._state import Question, Session, list_retried, read_o
 from claude_agent_py.fleet._temporal.deltas import read_deltas
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
-from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, convert_error, on_asyncio
+from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
@@ -174,18 +173,8 @@ class TemporalEngine:
 
     # Queries about a session -----------------------------------------------------------------------------------------
 
-    async def _describe(self, session: str) -> WorkflowExecutionDescription:
-        client = await self._server.connect()
-        try:
-            found = await client.get_workflow_handle(session).describe()
-        except RPCError as error:
-            raise convert_error(error, session) from error
-        if found.workflow_type != WORKFLOW:
-            raise FleetError(f"{session!r} is a workflow, but not a session of a fleet", session_id=session)
-        return found
-
     async def _load(self, session: str) -> WorkflowSession:
-        return await read_session(await self._describe(session))
+        return await read_session(await self._server.describe(session))
 
     @on_asyncio
     async def info(self, session: str) -> FleetSessionInfo:
@@ -193,7 +182,7 @@ class TemporalEngine:
 
     @on_asyncio
     async def outcome(self, session: str, run: int | None) -> FleetOutcome:
-        description = await self._describe(session)
+        description = await self._server.describe(session)
         s = await read_session(description)
         number = max(s.runs, self._sent.get(session, 0)) if run is None else run
         found = next((vars(prompt) for prompt in s.prompts if prompt.number == number), None)

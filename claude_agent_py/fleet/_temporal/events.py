@@ -97,7 +97,7 @@ async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: 
     count = 0
     names = await deleting.list_subkeys({"project_key": PROJECT, "session_id": conversation})
     for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
-        entries: Any = await store.load(log_key(conversation, run))
+        entries = await store.load(log_key(conversation, run)) or []
         log = await read_log(store, "", conversation, run)
         if log is None or run >= runs or log.events[-1].at >= latest:
             break

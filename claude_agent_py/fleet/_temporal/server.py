@@ -31,7 +31,7 @@ from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._temporal.limits import LIMIT, LIMITS, Limit, limit_id
-from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TENANT
+from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TENANT, WORKFLOW
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -231,6 +231,17 @@ class Server:
             found = await client.get_workflow_handle(workflow).describe()
             return found if found.status is WorkflowExecutionStatus.RUNNING else None
         return None
+
+    async def describe(self, session: str) -> WorkflowExecutionDescription:
+        """Return the description of a session. Raises FleetError if there is none."""
+        client = await self.connect()
+        try:
+            found = await client.get_workflow_handle(session).describe()
+        except RPCError as error:
+            raise convert_error(error, session) from error
+        if found.workflow_type != WORKFLOW:
+            raise FleetError(f"{session!r} is a workflow, but not a session of a fleet", session_id=session)
+        return found
 
     async def count(self, query: str) -> int:
         """Return how many workflows there are of a kind."""
