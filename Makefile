@@ -23,7 +23,7 @@ ADD_ONS := claude_agent_py/acp/*,claude_agent_py/cli/*,claude_agent_py/compat/*,
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cli lowest fuzz long properties mutants fleet-demo soak-fleet servers check format format-check lint types imports coverage \
-  changelog comparison drift official docs package audit workflows tag-check clean editor-agents
+  changelog comparison drift official docs docs-push package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -118,6 +118,11 @@ official: $(VENV)/.dev  ## The official Python SDK's own tests on claude_agent_p
 
 docs: $(SITE)/.dev  ## Build the site into site/; broken links and public names without a docstring are errors
 	$(SITE)/$(SCRIPTS)/python scripts/build_site.py $(ARGS)
+
+docs-push:  ## Commit and push site/, where the branch with all versions of the site is checked out
+	git -C site add --all
+	git -C site -c user.name=release -c user.email=release@localhost commit --quiet --message "The site"
+	git -C site push
 
 package: $(RELEASE)/.dev  ## Build sdist, wheel and SBOM; install each into an empty environment and use it there
 	$(RELEASE)/$(SCRIPTS)/python scripts/package.py

@@ -2,12 +2,15 @@
 
 python scripts/build_site.py            builds it, with Zensical; any broken link is an error
 python scripts/build_site.py --check    only looks for pages without a place and public names without a docstring
+python scripts/build_site.py --version 0.2.1 --url https://example.org/sdk/
+                                        builds it into `site/0.2`, for that address, beside the versions that are there
 
 The guides are the Markdown files that code hosts show. Their links to other files of the repository become links to
 pages, or plain text if there is none. Each page also exists as Markdown, for programs: `llms.txt` lists these files,
 and `llms-full.txt` has all of them.
 """
 
+import argparse
 import ast
 import importlib
 import json
@@ -377,22 +380,22 @@ def _read_anchors(path: Path) -> _Anchors:
 # For programs ---------------------------------------------------------------------------------------------------------
 
 
-def write_for_programs(groups: Mapping[str, list[str]], texts: Mapping[str, str]) -> None:
+def write_for_programs(site: Path, groups: Mapping[str, list[str]], texts: Mapping[str, str]) -> None:
     """Write each page as Markdown next to its HTML, and `llms.txt` and `llms-full.txt`."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     listed, whole = [f"# {PACKAGE}", "", f"> {project['description']}", ""], []
     for title, pages in groups.items():
         listed += [f"## {title}", ""]
         for page in pages:
-            target = SITE / page
+            target = site / page
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_text(texts[page], encoding="utf-8")
             heading, about = _heading(texts[page])
             listed.append(f"- [{heading}]({page}){': ' if about else ''}{about}")
             whole.append(f"<!-- {page} -->\n\n{texts[page].strip()}\n")
         listed.append("")
-    (SITE / "llms.txt").write_text("\n".join(listed), encoding="utf-8")
-    (SITE / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
+    (site / "llms.txt").write_text("\n".join(listed), encoding="utf-8")
+    (site / "llms-full.txt").write_text("\n\n".join(whole), encoding="utf-8")
 
 
 def _heading(text: str) -> tuple[str, str]:
@@ -406,8 +409,8 @@ def _heading(text: str) -> tuple[str, str]:
 # The build ------------------------------------------------------------------------------------------------------------
 
 
-def write_pages(texts: Mapping[str, str], groups: Mapping[str, list[str]]) -> None:
-    """Write the pages and the configuration for Zensical."""
+def write_pages(texts: Mapping[str, str], groups: Mapping[str, list[str]], url: str | None) -> None:
+    """Write the pages and the configuration for Zensical. With an address the site has versions."""
     shutil.rmtree(PAGES, ignore_errors=True)
     for page, text in texts.items():
         path = PAGES / page
@@ -425,6 +428,9 @@ def write_pages(texts: Mapping[str, str], groups: Mapping[str, list[str]]) -> No
     for title in ("Examples", "Reference"):
         entries = ", ".join(f"{{ {json.dumps(_short_title(page))} = {json.dumps(page)} }}" for page in groups[title])
         config = config.replace(f'["{title.lower()}/*.md"]', f"[{entries}]")
+    if url:
+        config = config.replace("[project]\n", f"[project]\nsite_url = {json.dumps(url)}\n", 1)
+        config += '\n[project.extra.version]\nprovider = "mike"\n'
     (BUILD / "zensical.toml").write_text(config, encoding="utf-8")
 
 
@@ -435,7 +441,29 @@ def _short_title(page: str) -> str:
     return {"examples/index.md": "All examples", "reference/index.md": PACKAGE}.get(page, title)
 
 
-def build(*, check_only: bool) -> None:
+def list_version(version: str, root: Path) -> None:
+    """Add a built version to those that the pages offer. `latest` is a copy of the newest; visitors see it first."""
+    listed = root / "versions.json"
+    entries = json.loads(listed.read_text(encoding="utf-8")) if listed.exists() else []
+    entries = [each for each in entries if each["version"] != short_version(version)]
+    entries.append({"version": short_version(version), "title": version, "aliases": []})
+    entries.sort(key=lambda each: [int(part) for part in each["version"].split(".")], reverse=True)
+    for each in entries:
+        each["aliases"] = ["latest"] if each is entries[0] else []
+    listed.write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    shutil.rmtree(root / "latest", ignore_errors=True)
+    shutil.copytree(root / entries[0]["version"], root / "latest")
+    (root / "index.html").write_text('<meta http-equiv="refresh" content="0; url=latest/">\n', encoding="utf-8")
+    shutil.copy(root / "latest" / "404.html", root / "404.html")
+    (root / ".nojekyll").touch()  # GitHub serves the files as they are
+
+
+def short_version(version: str) -> str:
+    """Return the version without the number of the patch, which replaces the pages of earlier ones."""
+    return ".".join(version.split(".")[:2])
+
+
+def build(*, check_only: bool = False, version: str | None = None, url: str = "") -> None:
     """Build the site.
 
     Raises:
@@ -451,28 +479,36 @@ def build(*, check_only: bool) -> None:
     groups = read_navigation([*plain, *reference])
     if check_only:
         return
-    write_pages(plain | reference, groups)
-    shutil.rmtree(SITE, ignore_errors=True)
+    site = SITE / short_version(version) if version else SITE
+    write_pages(plain | reference, groups, f"{url.rstrip('/')}/latest/" if version else None)
+    shutil.rmtree(site, ignore_errors=True)
     done = subprocess.run([sys.executable, "-m", "zensical", "build", "--clean", "--strict"], cwd=BUILD)
     if done.returncode != 0:
         raise Problem("zensical reports the problems above")
-    shutil.move(BUILD / "site", SITE)
-    if broken := find_broken_links(SITE):
+    shutil.move(BUILD / "site", site)
+    if broken := find_broken_links(site):
         raise Problem("\n".join(["broken links:", *broken]))
     homes = find_homes(names)
     for door in DOORS:
         title, _, _ = reference[_page(door)].partition("\n\n:::")
         own = [each for each in names if each.door == door and homes[each.object.canonical_path] == each]
         plain[_page(door)] = title + "\n\n" + "\n".join(map(describe, own))
-    write_for_programs(groups, plain)
-    print(f"{SITE}: {len(plain)} pages, {len(homes)} names")
+    write_for_programs(site, groups, plain)
+    if version:
+        list_version(version, SITE)
+    print(f"{site}: {len(plain)} pages, {len(homes)} names")
 
 
 def main(*arguments: str) -> int:
     """Build the site, or check what it is made of."""
     sys.path.insert(0, str(ROOT))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--version", type=lambda text: text.removeprefix("v"))
+    parser.add_argument("--url", default="http://127.0.0.1:8000/")
+    given = parser.parse_args(arguments)
     try:
-        build(check_only="--check" in arguments)
+        build(check_only=given.check, version=given.version, url=given.url)
     except Problem as problem:
         print(problem, file=sys.stderr)
         return 1

@@ -1,5 +1,6 @@
 """The site: every page has a place, every public name a docstring, and broken links are found."""
 
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -57,3 +58,19 @@ def test_broken_links_of_built_pages_are_found(script: dict[str, Any], tmp_path:
         '<a href="b/#two"><a href="b/#three"><a href="c/"><img src="d.png"><a href="https://example.com/"><a href="#">'
     )
     assert script["find_broken_links"](tmp_path) == ["index.html: b/#three", "index.html: c/", "index.html: d.png"]
+
+
+def test_a_version_is_offered_beside_those_that_are_there(script: dict[str, Any], tmp_path: Path) -> None:
+    for version in ("0.9.0", "0.10.0", "0.9.1"):
+        folder = tmp_path / script["short_version"](version)
+        folder.mkdir(exist_ok=True)
+        for name in ("index.html", "404.html"):
+            (folder / name).write_text(version)
+        script["list_version"](version, tmp_path)
+    assert json.loads((tmp_path / "versions.json").read_text()) == [
+        {"version": "0.10", "title": "0.10.0", "aliases": ["latest"]},
+        {"version": "0.9", "title": "0.9.1", "aliases": []},
+    ]
+    shown = {path.parent.name: path.read_text() for path in tmp_path.glob("*/index.html")}
+    assert shown == {"0.10": "0.10.0", "0.9": "0.9.1", "latest": "0.10.0"}
+    assert "url=latest/" in (tmp_path / "index.html").read_text()

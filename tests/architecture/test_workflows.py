@@ -37,7 +37,7 @@ def test_only_publishing_gets_a_permission() -> None:
         for name, job in read_jobs(path).items()
         if "permissions" in job
     }
-    assert given == {"release/publish": {"id-token": "write"}}
+    assert given == {"release/publish": {"id-token": "write"}, "release/site": {"contents": "write"}}
     assert all("permissions:\n  contents: read\n" in path.read_text(encoding="utf-8") for path in WORKFLOWS)
 
 
