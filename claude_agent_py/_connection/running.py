@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
@@ -206,11 +207,9 @@ class Runs:
 
     async def stop_tasks(self, task_ids: Collection[str]) -> None:
         """Stop those of these tasks that are running."""
-        for task_id in self._session.tasks.live_ids().intersection(task_ids):
-            try:
-                await self._session.tasks.stop(task_id)
-            except (TaskError, ControlError):
-                continue  # it has just ended
+        tasks = self._session.tasks
+        with suppress(TaskError, ControlError):  # of a task that has just ended
+            await tasks.stop_all(task_ids=tasks.live_ids().intersection(task_ids))
 
     def _stop_work(self, run: RunState, *, was_in_turn: bool) -> None:
         """Stop the work on an abandoned run, but not a turn that it shares with other runs.

@@ -404,17 +404,22 @@ class TaskManager:
         """
         return await self[task_id].stop(timeout)
 
-    async def stop_all(self, timeout: float = 10.0) -> list[TaskOutcome]:
-        """Stop every running task except ambient tasks, and return the outcomes.
+    async def stop_all(self, timeout: float = 10.0, *, task_ids: Iterable[TaskOrId] | None = None) -> list[TaskOutcome]:
+        """Stop every running task except ambient tasks, or the running ones of `task_ids`, and return the outcomes.
 
-        Subagents are stopped first, so that they launch nothing more and are not woken when their shells end. The
-        outcomes of shells that end in the meantime are included.
+        Subagents are stopped first, so that they launch nothing more and are not woken when their shells end. What a
+        subagent launches while it is stopped is stopped as well. The outcomes of shells that end in the meantime are
+        included.
 
         Raises:
+            TaskNotFoundError: An id is unknown.
             TaskTimeoutError: Some tasks did not end in time; the others are stopped.
             ControlError: A request failed; the other tasks are stopped.
         """
         check_timeout(timeout)
+        chosen = self._resolve_tasks(task_ids)
+        first = [task for task in (self.running if chosen is None else chosen) if not task.done and not task.is_ambient]
+        stopped: list[Task] = []
         outcomes: list[TaskOutcome] = []
         failures: list[Exception] = []
 
@@ -425,13 +430,16 @@ class TaskManager:
                 # Raised at the end, so that the other tasks are still stopped.
                 failures.append(error)
 
-        chosen = self.running
-        for are_agents in (True, False):
-            chosen = list(dict.fromkeys([*chosen, *self.running]))
+        def find_next() -> list[Task]:
+            launched = [task for task in self.running if task.parent in stopped]
+            left = [task for task in dict.fromkeys([*first, *launched]) if task not in stopped]
+            return [task for task in left if task.is_agent] or left
+
+        while group := find_next():
+            stopped += group
             async with anyio.create_task_group() as stops:
-                for task in chosen:
-                    if task.is_agent is are_agents and not task.is_ambient:
-                        stops.start_soon(stop, task)
+                for task in group:
+                    stops.start_soon(stop, task)
         if failures:
             raise failures[0]
         return outcomes

@@ -115,6 +115,24 @@ async def test_stopping_all_continues_after_a_failure() -> None:
     assert manager["a2"].done
 
 
+async def test_stopping_all_stops_what_a_subagent_launches_meanwhile_but_not_what_the_main_agent_does() -> None:
+    def launches_more(manager: TaskManager, subtype: str, fields: dict[str, Any]) -> dict[str, Any]:
+        if fields["task_id"] == "a1":
+            tracking(manager, frames.task_started("a2", parent_task_id="a1"), frames.task_started("a3"))
+        return stops(manager, subtype, fields)
+
+    manager, port = session(frames.task_started("a1"), shell_started("b1"), effect=launches_more)
+    assert [outcome.task_id for outcome in await manager.stop_all()] == ["a1", "a2", "b1"]
+    assert [fields["task_id"] for _, fields in port.sent] == ["a1", "a2", "b1"]
+    assert [task.id for task in manager.running] == ["a3"]
+
+
+async def test_stopping_some() -> None:
+    manager, _ = session(shell_started("b1"), frames.task_started("a1"), frames.task_started("a2"), effect=stops)
+    assert [outcome.task_id for outcome in await manager.stop_all(task_ids=["b1", manager["a2"]])] == ["a2", "b1"]
+    assert [task.id for task in manager.running] == ["a1"]
+
+
 async def test_stopping_all_of_nothing() -> None:
     assert await TaskManager().stop_all() == []
 
