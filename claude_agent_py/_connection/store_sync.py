@@ -33,6 +33,7 @@ from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
 from claude_agent_py.wire.messages.occasional import MirrorErrorMessage, MirrorKey, TranscriptMirrorMessage
+from claude_agent_py.wire.messages.usage import SessionUsage
 
 DRAIN_SECONDS: Final = 10.0
 """Seconds that the store may take at the end, if nothing else limits it."""
@@ -59,8 +60,8 @@ class StoreSync:
         self._check = MirrorCheck()
         self._mirrors = True
         """Whether the program mirrors its transcript: a fake in memory does so only if its scenario says so."""
-        self._unnoted: ResultMessage | None = None
-        """The last result, until its cost is noted."""
+        self._unnoted: tuple[str, SessionUsage] | None = None
+        """The session and its cost as the CLI reported it last, until it is noted."""
         self._has_ended = False
         self._keeping: anyio.CancelScope | None = None
         self._has_kept = anyio.Event()
@@ -259,7 +260,13 @@ class StoreSync:
                 self._mirrors = True
             return not self._given.session_mirror
         if type(message) is ResultMessage:
-            self._unnoted = message if message.model_usage else None
+            spent = SessionUsage(
+                total_cost_usd=message.total_cost_usd,
+                total_api_duration_ms=message.duration_api_ms,
+                total_duration_ms=message.duration_ms,
+                model_usage=message.model_usage,
+            )
+            self.note_spent(message.session_id, spent)
             if self._given.max_budget_usd is not None:
                 self._note_cost()
             self.mirror.flush()
@@ -267,12 +274,16 @@ class StoreSync:
             self._check.take(message)
         return False
 
+    def note_spent(self, session_id: str | None, spent: SessionUsage) -> None:
+        """Note the cost of the session as the CLI reports it."""
+        self._unnoted = (session_id, spent) if session_id is not None and spent.model_usage else None
+
     def _note_cost(self) -> None:
         """Store the cost as the CLI notes it when it exits: after each turn with a limit, otherwise if killed."""
-        result, self._unnoted = self._unnoted, None
-        if result is not None:
-            note = make_cost_note(result)
-            self.mirror.add(Place(self.mirror.project, result.session_id), [note], len(encode_line(note)))
+        unnoted, self._unnoted = self._unnoted, None
+        if unnoted is not None:
+            note = make_cost_note(*unnoted)
+            self.mirror.add(Place(self.mirror.project, unnoted[0]), [note], len(encode_line(note)))
 
     def note_prompt(self, prompt_uuid: str) -> None:
         """Note a prompt that was sent to the CLI."""

@@ -1,6 +1,6 @@
 """The outcomes of `run_turn`, to match on and to store as JSON."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
@@ -41,7 +41,7 @@ class _Ended(TurnOutcome):
     num_turns: int | None = None
     """The number of turns as the CLI counts them; None if unknown."""
     cost_usd: float | None = None
-    """The cost of the turn in this process, in US dollars; None if unknown."""
+    """The cost of this call in US dollars; None if unknown. Earlier calls have returned that of theirs."""
     usage: JSONObject | None = None
     """The token usage of the main agent; None if unknown."""
     prompt_uuid: str = ""
@@ -82,6 +82,8 @@ class Waiting(TurnOutcome):
     kind: ClassVar[OutcomeKind] = "waiting"
     questions: tuple[QuestionRecord, ...]
     """The questions that were not answered."""
+    cost_usd: float = field(default=0.0, compare=False)
+    """The cost of this call in US dollars."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,7 +98,7 @@ class Later(TurnOutcome):
     another process and a release are none."""
     reason: str
     cost_usd: float = 0.0
-    """The cost of the attempt in US dollars."""
+    """The cost of this call in US dollars."""
 
 
 @dataclass(frozen=True, kw_only=True)

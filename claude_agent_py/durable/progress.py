@@ -73,6 +73,12 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     return found._replace(answer=next(filter(None, texts), ""))
 
 
+def read_noted_cost(entries: Sequence[Any]) -> float:
+    """Return the cost in the last note of the CLI, in US dollars."""
+    notes = (entry for entry in reversed(entries) if entry.get("type") == "cost-state")
+    return float(next((note.get("totalCostUSD") for note in notes), None) or 0.0)
+
+
 def _find_path(entries: Sequence[Any]) -> list[Entry]:
     """Return the messages of the main agent that lead to the current one. Other branches are left out."""
     linked: dict[str, Entry] = {}

@@ -4,8 +4,8 @@ import json
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from claude_agent_py.durable.deltas import Delta, read_with_deltas
 from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
-from claude_agent_py.durable.progress import Progress, next_uuid, read_progress
+from claude_agent_py.durable.progress import Progress, next_uuid, read_noted_cost, read_progress
 from claude_agent_py.durable.stopping import TurnStop
 from claude_agent_py.errors import (
     ClaudeAgentError,
@@ -62,6 +62,8 @@ LEAVE_SECONDS: Final = 10.0
 """How many seconds to wait for the store to have the call of a question."""
 OUTAGE_PAUSE: Final = 3
 """After an outage, the pause is that after so many attempts."""
+COST_SECONDS: Final = 2.0
+"""How many seconds the CLI gets to say what it has spent, before it is ended."""
 FACT_SECONDS: Final = 30.0
 """How many seconds one call of `on_fact` may take."""
 LISTENER_SECONDS: Final = 10.0
@@ -207,6 +209,8 @@ class _Turn:
         """Whether another process writes the session now."""
         self._has_begun = False
         """Whether a process continued the turn or was about to get the prompt."""
+        self._noted_usd = 0.0
+        """What the session had spent before, as far as the CLI knows."""
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
 
@@ -241,7 +245,7 @@ class _Turn:
         while True:
             wish = await self.stop.wait(wish)
             if wish == "release":
-                self._end(Later(pause=0.0, is_attempt=False, reason="the turn was released"))
+                await self._leave(Later(pause=0.0, is_attempt=False, reason="the turn was released"))
             elif wish == "abandon":
                 self._fence(Lost(reason="the turn was abandoned"))
             elif self._run is not None:
@@ -267,7 +271,11 @@ class _Turn:
                 logger.warning("the lease of session %s cannot be renewed: %s", self.store.session_id, error)
 
     async def _leave(self, outcome: TurnOutcome) -> None:
-        """End the process from one of its handlers, which is cancelled."""
+        """End the process from one of its handlers, which is cancelled. The store gets what it has spent."""
+        if self._client is not None and isinstance(outcome, Waiting | Later):
+            with anyio.move_on_after(COST_SECONDS), suppress(ClaudeAgentError):
+                usage = await self._client.usage.session(skip_behaviors=True)
+                outcome = replace(outcome, cost_usd=max(0.0, usage.session.total_cost_usd - self._noted_usd))
         self._end(outcome)
         await anyio.sleep_forever()
 
@@ -374,7 +382,9 @@ class _Turn:
             project_key=key["project_key"],
             timeout=self.options.load_timeout,
         )
-        return read_progress(await self.store.load(key) or (), self.prompt_id)
+        entries = await self.store.load(key) or ()
+        self._noted_usd = read_noted_cost(entries)
+        return read_progress(entries, self.prompt_id)
 
     async def _wait_at_desk(self) -> list[QuestionRecord] | None:
         """Return the questions at which an earlier process ended and that are answered; None if one is not."""
@@ -547,7 +557,7 @@ class _Turn:
             found = await self.desk.pending()
         except Exception as error:
             return self._postpone(error)
-        return Waiting(questions=tuple(each.question for each in found if not each.is_answered))
+        return replace(outcome, questions=tuple(each.question for each in found if not each.is_answered))
 
     async def _withdraw_questions(self) -> None:
         """Close what is left at the desk of a turn that has ended."""

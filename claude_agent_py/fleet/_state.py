@@ -40,7 +40,12 @@ class Prompt:
     started_at: float | None = None
     ended_at: float | None = None
     result: JSONObject = field(default_factory=JSONObject)
-    """The fields of `FleetOutcome` that the turn gives."""
+    """The fields of `FleetOutcome` that the turn gives; its cost so far while it has not ended."""
+
+    @property
+    def spent_usd(self) -> float:
+        """The cost of the calls so far."""
+        return self.result.get("cost_usd") or 0.0
 
 
 @dataclass
@@ -68,14 +73,19 @@ class TurnResult:
     reason: str = ""
     result: JSONObject = field(default_factory=JSONObject)
     """The fields of `FleetOutcome`, if the prompt has ended."""
+    cost_usd: float = 0.0
+    """The cost of the call, if the prompt has not ended."""
 
     @staticmethod
     def of(outcome: TurnOutcome, worker: str) -> "TurnResult":
         """Return the result for an outcome in a worker."""
         if isinstance(outcome, Later):
-            return TurnResult("later", outcome.pause, outcome.is_attempt, outcome.reason if outcome.pause else "")
+            reason = outcome.reason if outcome.pause else ""
+            return TurnResult("later", outcome.pause, outcome.is_attempt, reason, cost_usd=outcome.cost_usd)
+        if isinstance(outcome, Waiting):
+            return TurnResult("waiting", cost_usd=outcome.cost_usd)
         if not isinstance(outcome, Done | Failed | Interrupted):
-            return TurnResult(outcome.kind, 0.0 if isinstance(outcome, Waiting) else 1.0)
+            return TurnResult(outcome.kind, 1.0)
         result = {**outcome.to_dict(), "worker": worker}
         return TurnResult(outcome.kind, result=result | INTERRUPTED if isinstance(outcome, Interrupted) else result)
 
@@ -178,7 +188,8 @@ class Session:
         for prompt in found:
             # The conversation may have the prompt, which gets an answer only if it is sent anew.
             prompt.uuid = str(uuid5(UUID(prompt.uuid), "retry"))
-            prompt.state, prompt.attempts, prompt.crashes, prompt.result = "queued", 0, 0, {}
+            prompt.state, prompt.attempts, prompt.crashes = "queued", 0, 0
+            prompt.result = add_cost({}, prompt.spent_usd)
             prompt.ended_at = prompt.deadline = None
             self.set_deadline(prompt, now)
         self.state, self.reason = "queued", None
@@ -235,6 +246,7 @@ class Session:
             self.stop(prompt, now)
         else:
             prompt.attempts += result.is_attempt
+            prompt.result = add_cost({"cost_usd": result.cost_usd}, prompt.spent_usd)
             # The answer may have come before the session could wait for it.
             self.state = "waiting" if result.kind == "waiting" and self.unanswered else "queued"
             self.not_before = now + result.pause if result.pause else 0.0
@@ -254,7 +266,7 @@ class Session:
     def end(self, prompt: Prompt, state: str, result: JSONMapping, now: float) -> None:
         """End a prompt. If it is the current one, its questions end too, and the next prompt follows."""
         is_current = prompt is self.current
-        prompt.state, prompt.result, prompt.ended_at = state, dict(result), now
+        prompt.state, prompt.result, prompt.ended_at = state, add_cost(result, prompt.spent_usd), now
         if is_current:
             self.questions = []
             self.state = "idle" if self.current is None else "queued"
@@ -274,6 +286,12 @@ class Session:
                     self.end(behind, "failed", failure, now)
         if was_current and self.current is None and self.wanted is None:
             self.state, self.reason = "failed", reason
+
+
+def add_cost(result: JSONMapping, spent_usd: float) -> JSONObject:
+    """Return the fields of a result with what earlier calls for the prompt have spent."""
+    cost = spent_usd + (result.get("cost_usd") or 0.0)
+    return {**result, "cost_usd": cost} if cost else dict(result)
 
 
 def list_retried(prompts: Sequence[Prompt]) -> list[Prompt]:

@@ -46,7 +46,7 @@ class FleetOutcome(_Record):
     """The id of the conversation, for `resume` and the session store."""
     num_turns: int = 0
     cost_usd: float = 0.0
-    """The cost of the process that returned the result, as estimated by the CLI."""
+    """The cost of the prompt, over all processes that could report theirs, as estimated by the CLI."""
     usage: JSONMapping | None = None
     """The token usage of the main agent in the prompt's turn."""
     worker: str = ""

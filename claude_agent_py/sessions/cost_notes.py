@@ -6,8 +6,7 @@ from typing import Any, Final
 import msgspec
 
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.wire.messages.conversation import ResultMessage
-from claude_agent_py.wire.messages.usage import ModelUsage
+from claude_agent_py.wire.messages.usage import ModelUsage, SessionUsage
 
 COST_TYPE: Final = "cost-state"
 _COST: Final = f'{{"type":"{COST_TYPE}"'.encode()
@@ -34,8 +33,8 @@ def find_last_cost(snapshot: Snapshot) -> bytes | None:
     return next((line for _, line in snapshot.backwards() if line is not None and read_cost(line) is not None), None)
 
 
-def make_cost_note(result: ResultMessage) -> Any:
-    """Return the CLI's note of the cost for a session that has got as far as a result.
+def make_cost_note(session_id: str, spent: SessionUsage) -> Any:
+    """Return the CLI's note of the cost of a session so far.
 
     CLI 2.1.328 ignores a note that lacks one of these fields or has others.
     """
@@ -48,19 +47,19 @@ def make_cost_note(result: ResultMessage) -> Any:
             "webSearchRequests": used.web_search_requests,
             "costUSD": used.cost_usd,
         }
-        for model, used in result.model_usage.items()
+        for model, used in spent.model_usage.items()
     }
     return {
         "type": COST_TYPE,
-        "sessionId": result.session_id,
-        "totalCostUSD": result.total_cost_usd,
-        "totalAPIDuration": result.duration_api_ms,
-        "totalAPIDurationWithoutRetries": result.duration_api_ms,
+        "sessionId": session_id,
+        "totalCostUSD": spent.total_cost_usd,
+        "totalAPIDuration": spent.total_api_duration_ms,
+        "totalAPIDurationWithoutRetries": spent.total_api_duration_ms,
         "totalToolDuration": 0,
         "totalLinesAdded": 0,
         "totalLinesRemoved": 0,
-        "totalDuration": result.duration_ms,
-        "startTime": int(time.time() * 1000) - int(result.duration_ms),
+        "totalDuration": spent.total_duration_ms,
+        "startTime": int(time.time() * 1000) - int(spent.total_duration_ms),
         "modelUsage": usage,
         "hasUnknownModelCost": False,
     }

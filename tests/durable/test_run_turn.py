@@ -7,14 +7,25 @@ from uuid import uuid4
 import anyio
 import pytest
 from pydantic import BaseModel
-from turns import PATIENCE, paying, session_in
+from turns import PATIENCE, paying, session_in, until
 
 from claude_agent_py import Allow, ClientOptions
-from claude_agent_py.durable import Delta, Done, Failed, Interrupted, MemoryDesk, TurnStop, Waiting, run_turn
+from claude_agent_py.durable import (
+    Delta,
+    Done,
+    Failed,
+    Interrupted,
+    Later,
+    MemoryDesk,
+    TurnOutcome,
+    TurnStop,
+    Waiting,
+    run_turn,
+)
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.journal import MessageAdded
 from claude_agent_py.permissions import QuestionRecord
-from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.sessions import MemoryStore, StoredSessions
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -70,6 +81,44 @@ async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None
         stop.interrupt()
         assert await session.turn("hello", second, stop=stop) == Interrupted(prompt_uuid=second)
         assert await session.count_prompts("hello") == 0
+
+
+@pytest.mark.parametrize("until_end", ["question", "release"])
+async def test_what_a_process_spent_before_it_was_ended_is_not_lost(tmp_path: Path, until_end: str) -> None:
+    """Its outcome has it, the store has it, and the budget counts it."""
+    ran, prompt, stop = tmp_path / "ran", str(uuid4()), TurnStop()
+    is_asked = until_end == "question"
+    more: Any = {"permission_mode": "default"} if is_asked else {}
+    with (
+        ScriptedModel(paying(ran, then="" if is_asked else "; sleep 300")) as model,
+        session_in(tmp_path, model, **more) as session,
+    ):
+        ended: list[Any] = []
+
+        async def run() -> None:
+            ended.append(await session.turn("pay", prompt, stop=stop))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(run)
+            if not is_asked:
+                await until(ran.exists, "the command runs")
+                stop.release()
+        [first] = ended
+        assert isinstance(first, Waiting if is_asked else Later)
+        assert first.cost_usd > 0
+        assert TurnOutcome.from_dict(first.to_dict()).cost_usd == first.cost_usd  # type: ignore[attr-defined]
+        session.desk.answer(Allow())
+        asked = len(model.requests)
+        spent = await session.turn("pay", prompt, options={"max_budget_usd": first.cost_usd})
+        assert isinstance(spent, Failed)
+        assert (spent.error, len(model.requests)) == ("BudgetExceededError", asked)
+        done = await session.turn("pay", prompt)
+        assert isinstance(done, Done)
+        assert done.cost_usd is not None
+        each = first.cost_usd / asked
+        assert first.cost_usd + done.cost_usd == pytest.approx(each * len(model.requests))
+        stored = await StoredSessions(session.store(), project_key="durable").get(session.id)
+        assert stored.usage.cost_usd == pytest.approx(first.cost_usd + done.cost_usd)
 
 
 class Count(BaseModel):

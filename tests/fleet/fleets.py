@@ -26,6 +26,8 @@ from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_
 PATIENCE = 100.0
 """For how long a test waits for what is about to happen, in seconds."""
 LEASE = 3.0
+COST = 0.0006
+"""The cost of a request to the scripted model that is answered at once, in US dollars."""
 
 WORKER = """
 import json, sys, anyio

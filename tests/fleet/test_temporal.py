@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
+from fleets import COST, LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
 from inside import workflows
 from temporal_server import (
     SharedServer,
@@ -153,7 +153,10 @@ async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
             await question.answer({"Which": "nothing"})
         assert await question.answer({"Which target?": "release"}, by="Ada")
         made.start_worker(agent={"patience": 0.2})
-        assert (await session.result(timeout=PATIENCE)).text == "built release", made.logs()
+        result = await session.result(timeout=PATIENCE)
+        assert result.text == "built release", made.logs()
+        assert len(model.requests) == 3
+        assert result.cost_usd == pytest.approx(3 * COST), "with the process before"
         assert await session.interactions() == []
         assert not await question.answer({"Which target?": "debug"})
 

@@ -6,7 +6,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, QUESTION, FleetSetUp, built, clis, events_of, fleet_in, given_options, until, until_state
+from fleets import (
+    COST,
+    PATIENCE,
+    QUESTION,
+    FleetSetUp,
+    built,
+    clis,
+    events_of,
+    fleet_in,
+    given_options,
+    until,
+    until_state,
+)
 
 from claude_agent_py import Allow, ClientOptions, Deny
 from claude_agent_py.testing import Failure, Reply, ScriptedModel, tool_use
@@ -50,6 +62,9 @@ async def test_an_answer_that_comes_late_from_another_process_goes_to_any_worker
         result = await session.result(timeout=PATIENCE)
         assert result.text == "result: ran-it", made.logs()
         assert result.crashes == 0
+        assert len(model.requests) == 3
+        assert result.cost_usd == pytest.approx(3 * COST), "with the process before"
+        assert (await fleet.metrics()).cost_usd == {"": pytest.approx(3 * COST)}
         events = await events_of(session)
         told = [event.data for event in events if event.kind == "interaction"]
         assert [one["state"] for one in told] == ["pending", "answered"]

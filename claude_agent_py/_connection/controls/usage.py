@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
@@ -12,10 +13,17 @@ from claude_agent_py._journal.ports import ControlPort
 class UsageControls(Controls):
     """The usage of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(self, port: ControlPort, max_budget_usd: float | None = None, spent_before_usd: float = 0.0) -> None:
+    def __init__(
+        self,
+        port: ControlPort,
+        max_budget_usd: float | None = None,
+        spent_before_usd: float = 0.0,
+        note_spent: Callable[[control.SessionUsage], object] | None = None,
+    ) -> None:
         super().__init__(port)
         self._max_budget_usd = max_budget_usd
         self._spent_before_usd = spent_before_usd
+        self._note_spent = note_spent
 
     async def budget_left_usd(self) -> float | None:
         """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
@@ -44,9 +52,12 @@ class UsageControls(Controls):
         Args:
             skip_behaviors: Leave out the breakdown of the last day and week, which takes a while.
         """
-        return await self._ask(
+        reply = await self._ask(
             control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
         )
+        if self._note_spent is not None:
+            self._note_spent(reply.session)
+        return reply
 
     async def cost(self) -> control.GetSessionCostReply:
         """Return the output of `/cost`, as text for display. `session` has the numbers."""

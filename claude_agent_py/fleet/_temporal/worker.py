@@ -37,7 +37,7 @@ from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import Engine
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import ENDS, TurnResult
+from claude_agent_py.fleet._state import ENDS, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
 from claude_agent_py.fleet._temporal.events import EventLog
 from claude_agent_py.fleet._temporal.limits import (
@@ -451,19 +451,20 @@ class TemporalWorker(Worker):
                     return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
                 folder = self._get_folder(turn.session, turn.conversation)
                 outcome = await self._run_prompt(agent, execution, folder)
-                result = self._read(outcome, execution, turn.run)
+                result = self._read(outcome, execution, turn)
                 await execution.flush()
                 return result
             finally:
                 if self._executions.get(turn.session) is execution:
                     del self._executions[turn.session]
 
-    def _read(self, outcome: TurnOutcome, execution: Execution, run: int) -> TurnResult:
+    def _read(self, outcome: TurnOutcome, execution: Execution, turn: Turn) -> TurnResult:
         """Return what the workflow keeps of an outcome, and add an event if the prompt has ended."""
         found = TurnResult.of(outcome, self.id)
         if found.kind in ENDS:
             result = found.result
-            execution.add_event("run", {"run": run, "state": ENDS[found.kind], "result": result})
+            told = add_cost(result, turn.spent_usd)
+            execution.add_event("run", {"run": turn.run, "state": ENDS[found.kind], "result": told})
             if len(json.dumps(result)) > LONG_RESULT:
                 brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
                 found.result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}

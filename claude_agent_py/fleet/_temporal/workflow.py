@@ -114,6 +114,8 @@ class Turn:
     content: Any
     attempt: int
     is_alone: bool
+    spent_usd: float = 0.0
+    """The cost of earlier calls for the prompt."""
 
 
 @workflow.defn(name=WORKFLOW, versioning_behavior=VersioningBehavior.PINNED)
@@ -348,6 +350,7 @@ class SessionWorkflow:
             content=prompt.content,
             attempt=prompt.attempts + 1,
             is_alone=is_alone,
+            spent_usd=prompt.spent_usd,
         )
         self._turn = workflow.start_activity(
             TURN,
