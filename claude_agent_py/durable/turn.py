@@ -62,6 +62,8 @@ LEAVE_SECONDS: Final = 10.0
 """How many seconds to wait for the store to have the call of a question."""
 OUTAGE_PAUSE: Final = 3
 """After an outage, the pause is that after so many attempts."""
+LIMIT_PAUSE: Final = 7
+"""After a rate limit that does not say when it ends, the pause is that after so many attempts: up to a minute."""
 COST_SECONDS: Final = 2.0
 """How many seconds the CLI gets to say what it has spent, before it is ended."""
 FACT_SECONDS: Final = 30.0
@@ -589,8 +591,9 @@ class _Turn:
         if isinstance(error, InterruptedRunError) or (isinstance(error, PromptCancelledError) and wants_interrupt):
             return Interrupted(**fields)
         cost = fields.get("cost_usd") or 0.0
-        if isinstance(error, RateLimitedError) and error.resets_at is not None:
-            return self._postpone(error, pause=self.retry.pause_after(error, self.attempt), cost_usd=cost)
+        if isinstance(error, RateLimitedError):
+            number = LIMIT_PAUSE if error.resets_at is None else self.attempt
+            return self._postpone(error, pause=self.retry.pause_after(error, number), cost_usd=cost)
         if self.attempt < self.retry.attempts and _is_transient(error, self.retry):
             transient = error if isinstance(error, RunFailed) else ConnectionClosedError(str(error))
             pause = self.retry.pause_after(transient, self.attempt)

@@ -297,6 +297,14 @@ async def test_failures_unrelated_to_the_prompt_use_no_attempt(tmp_path: Path) -
         assert spent.error == "BudgetExceededError"
         assert len(model.requests) == sent, "the budget is the session's"
 
+        replies.append(Failure(429))  # as for an API key: nobody knows when it ends
+        short = {"env": {**session.options["env"], "CLAUDE_CODE_MAX_RETRIES": "0"}}
+        limited = await session.turn("again", str(uuid4()), attempt=4, options=short, retry=RetryPolicy())
+        assert isinstance(limited, Later)
+        assert not limited.is_attempt
+        assert limited.reason.startswith("RateLimitedError")
+        assert 30 <= limited.pause <= 60
+
 
 @pytest.mark.long
 @pytest.mark.parametrize(
