@@ -10,6 +10,7 @@ from typing import Any, Final, Protocol, TypeVar
 from msgspec.structs import replace
 
 from claude_agent_py._journal.fact_base import check_time
+from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskEvent, TaskFinished, TaskReopened, TaskStarted
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.record import EventT, Record
@@ -66,7 +67,7 @@ class TaskFacts:
         record = self._ledger.records.get(message.task_id)
         if record is None or not record.run.is_earlier or record.is_ambient or record.run.id in self._ended:
             return
-        run, status = record.run, message.task_status or TaskStatus.STOPPED
+        run, status = record.run, signals.read_end(record.run, message)
         known = self._ledger.build_outcome(record, run)
         outcome = replace(known, status=status, evidence=Evidence.NOTIFICATION, summary=message.summary)
         self._take(self._build_start(record, at), record, at)

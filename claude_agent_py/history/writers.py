@@ -21,7 +21,6 @@ from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.history.recorded import RecordedTask, apply
 from claude_agent_py.history.table import build_row, put_rows, read_fact, select
-from claude_agent_py.wire.messages.tasks import TaskStatus
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _ATTEMPTS: Final = 100
@@ -188,7 +187,7 @@ def _build_end(task: RecordedTask) -> TaskFinished:
     now = time.time()
     outcome = TaskOutcome(
         task.id,
-        TaskStatus.STOPPED,
+        EndedBy.PROCESS.status,
         Evidence.PROCESS_EXIT,
         failure_reason=PROCESS_ENDED,
         output_file=task.output_file,

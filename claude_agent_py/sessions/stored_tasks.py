@@ -67,7 +67,7 @@ def infer_ends(
         )
         yield now or None, ledger.take_changes(now)[1]
     if is_over:
-        ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0, TaskStatus.STOPPED)
+        ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0)
         yield None, ledger.take_changes(0.0)[1]
 
 

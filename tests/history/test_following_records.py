@@ -169,16 +169,16 @@ async def test_a_session_whose_process_died_is_closed_by_the_next_reader(tmp_pat
             with anyio.fail_after(60):
                 ends = [await anext(records), await anext(records)]
             last = {task.id: task for task in (await history.rebuild("s1")).walk()}
-            finished = {task.id: task.outcome for task in await history.finished(status="stopped")}
+            finished = {task.id: task.outcome for task in await history.finished(status="failed")}
     assert signs(path) == []
     for end in ends:
         assert isinstance(end, TaskFinished)
         outcome = end.outcome
-        assert (outcome.status, outcome.ended_by, outcome.evidence) == ("stopped", EndedBy.PROCESS, "process_exit")
+        assert (outcome.status, outcome.ended_by, outcome.evidence) == ("failed", EndedBy.PROCESS, "process_exit")
         assert outcome.failure_reason == "the process that recorded it has ended"
     assert {task_id: task.status.value for task_id, task in last.items()} == {
-        "a1": "stopped",
-        "a2": "stopped",
+        "a1": "failed",
+        "a2": "failed",
         "a3": "completed",
     }
     assert finished == {end.task_id: end.outcome for end in ends if isinstance(end, TaskFinished)}

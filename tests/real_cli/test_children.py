@@ -573,5 +573,5 @@ async def test_the_tasks_of_a_program_that_is_killed_are_closed_by_the_next_read
         kill(*processes_of(model))
         gate.open()
     assert isinstance(before, TaskStarted)
-    assert (after.outcome.ended_by, after.outcome.status, task.status) == ("process", "stopped", "stopped")
+    assert (after.outcome.ended_by, after.outcome.status, task.status) == ("process", "failed", "failed")
     assert task.failure_reason == "the process that recorded it has ended"

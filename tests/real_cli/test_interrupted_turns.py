@@ -26,8 +26,10 @@ from claude_agent_py import (
 )
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.history import TaskHistory
+from claude_agent_py.journal import TaskFinished
 from claude_agent_py.messages import InitMessage, UserContent
-from claude_agent_py.sessions import MemoryStore, rename_session
+from claude_agent_py.observe import Timeline
+from claude_agent_py.sessions import MemoryStore, get_session, rename_session
 from claude_agent_py.tasks import EndedBy
 from claude_agent_py.testing import Gate, RecordedRequest, Reply, ScriptedModel, tool_use
 from claude_agent_py.tools import ToolCallStatus
@@ -158,6 +160,21 @@ async def test_there_is_no_resumed_run_without_an_interrupted_turn() -> None:
             assert (await client.query("and now")).text == "next"  # the CLI reports the lost shell in a turn of its own
 
 
+def ends_on_disk(model: ScriptedModel, session_id: str) -> list[dict[str, str]]:
+    """Return how the tasks of a session ended, as each view of what is on disk tells it."""
+    session = get_session(session_id, config_dir=model.sandbox.config_dir)
+    words = {"ok": "completed", "error": "failed", "cancelled": "stopped"}
+    return [
+        {task.id: task.status.value for task in session.tasks},
+        {fact.task_id: fact.outcome.status.value for fact in session.journal() if isinstance(fact, TaskFinished)},
+        {
+            span.agent: words[span.status]
+            for span in Timeline.from_session(session).spans
+            if span.kind in ("task", "subagent")
+        },
+    ]
+
+
 async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
     agent = {"description": "look", "subagent_type": "general-purpose", "run_in_background": True}
     done = tool_use("Agent", {**agent, "prompt": "Look 1"})
@@ -182,6 +199,9 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
                 await run
             known = {task.id: (task.type, task.description, task.prompt) for task in client.tasks}
             session = str(client.session_id)
+            ends = {task.id: task.status.value for task in client.tasks}
+        assert list(ends.values()) == ["completed", "failed", "failed"]
+        assert ends_on_disk(model, session) == [ends] * 3
         async with Client(model.options(resume=session, resume_interrupted_turn=True)) as client:
             assert client.resumed_run is not None
             assert (await client.resumed_run).text == "It went on."
@@ -194,9 +214,10 @@ async def test_a_resumed_session_knows_the_tasks_of_before() -> None:
             assert (await second.transcript())[0].text == "Look 2"
             for task in (second, third):
                 outcome = await task
-                assert (outcome.status, outcome.is_success) == (TaskStatus.STOPPED, False)
+                assert (outcome.status, outcome.is_success) == (TaskStatus.FAILED, False)
                 assert "process ended" in str(outcome.failure_reason)
                 assert outcome.ended_by is EndedBy.PROCESS
+        assert ends_on_disk(model, session) == [ends] * 3  # although the CLI has called them stopped since
 
 
 @pytest.mark.long

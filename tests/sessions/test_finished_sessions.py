@@ -115,7 +115,7 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     assert first is not None
     assert second is not None
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
-    assert (second.status, second.evidence) == (TaskStatus.STOPPED, Evidence.PROCESS_EXIT)
+    assert (second.status, second.evidence) == (TaskStatus.FAILED, Evidence.PROCESS_EXIT)
     assert second.failure_reason == "the CLI process ended before the task"
 
 
@@ -126,7 +126,7 @@ def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Sto
     stored.user(text, origin={"kind": "task-notification"})
     outcome = tasks(stored)["b11111111"].outcome
     assert outcome is not None
-    assert (outcome.status, outcome.failure_reason, outcome.ended_by) == (TaskStatus.STOPPED, told, EndedBy.PROCESS)
+    assert (outcome.status, outcome.failure_reason, outcome.ended_by) == (TaskStatus.FAILED, told, EndedBy.PROCESS)
 
 
 def test_a_subagent_that_ended_without_a_report_has_its_last_text(stored: Stored) -> None:
@@ -193,7 +193,7 @@ def test_each_run_of_a_resumed_subagent_has_its_end(stored: Stored) -> None:
     assert started == {"a1": ("Look", "t1"), "a1#2": ("Look again", "t2"), "a1#3": ("Look again", "t3")}
     ends = {fact.id: fact.outcome for fact in facts if isinstance(fact, TaskFinished)}
     ended = {run: (outcome.status, outcome.summary) for run, outcome in ends.items()}
-    assert ended == {"a1": ("completed", "seen"), "a1#2": ("completed", "seen again"), "a1#3": ("stopped", "")}
+    assert ended == {"a1": ("completed", "seen"), "a1#2": ("completed", "seen again"), "a1#3": ("failed", "")}
     assert [fact.causes for fact in facts if isinstance(fact, TurnStarted)] == [(), ("a1",), ("a1#2",)]
 
 

@@ -461,15 +461,14 @@ class Ledger:
         """Return the live tasks of the CLI."""
         return [record for record in self.records.values() if record.is_live and not record.is_external]
 
-    def end_all(self, reason: str | None, by: EndedBy, now: float, status: TaskStatus | None = None) -> None:
+    def end_all(self, reason: str | None, by: EndedBy, now: float) -> None:
         """End the live tasks of the CLI, because its process ended: by itself (they failed) or because of `by`."""
-        status = status or (TaskStatus.FAILED if by is EndedBy.PROCESS else TaskStatus.STOPPED)
         for record in self.own_live():
             run = record.run
             if not run.status.is_terminal:
                 run.failure_reason = reason
                 run.ended_by = run.ended_by or by
-            self.end(record, run, status, Evidence.PROCESS_EXIT, now)
+            self.end(record, run, by.status, Evidence.PROCESS_EXIT, now)
         for run, (record, until) in self.uncounted.items():
             if not record.is_external:  # nobody writes its transcript any more
                 self.uncounted[run] = record, min(until, now + self.grace.report)

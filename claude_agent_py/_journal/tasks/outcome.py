@@ -26,6 +26,11 @@ class EndedBy(StrEnum):
     PROCESS = "process"
     """Its process exited: the CLI, or (in a task history) the recording program."""
 
+    @property
+    def status(self) -> TaskStatus:
+        """The status of a run that nobody has reported: it failed with its process, or was stopped."""
+        return TaskStatus.FAILED if self is EndedBy.PROCESS else TaskStatus.STOPPED
+
 
 class TaskOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
     """The end of one run of a task. A failed task also has an outcome; waiting for it does not raise."""

@@ -147,7 +147,7 @@ def _on_updated(ledger: Ledger, message: TaskUpdatedMessage, now: float) -> None
 def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: float) -> None:
     record, run = ledger.ensure_run(message.task_id, message.run_id, now)
     if run.evidence is Evidence.PROCESS_EXIT and message.task_status is TaskStatus.STOPPED:
-        return  # the next process calls stopped what failed with the last one
+        return  # the next process reports it again
     ledger.set_ambient(record, bool(message.ambient or message.skip_transcript))
     run.tool_use_id = run.tool_use_id or message.tool_use_id
     ledger.set_output(record, run, message.output_file, now)
@@ -155,7 +155,18 @@ def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: floa
     _record_model_stop(ledger, record, run)
     # This package announces ends that a child agent's session inferred, without a uuid.
     evidence = Evidence.NOTIFICATION if message.uuid else run.inferred_by or Evidence.NOTIFICATION
-    ledger.end(record, run, message.task_status or TaskStatus.STOPPED, evidence, now)
+    ledger.end(record, run, read_end(run, message), evidence, now)
+
+
+def read_end(run: TaskRun, message: TaskNotificationMessage) -> TaskStatus:
+    """Return the status with which a run ended. The CLI calls stopped what failed with an earlier process."""
+    if run.is_announced and _ended_with_process(message):
+        return EndedBy.PROCESS.status
+    return message.task_status or TaskStatus.STOPPED
+
+
+def _ended_with_process(message: TaskNotificationMessage) -> bool:
+    return not message.is_success and any(text in (message.summary or "") for text in _WITH_PROCESS)
 
 
 def _record_model_stop(ledger: Ledger, record: Record, run: TaskRun) -> None:
@@ -433,7 +444,7 @@ def _apply_report(record: Record, run: TaskRun, message: TaskNotificationMessage
         run.exit_code = code
     if not message.is_success:
         run.failure_reason = run.failure_reason or summary or message.reason
-        if any(text in message.summary for text in _WITH_PROCESS):
+        if _ended_with_process(message):
             run.ended_by = run.ended_by or EndedBy.PROCESS
 
 
