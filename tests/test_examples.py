@@ -1,5 +1,6 @@
 """Every example runs offline with the real CLI, in a process of its own, and prints the expected output."""
 
+import json
 import os
 import subprocess
 import sys
@@ -268,6 +269,24 @@ HIDE = f"import sys\nsys.modules.update(dict.fromkeys({EXTRAS}))\n"
 PLAIN_INSTALL = f"{HIDE}{PLAIN}"
 
 
+JUPYTER = """
+import ast, asyncio, inspect, json, sys
+from pathlib import Path
+
+async def main(notebook):
+    sys.path.insert(0, str(notebook.parent))
+    names = {"__name__": "__main__"}
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == "code":
+            code = compile("".join(cell["source"]), "cell", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+            if inspect.iscoroutine(cell := eval(code, names)):
+                await asyncio.create_task(cell)
+
+asyncio.run(main(Path(sys.argv[1])))
+"""
+"""Runs the cells of a notebook as Jupyter does: in one namespace and one running loop, each in a task of its own."""
+
+
 @pytest.fixture(scope="module")
 def plain_install(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return an environment in which the extras cannot be imported, not by programs of an example either."""
@@ -291,6 +310,16 @@ def test_an_example_prints_its_output_without_any_extra(name: str, plain_install
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
+
+
+@pytest.mark.real_cli
+def test_the_notebook_prints_its_output(plain_install: dict[str, str]) -> None:
+    notebook = EXAMPLES / "notebook.ipynb"
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    shown = [line for cell in cells for output in cell.get("outputs", []) for line in output["text"]]
+    program = [sys.executable, "-W", "error", "-c", JUPYTER, str(notebook)]
+    done = run_program(program, timeout=300, preloaded=PLAIN_INSTALL, env={**os.environ, **plain_install})
+    assert (done.stdout, done.stderr) == ("".join(shown), "")
 
 
 @pytest.mark.parametrize("name", ["YAMLEncoder", "YAMLFormat"])

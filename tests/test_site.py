@@ -1,16 +1,20 @@
 """The site: every page has a place, every public name a docstring, and broken links are found."""
 
 import json
+import re
 import runpy
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
+from chromium import Browser, browser as browser
 from forks import run_program
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "scripts" / "build_site.py"
+CAST = ROOT / "docs" / "images" / "demo.svg"
 
 
 @pytest.fixture(scope="module")
@@ -74,3 +78,28 @@ def test_a_version_is_offered_beside_those_that_are_there(script: dict[str, Any]
     shown = {path.parent.name: path.read_text() for path in tmp_path.glob("*/index.html")}
     assert shown == {"0.10": "0.10.0", "0.9": "0.9.1", "latest": "0.10.0"}
     assert "url=latest/" in (tmp_path / "index.html").read_text()
+
+
+@pytest.mark.real_cli
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
+def test_the_cast_shows_what_the_demo_prints() -> None:
+    made = runpy.run_path(str(ROOT / "scripts" / "cast.py"))["make"]()
+    assert shown_at_the_end(made) == shown_at_the_end(CAST.read_text(encoding="utf-8"))
+    moments = re.findall(r"--when:shown [\d.]+s ([\d.]+)s", made)
+    assert len(set(moments)) > 5
+
+
+def shown_at_the_end(cast: str) -> str:
+    described = ElementTree.fromstring(cast).findtext("{*}desc") or ""
+    assert "all six tests pass" in described
+    return re.sub(r"\d+(\.\d+)*", "N", described)
+
+
+@pytest.mark.parametrize(("preference", "moves"), [("no-preference", True), ("reduce", False)])
+def test_the_cast_moves_unless_users_prefer_otherwise(browser: Browser, preference: str, moves: bool) -> None:
+    browser.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-reduced-motion", "value": preference}])
+    browser.call("Page.navigate", url=CAST.as_uri())
+    browser.wait("location.href.endsWith('demo.svg') && document.readyState === 'complete'")
+    assert browser.evaluate("document.getAnimations().length > 0") is moves
+    shown = "[...document.querySelectorAll('text')].filter(each => getComputedStyle(each).visibility === 'visible')"
+    assert moves or "the process has exited" in browser.evaluate(f"{shown}.map(each => each.textContent).join()")
