@@ -14,7 +14,15 @@ from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import RepeatingEvent
-from claude_agent_py.sessions import Lease, SessionKey, SessionStore, SessionStoreEntry, calling_store, implements
+from claude_agent_py.sessions import (
+    Lease,
+    SessionKey,
+    SessionStore,
+    SessionStoreEntry,
+    calling_store,
+    get_message,
+    implements,
+)
 
 HOLDER: Final = "durable turn "
 """How the names of holders of leases begin that a later call may take away."""
@@ -120,7 +128,7 @@ class HeldStore:
 
     def _note_calls(self, entries: Sequence[JSONMapping]) -> None:
         for entry in entries:
-            content = (entry.get("message") or {}).get("content")
+            content = get_message(entry).get("content")
             for block in content if isinstance(content, list) else ():
                 if isinstance(block, Mapping) and block.get("type") == "tool_use":
                     self._calls.add(str(block.get("id")))

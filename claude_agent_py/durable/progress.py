@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from claude_agent_py._base.json_object import JSONMapping
-from claude_agent_py.sessions import LOCAL_COMMANDS, SessionStoreEntry, is_prompt
+from claude_agent_py.sessions import LOCAL_COMMANDS, SessionStoreEntry, get_message, is_prompt
 from claude_agent_py.wire import INTERRUPTED
 
 Entry = JSONMapping
@@ -66,7 +66,7 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     if last["type"] == "user":
         is_full = turn == rest and _reached_max_turns(entries)
         return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED), reached_max_turns=is_full)
-    is_ending = (last.get("message") or {}).get("stop_reason") in ENDINGS and not last.get("isApiErrorMessage")
+    is_ending = get_message(last).get("stop_reason") in ENDINGS and not last.get("isApiErrorMessage")
     if not is_ending or _select_blocks(last, "tool_use"):
         return found
     texts = (_read_text(entry) for entry in reversed(after) if entry["type"] == "assistant")
@@ -118,7 +118,7 @@ def _reached_max_turns(entries: Sequence[Any]) -> bool:
 
 
 def _select_blocks(entry: Entry, kind: str) -> list[Entry]:
-    content = (entry.get("message") or {}).get("content")
+    content = get_message(entry).get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == kind]
 

@@ -39,7 +39,11 @@ if TYPE_CHECKING:
         RunningSession as RunningSession,
         running_sessions as running_sessions,
     )
-    from claude_agent_py.sessions.prompt_entries import LOCAL_COMMANDS as LOCAL_COMMANDS, is_prompt as is_prompt
+    from claude_agent_py.sessions.prompt_entries import (
+        LOCAL_COMMANDS as LOCAL_COMMANDS,
+        get_message as get_message,
+        is_prompt as is_prompt,
+    )
     from claude_agent_py.sessions.search import SearchHit as SearchHit, search_sessions as search_sessions
     from claude_agent_py.sessions.stored_session import (
         SessionUsage as SessionUsage,
@@ -100,7 +104,7 @@ else:
         """,
         "claude_agent_py.sessions.stored_sessions": "StoredSessions",
         "claude_agent_py.sessions.stored_tasks": "StoredTask",
-        "claude_agent_py.sessions.prompt_entries": "LOCAL_COMMANDS is_prompt",
+        "claude_agent_py.sessions.prompt_entries": "LOCAL_COMMANDS get_message is_prompt",
         "claude_agent_py.sessions.stores.access": "calling_store",
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
         "claude_agent_py.sessions.stores.copies": "copy_session deliver_session export_session import_session push",

@@ -104,9 +104,11 @@ def read_entry(line: bytes) -> Entry | None:
         return _read_carefully(line)
     except msgspec.DecodeError:
         # A crash of the machine can leave a hole of zeros in the file.
-        if line[:1] != b"\0":
+        if line[:1] == b"\0":
+            return read_entry(line.lstrip(b"\0"))
+        if b"\\u" not in line:
             raise
-        return read_entry(line.lstrip(b"\0"))
+        return _read_carefully(line)  # it may have lone surrogates, which JavaScript reads and writes
 
 
 def _read_carefully(line: bytes) -> Entry:

@@ -17,7 +17,7 @@ from typing import Final
 import msgspec
 
 from claude_agent_py._base.blocking_calls import blocking
-from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py._base.bounded_reading import read_bytes, read_object
 from claude_agent_py._base.errors import OptionsError, SessionBusyError, SessionError
 from claude_agent_py.sessions.chain import read_entry
 from claude_agent_py.sessions.cost_notes import find_last_cost
@@ -307,7 +307,14 @@ class _SessionCopier:
 
     def _rewrite(self, line: bytes, origin: str | None = None) -> bytes:
         """Return a line with the copy's session id and, for an entry, its origin. Other values keep their bytes."""
-        fields: JSONObject = dict(_decode_fields(line.strip(b"\0 \t\r")))
+        line = line.strip(b"\0 \t\r")
+        try:
+            fields: JSONObject = dict(_decode_fields(line))
+        except msgspec.DecodeError:
+            found = read_object(line)  # it may have lone surrogates
+            if found is None:
+                raise
+            fields = found
         for name in _NOT_COPIED:
             fields.pop(name, None)
         fields["sessionId"] = self._copy_id

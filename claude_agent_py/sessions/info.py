@@ -11,7 +11,7 @@ from typing import IO, Any, Final
 
 import msgspec
 
-from claude_agent_py._base.bounded_reading import open_regular
+from claude_agent_py._base.bounded_reading import open_regular, read_object
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.sessions.summary import apply_entry
 from claude_agent_py.wire.base import JSONObject
@@ -197,7 +197,7 @@ def _read_line(line: bytes | None) -> JSONObject:
     try:
         return _decode(line) if line else {}
     except (ValueError, RecursionError):
-        return {}
+        return read_object(line or b"") or {}  # it may have lone surrogates
 
 
 def _find_branch(tail: bytes) -> str | None:

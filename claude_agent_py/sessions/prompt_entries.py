@@ -22,14 +22,20 @@ def is_prompt(entry: JSONMapping) -> bool:
         return False
     if source is not None or entry.get("isCompactSummary"):
         return source not in (None, "system")
-    content, blocks = (entry.get("message") or {}).get("content"), get_blocks(entry)
+    content, blocks = get_message(entry).get("content"), get_blocks(entry)
     if any(block.get("type") == "tool_result" for block in blocks):
         return False
     text = content if isinstance(content, str) else next((str(block.get("text")) for block in blocks), "")
     return bool(text) and not text.startswith((INTERRUPTED, *LOCAL_COMMANDS))
 
 
+def get_message(entry: JSONMapping) -> JSONMapping:
+    """Return the message in an entry; an empty one if it has none."""
+    message = entry.get("message")
+    return message if isinstance(message, Mapping) else {}
+
+
 def get_blocks(entry: JSONMapping) -> list[JSONMapping]:
     """Return the content blocks of a user entry; none of a text, or of another entry."""
-    content = (entry.get("message") or {}).get("content") if entry["type"] == "user" else None
+    content = get_message(entry).get("content") if entry["type"] == "user" else None
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []

@@ -21,6 +21,8 @@ from claude_agent_py.sessions import (
     get_session,
     get_session_messages,
     import_session,
+    list_sessions,
+    rename_session,
 )
 
 
@@ -281,6 +283,35 @@ def test_fields_of_unexpected_types_do_not_lose_an_entry(stored: Stored) -> None
         "agentId does not fit its model",
         "requestId does not fit its model",
     ]
+
+
+def test_half_a_character_loses_nothing(stored: Stored) -> None:
+    """JavaScript reads and writes lone surrogates, for example of a text that was cut."""
+    stored.user("one CUT")
+    stored.assistant(call("t1", command="echo CUT"))
+    stored.result("t1", "found CUT", toolUseResult={"stdout": "CUT"})
+    stored.assistant("two CUT")
+    stored.agent("a1", ["look CUT"])
+    stored.note("last-prompt", lastPrompt="one CUT")
+    for path in stored.path.parent.rglob("*.jsonl"):
+        path.write_bytes(path.read_bytes().replace(b"CUT", b"\\ud83d"))
+    copy = fork_session(stored.id, config_dir=stored.config)
+    for found in (session(stored), get_session(copy.id, config_dir=stored.config)):
+        assert said(found.messages) == ["one \ufffd", "call t1", "result t1", "two \ufffd"]
+        assert [record.text for record in found.tool_calls] == ["found \ufffd"]
+        assert [said(agent.messages) for agent in found.subagents] == [["look \ufffd"]]
+    assert found.info.summary == "one \ufffd (fork)"
+    rename_session(stored.id, "half \ud83d", config_dir=stored.config)
+    assert [info.summary for info in list_sessions(config_dir=stored.config) if info.id == stored.id] == ["half \ufffd"]
+
+
+def test_a_message_that_is_none_is_empty(stored: Stored) -> None:
+    stored.user("one")
+    stored.entry("user", message="not a message")
+    stored.assistant("two")
+    found = session(stored)
+    assert said(found.messages) == ["one", "", "two"]
+    assert (found.tool_calls, found.tasks, found.messages.damage[0].reason[:8]) == ([], [], "message.")
 
 
 def test_text_may_hold_anything(stored: Stored) -> None:
