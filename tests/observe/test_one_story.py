@@ -278,6 +278,8 @@ async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]
         calls = of_records(call for result in results for call in result.tool_calls)
         expected = {call: told.status for call, told in story.calls.items()}
         assert calls == {call: "cancelled" if status == OPEN else status for call, status in expected.items()}, CUT_OFF
+        denials = {denial.tool_use_id for result in results for denial in result.permission_denials}
+        assert denials == {call for call, status in expected.items() if status == "denied"}
     return story
 
 
