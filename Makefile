@@ -60,10 +60,12 @@ fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; 
 	@$(BIN)/claude-agent-py install-cli --if-missing
 	$(BIN)/python scripts/fleet_soak.py --sessions 12 --prompts 1 --kills 1 --stops 0 --restarts 0 --outages 0 --versions 0 --nobodys 0 --poisons 0 $(ARGS)
 
-soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults, on SQLite and on Temporal (hours; ARGS="--kills 20 ...")
+soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults: SQLite and Temporal, each store (hours; ARGS="--kills 20 ...")
 	@$(BIN)/claude-agent-py install-cli --if-missing
 	$(BIN)/python scripts/fleet_soak.py $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py --postgres $(ARGS)
 	$(BIN)/python scripts/fleet_soak.py --temporal $(ARGS)
+	$(BIN)/python scripts/fleet_soak.py --temporal --postgres $(ARGS)
 
 servers:  ## Install the servers and the browser that some tests start (Debian, as root or with SUDO=sudo)
 	$(SUDO) apt-get install --yes --no-install-recommends postgresql pgbouncer redis-server chromium
@@ -132,11 +134,14 @@ audit: $(RELEASE)/.dev $(VENV)/.dev  ## Look for known vulnerabilities in all pa
 	$(BIN)/python -m pip freeze --exclude-editable > build/requirements.txt
 	$(RELEASE)/$(SCRIPTS)/pip-audit --strict --no-deps --disable-pip --requirement build/requirements.txt
 
-workflows: $(RELEASE)/.dev  ## Check the files under .github against their schemas
+workflows: $(RELEASE)/.dev  ## Check the files under .github and deploy against their schemas
 	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-forms .github/ISSUE_TEMPLATE/[!c]*.yml
 	$(RELEASE)/$(SCRIPTS)/check-jsonschema --builtin-schema vendor.github-issue-config .github/ISSUE_TEMPLATE/config.yml
+	$(RELEASE)/$(SCRIPTS)/kubernetes-validate --strict --quiet deploy/fleet-worker.yaml
+	$(RELEASE)/$(SCRIPTS)/python -c 'import sys, yaml; from cloudcoil.models.keda.v1alpha1 import ScaledObject as Scaler; \
+	  Scaler.model_validate(yaml.safe_load(sys.stdin), extra="forbid")' < deploy/fleet-autoscaler.yaml
 
 tag-check:  ## Compare a tag with the version of the package (TAG=v0.1.0)
 	grep --quiet --fixed-strings --line-regexp "__version__ = \"$${TAG#v}\"" claude_agent_py/_version.py

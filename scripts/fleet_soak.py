@@ -1,6 +1,6 @@
 """A fleet under faults: nothing is lost, doubled, hung or left. See `make soak-fleet`.
 
-    python scripts/fleet_soak.py [--temporal] [--kills N] [--stops N] [--restarts N] [--outages N] [--seed N] ...
+    python scripts/fleet_soak.py [--temporal] [--postgres] [--kills N] [--stops N] [--restarts N] [--outages N] ...
 
 Sessions get prompts, each of which has the model run one command that appends to a file, and some of which first ask a
 person. Meanwhile workers are killed, or stopped past their lease and woken; the session store is away for a while;
@@ -9,8 +9,8 @@ prompts kill every worker that runs them; and with --temporal the development se
 again. Each worker's clock may be an hour off. Users start sessions until all of this has happened, each --sessions at a
 time with --prompts prompts.
 
-Without --temporal, the fleet is in a SQLite file; FLEET_STORE=postgresql://... has the conversations in PostgreSQL. The
-real CLI runs, against a scripted model.
+Without --temporal, the fleet is in a SQLite file. The conversations are in another one; with --postgres they are in
+PostgreSQL: a new server on this machine, or FLEET_STORE=postgresql://... The real CLI runs, against a scripted model.
 """
 
 import argparse
@@ -26,6 +26,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -359,7 +361,7 @@ class Users:
 async def main(arguments: argparse.Namespace) -> int:
     seed = arguments.seed if arguments.seed is not None else random.randrange(10**6)
     print(f"seed {seed}", flush=True)
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, find_store(arguments, f"{name}/store.db") as store:
         effects = Path(name) / "effects"
         effects.touch()
         with ScriptedModel(make_answer(effects)) as model:
@@ -368,7 +370,7 @@ async def main(arguments: argparse.Namespace) -> int:
                 port = free.getsockname()[1]
             given = {
                 "url": f"temporal://127.0.0.1:{port}" if arguments.temporal else f"sqlite:///{name}/fleet.db",
-                "store": os.environ.get("FLEET_STORE") or f"{name}/store.db",
+                "store": store,
                 "folder": name,
                 "env": dict(model.environment()),
             }
@@ -408,6 +410,21 @@ async def main(arguments: argparse.Namespace) -> int:
             return 1 if wrong else 0
 
 
+@contextmanager
+def find_store(arguments: argparse.Namespace, file: str) -> Iterator[str]:
+    """Yield where the conversations are."""
+    if not arguments.postgres:
+        yield file
+    elif at := os.environ.get("FLEET_STORE"):
+        yield at
+    else:
+        sys.path.append(str(Path(__file__).parents[1] / "tests/sessions"))
+        from store_servers import running_postgres
+
+        with running_postgres() as server:
+            yield server.url
+
+
 def processes_of(model: ScriptedModel) -> list[int]:
     """Return the processes that run for the model, on Linux."""
     home = f"HOME={model.sandbox.home}".encode()
@@ -424,6 +441,7 @@ def processes_of(model: ScriptedModel) -> list[int]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--temporal", action="store_true")
+    parser.add_argument("--postgres", action="store_true")
     defaults = {"kills": 200, "stops": 40, "restarts": 20, "outages": 5, "versions": 2, "nobodys": 4, "poisons": 2}
     for option, default in defaults.items():
         parser.add_argument(f"--{option}", type=int, default=default)

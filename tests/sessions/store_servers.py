@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,9 +44,9 @@ def program(name: str, *folders: str) -> str:
 # PostgreSQL -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
-    """Yield a PostgreSQL server that runs. A test that stops it starts it again."""
+@contextmanager
+def running_postgres() -> Iterator[PostgresServer]:
+    """Run a PostgreSQL server."""
     pytest.importorskip("psycopg")
     folders = [str(path) for path in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     initdb, postgres = program("initdb", *folders), program("postgres", *folders)
@@ -65,6 +66,13 @@ def postgres() -> Iterator[PostgresServer]:
     finally:
         server.stop()
         server.remove()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """Yield a PostgreSQL server that runs. A test that stops it starts it again."""
+    with running_postgres() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")
