@@ -227,7 +227,6 @@ class Connection:
         assert session.store_sync is not None  # noqa: S101 - the caller looked
         lost = session.store_sync.find_lost(result)
         if lost is not None:
-            self._handle([session.store_sync.make_message(lost)])
             session.workers.start(session.workers.run_logged, session.store_sync.report_lost, lost)
         return lost
 

@@ -290,17 +290,18 @@ class StoreSync:
         self._check.send(prompt_uuid)
 
     def find_lost(self, result: ResultMessage) -> StoreError | None:
-        """Return the error of a turn with prompts or answers that the CLI could not write, or None."""
-        return self._make_lost_error(self._check.end_turn(result), result.session_id)
+        """Return the error of a turn with prompts or answers that the CLI could not write, or None.
+
+        Before, a message about it is sent to the session.
+        """
+        lost = self._make_lost_error(self._check.end_turn(result), result.session_id)
+        if lost is not None and self._inject is not None:
+            self._inject(make_error_message(lost))
+        return lost
 
     def find_lost_at_end(self, session_id: str) -> StoreError | None:
         """Return the error for answers that the CLI had not written when it exited, or None."""
         return self._make_lost_error(self._check.end(), session_id)
-
-    @staticmethod
-    def make_message(error: StoreError) -> MirrorErrorMessage:
-        """Return the message for an error of the store."""
-        return MirrorErrorMessage(error=str(error), key=MirrorKey(**error.key) if error.key else None)
 
     def _make_lost_error(self, count: int, session_id: str) -> StoreError | None:
         if not count or not self._mirrors:
@@ -331,7 +332,7 @@ class StoreSync:
         else:
             logger.warning("%s; it is tried again", error)
         if self._inject is not None:
-            self._inject(self.make_message(error))
+            self._inject(make_error_message(error))
         await self._call_listener(error)
 
     async def report_lost(self, error: StoreError) -> None:
@@ -380,3 +381,8 @@ class StoreSync:
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)
+
+
+def make_error_message(error: StoreError) -> MirrorErrorMessage:
+    """Return the message for an error of the store."""
+    return MirrorErrorMessage(error=str(error), key=MirrorKey(**error.key) if error.key else None)

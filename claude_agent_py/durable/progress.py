@@ -73,7 +73,7 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     return found._replace(answer=next(filter(None, texts), ""))
 
 
-def read_noted_cost(entries: Sequence[Any]) -> float:
+def read_noted_cost(entries: Sequence[JSONMapping]) -> float:
     """Return the cost in the last note of the CLI, in US dollars."""
     notes = (entry for entry in reversed(entries) if entry.get("type") == "cost-state")
     return float(next((note.get("totalCostUSD") for note in notes), None) or 0.0)
