@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
+from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN: Final = "***"
 
@@ -329,17 +330,28 @@ def redact(text: str) -> str:
 def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets among environment variables, each with a placeholder, the longest first.
 
-    A secret of several lines, such as a key, is also found line by line. A URL with a password is a secret.
+    A secret of several lines, such as a key, is also found line by line, and each as JSON, Python and URLs write it.
+    A URL with a password is a secret.
     """
     found: dict[str, str] = {}
     for name, value in environ.items():
         has_password = re.search(r"://[^\s:@/]*:(?P<password>[^\s@]+)@", value)
         if has_password or (is_secret_name(name) and not os.path.exists(value)):
             lines = [line.strip() for line in value.splitlines() if not line.startswith("-----")]
-            parts = [value, json.dumps(value)[1:-1], *(line for line in lines if len(line) >= _SHORTEST_LINE)]
-            parts += [has_password["password"]] if has_password else []
+            parts = [*_spell(value), *(line for line in lines if len(line) >= _SHORTEST_LINE)]
+            parts += [has_password[1], *_spell(unquote(has_password[1]))] if has_password else []
             found |= {part: f"<{name}>" for part in parts if len(part) >= SHORTEST_SECRET}
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+
+def _spell(secret: str) -> list[str]:
+    """Return how a secret is written: plainly, in JSON, in Python, and in URLs."""
+    spelt = [secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
+    return [
+        *spelt,
+        *(quote(secret, safe, errors="replace") for safe in ("", "/")),
+        quote_plus(secret, errors="replace"),
+    ]
 
 
 def hide_values(text: str, secrets: Iterable[tuple[str, str]]) -> str:

@@ -2,6 +2,8 @@
 
 import json
 import logging
+from collections.abc import Callable
+from urllib.parse import quote, quote_plus
 
 import pytest
 from asking_cli import asking
@@ -199,6 +201,17 @@ def test_secrets_of_the_environment_are_blanked(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("CITY", "Heidelberg")
 
     assert redact("abc: correct horse battery in Heidelberg") == "abc: <SERVICE_TOKEN> in Heidelberg"
+
+
+@pytest.mark.parametrize("write", [str, repr, json.dumps, quote, quote_plus, lambda secret: quote(secret, safe="")])
+def test_a_secret_of_the_environment_is_hidden_however_it_is_escaped(
+    write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    secret = 'a/"bä" c\\d#e\nf'
+    monkeypatch.setenv("SERVICE_TOKEN", secret)
+    monkeypatch.setenv("DATABASE_URL", f"postgres://me:{quote(secret[::-1], safe='')}@host/db")
+    for value, placeholder in ((secret, "<SERVICE_TOKEN>"), (secret[::-1], "<DATABASE_URL>")):
+        assert redact(f"no {write(value)}").replace("'", "").replace('"', "") == f"no {placeholder}"
 
 
 def test_json_is_escaped_and_keeps_its_value() -> None:
