@@ -23,6 +23,7 @@ from fleets import (
     until,
     until_state,
 )
+from temporal_server import temporal_server as temporal_server
 
 from claude_agent_py import Allow, ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError
@@ -187,10 +188,12 @@ async def test_a_result_whose_worker_died_keeps_its_cost(tmp_path: Path, fleet_u
 
 
 @pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "new"])
+@pytest.mark.parametrize("engine", ["sqlite", pytest.param("temporal", marks=pytest.mark.long)])
 async def test_a_prompt_is_sent_once_when_the_store_is_away_and_its_worker_is_killed(
-    tmp_path: Path, is_resumed: bool
+    tmp_path: Path, is_resumed: bool, engine: str, request: pytest.FixtureRequest
 ) -> None:
     """The turn ends, but only this machine has all of it."""
+    url = request.getfixturevalue("temporal_server").new_url() if engine == "temporal" else None
     ran = tmp_path / "ran"
     lock = sqlite3.connect(tmp_path / "store.db", isolation_level=None, check_same_thread=False)
 
@@ -203,7 +206,7 @@ async def test_a_prompt_is_sent_once_when_the_store_is_away_and_its_worker_is_ki
             return "it is paid"
         return Reply(tool_use("Bash", {"command": f"echo once >> {ran}", "description": "pay"}))
 
-    with closing(lock), ScriptedModel(answer) as model, fleet_in(tmp_path, model) as made:
+    with closing(lock), ScriptedModel(answer) as model, fleet_in(tmp_path, model, url=url) as made:
         fleet = made.fleet()
         worker = made.start_worker()
         fleet.agent("worker")

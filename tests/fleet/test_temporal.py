@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -507,6 +508,35 @@ async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None
         assert (await fleet.session(found[0]).outcome(1)).text == "done"
         assert await fleet.unschedule("nightly")
         assert not await fleet.unschedule("nightly")
+
+
+@pytest.mark.long
+async def test_times_of_a_schedule_that_an_outage_of_the_server_missed_are_made_up(
+    tmp_path: Path, stoppable_temporal: TemporalServer
+) -> None:
+    async with Fleet(stoppable_temporal.new_url(), store=MemoryStore(), lease=LEASE) as fleet:
+        fleet.agent("worker", ClientOptions())
+        fleet.schedule("tick", "* * * * * * *", "worker", "clean up")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            pass
+        client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
+
+        async def has_fired_after(at: float) -> bool:
+            query = "WorkflowType = 'fleet-session'"
+            found = [each.id.removeprefix("tick@-") async for each in client.list_workflows(query)]
+            fired[:] = sorted(datetime.fromisoformat(each).timestamp() for each in found)
+            return bool(fired) and fired[-1] > at
+
+        fired: list[float] = []
+        await until(lambda: has_fired_after(0), "it fires")
+        begun = fired[0]
+        stoppable_temporal.kill()
+        killed = time.time()
+        await until(lambda: time.time() > killed + 3, "it is away when it has to fire")
+        stoppable_temporal.restart()
+        restarted = time.time()
+        await until(lambda: has_fired_after(restarted + 1), "it fires again")
+        assert fired == [begun + number for number in range(len(fired))]
 
 
 @pytest.mark.parametrize(
