@@ -511,6 +511,42 @@ async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None
 
 
 @pytest.mark.long
+async def test_a_session_that_an_operator_resets_keeps_its_answers(tmp_path: Path, temporal: str) -> None:
+    from temporalio.api.common.v1 import WorkflowExecution
+    from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
+
+    with ScriptedModel(lambda request: "hello") as model, fleet_in(tmp_path, model, url=temporal) as made:
+        fleet = made.fleet()
+        made.start_worker()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "hi", id="one")
+        assert (await session.result(timeout=PATIENCE)).text == "hello", made.logs()
+        await until_state(session, "idle")
+        client = await fleet._engine._server.connect()  # type: ignore[attr-defined]
+        request = ResetWorkflowExecutionRequest(
+            namespace=client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id="one"),
+            workflow_task_finish_event_id=4,
+            request_id="reset",
+        )
+        await client.workflow_service.reset_workflow_execution(request)
+
+        async def has_it() -> bool:
+            outcome = await session.outcome()
+            return outcome.state == "done" and outcome.is_recovered
+
+        await until(has_it, "the answer is found in the store")
+        assert len(model.requests) == 1
+
+        async def is_listed_once() -> bool:
+            return [each.id for each in await fleet.list()] == ["one"]
+
+        await until(is_listed_once, "the run before the reset is not listed")
+        number = await session.send("and now?")
+        assert (await session.result(number, timeout=PATIENCE)).text == "hello", made.logs()
+
+
+@pytest.mark.long
 async def test_times_of_a_schedule_that_an_outage_of_the_server_missed_are_made_up(
     tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:

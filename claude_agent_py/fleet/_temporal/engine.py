@@ -65,7 +65,8 @@ MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
 NUMBER_SECONDS: Final = 2.0
 """How long `send` waits for a worker to number a prompt before it counts in the history."""
-OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus != 'ContinuedAsNew'"
+OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus NOT IN ('ContinuedAsNew', 'Terminated')"
+"""A run that was continued in another one, or that a reset or an operator ended, is no session."""
 
 
 class TemporalEngine:
