@@ -55,9 +55,11 @@ class Runs:
 
         Raises:
             OptionsError: An earlier prompt had the same uuid, or the prompt is not JSON.
+            LocalProtocolError: The caller is in another thread than the event loop.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
+        self._session.check_open()
         if is_stream(prompt):
             run.sending = anyio.CancelScope()
             self._session.workers.start_logged(self._send_each, run, prompt, run.sending)

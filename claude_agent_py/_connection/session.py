@@ -4,6 +4,7 @@ The parts of a connection (`RequestHandlers`, `Shutdown`, `Resumption`) work on 
 """
 
 import math
+import threading
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,7 @@ from claude_agent_py._base.errors import (
     ConnectionClosedError,
     ControlRejectedError,
     HandlerError,
+    LocalProtocolError,
     OptionsError,
 )
 from claude_agent_py._base.event_loop import clock
@@ -51,6 +53,11 @@ if TYPE_CHECKING:
 
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
+
+ELSEWHERE: Final = (
+    "the client belongs to the event loop of another thread; call it there, for example with anyio.from_thread.run or "
+    "asyncio.run_coroutine_threadsafe"
+)
 
 KEPT_ERRORS: Final = 1000
 """How many errors of handlers and listeners are kept."""
@@ -122,6 +129,8 @@ class Session:
         """The changes made to the running session, which its next process repeats."""
         self.launched: Launched | None = None
         """The CLI; None before `Connection.open`."""
+        self._thread: int = threading.get_ident()
+        """The thread of the event loop."""
         self.store_sync: StoreSync | None = None
         """The session store; None without one."""
         self.now: Callable[[], float] = anyio.current_time
@@ -152,7 +161,7 @@ class Session:
         if self.state is not State.NEW:
             raise self.error_now
         self.engine.advance(Step.START)
-        self.launched, self.now = launched, clock()
+        self.launched, self.now, self._thread = launched, clock(), threading.get_ident()
 
     @property
     def state(self) -> State:
@@ -165,14 +174,17 @@ class Session:
         return self.engine.can_send
 
     def check_open(self) -> None:
-        """Raise unless prompts and requests can be sent.
+        """Raise unless prompts and requests can be sent, from here.
 
         Raises:
+            LocalProtocolError: The caller is in another thread than the event loop.
             ConnectionClosedError: The session is not open.
             CLIExitError: The CLI has ended.
         """
         if not self.is_open:
             raise self.error_now
+        if self._thread != threading.get_ident():
+            raise LocalProtocolError(ELSEWHERE)
 
     @property
     def transport(self) -> Transport:

@@ -1,13 +1,16 @@
 """Every method from any worker: what one worker opened, a second uses, a third reads and a fourth closes."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from peers import MakeClient
 
 from claude_agent_py import AssistantMessage, Client, Run, TaskStatus
+from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -210,3 +213,21 @@ async def test_a_client_is_used_once(start: MakeClient) -> None:
             assert client.is_open
         with pytest.raises(LocalProtocolError, match="once"):
             await client.connect()
+
+
+async def test_a_client_refuses_calls_from_another_thread_and_goes_on(start: MakeClient) -> None:
+    client = start(FakeCLI(steps.turn("one")))
+    await client.connect()
+
+    async def elsewhere() -> None:
+        with anyio.fail_after(60):
+            with pytest.raises(LocalProtocolError, match="another thread"):
+                await client.query("hi")
+            with pytest.raises(LocalProtocolError, match="another thread"):
+                await client.control("x")
+
+    for backend in ("asyncio", "trio"):
+        await anyio.to_thread.run_sync(partial(anyio.run, elsewhere, backend=backend))
+    with anyio.fail_after(60):
+        assert (await client.query("hi")).text == "one"
+    await client.close()
