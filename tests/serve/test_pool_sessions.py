@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -192,8 +193,8 @@ async def test_new_sessions_take_ready_spares_only_and_no_more_than_may_be_open(
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_a_pool_that_is_not_open_or_is_closed_has_no_new_sessions() -> None:
-    pool = Pool(fakes(), size=0, max_size=1)
+async def test_a_pool_that_is_not_open_or_is_closed_has_no_new_sessions(tmp_path: Path) -> None:
+    pool = Pool(fakes().replace(cwd=tmp_path), size=0, max_size=1)  # where no stored session is
     sessions = Sessions(pool)
     for session_id in (None, str(uuid4())):
         with pytest.raises(ConnectionClosedError, match="not open"):
