@@ -20,8 +20,8 @@ from test_sessions import facts_of, following, is_end, read_until, says
 
 from claude_agent_py import RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, SessionNotFoundError
-from claude_agent_py.fleet import Fleet
-from claude_agent_py.serve import FleetSessions, ServedSession
+from claude_agent_py.fleet import Fleet, FleetSession
+from claude_agent_py.serve import FleetServedSession, FleetSessions, ServedSession
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, thinking, tool_use
@@ -295,25 +295,33 @@ async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_mess
                 assert [delta for delta in await fleet.session(session.id).read_deltas() if delta.whole is None] == []
 
 
+@asynccontextmanager
+async def a_session_at_rest(
+    model: ScriptedModel, folder: Path
+) -> AsyncIterator[tuple[FleetSession, FleetServedSession]]:
+    """A session after one prompt, in the fleet and as a server serves it, which looks only when the test says so."""
+    async with Fleet(f"sqlite:///{folder / 'fleet.db'}", store=SQLiteStore(folder / "store.db"), poll=0.1) as fleet:
+        fleet.agent("chat", model.options(include_partial_messages=True, cwd=folder))
+        async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
+            handle = await fleet.start("chat", "One", id="a")
+            await handle.result()
+            session = await sessions.get("a")
+            await session.end()
+            yield handle, session
+
+
 @pytest.mark.real_cli
 async def test_deltas_of_a_turn_at_another_server_do_not_come_after_the_facts_that_have_them(tmp_path: Path) -> None:
     async with ScriptedModel(lambda request: Reply("word " * 20, chunk_chars=10)) as model:
-        url = f"sqlite:///{tmp_path / 'fleet.db'}"
-        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
-            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
-            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
-                handle = await fleet.start("chat", "One", id="a")
-                await handle.result()
-                session = await sessions.get("a")
-                await session.end()  # it looks when this test says so
-                # The session was at rest at each look of this server, also when the turn had ended.
-                number = await handle.send("Two")
-                await handle.result(number)
-                await session.catch_up(is_due=False)
-                await session.send("Three")
-                await handle.result()
-                await session.catch_up()
-                told = [("", json.loads(event.data)) for event in session.log.read(0)]
+        async with a_session_at_rest(model, tmp_path) as (handle, session):
+            # The session was at rest at each look of this server, also when the turn had ended.
+            number = await handle.send("Two")
+            await handle.result(number)
+            await session.catch_up(is_due=False)
+            await session.send("Three")
+            await handle.result()
+            await session.catch_up()
+            told = [("", json.loads(event.data)) for event in session.log.read(0)]
     assert [fact["content"] for fact in facts_of(told, "prompt_sent")] == ["Two", "Three"]
     assert [event["type"] for _, event in told if event["type"] not in ("fact", "run_ended")] == []
 
@@ -324,23 +332,16 @@ async def test_deltas_of_a_message_come_after_all_events_before_it_however_many(
     calls = Reply([tool_use("Read", {"file_path": f"/nowhere/{number}"}) for number in range(200)])
     script = [Reply("Hello."), calls, Reply("word " * 500, chunk_chars=5, chunk_delay=0.05)]
     async with ScriptedModel(script) as model:
-        url = f"sqlite:///{tmp_path / 'fleet.db'}"
-        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
-            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
-            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
-                handle = await fleet.start("chat", "One", id="a")
+        async with a_session_at_rest(model, tmp_path) as (handle, session):
+            await handle.send("Two")
+            with anyio.fail_after(60):
+                while not any(each.kind == "text" and each.whole is None for each in await handle.read_deltas()):
+                    await anyio.sleep(0.05)
+            await session.catch_up()
+            told = [json.loads(event.data) for event in session.log.read(0, count=5000)]
+            await handle.interrupt()
+            with pytest.raises(FleetRunError):
                 await handle.result()
-                session = await sessions.get("a")
-                await session.end()  # it looks when this test says so
-                await handle.send("Two")
-                with anyio.fail_after(60):
-                    while not any(each.kind == "text" and each.whole is None for each in await handle.read_deltas()):
-                        await anyio.sleep(0.05)
-                await session.catch_up()
-                told = [json.loads(event.data) for event in session.log.read(0, count=5000)]
-                await handle.interrupt()
-                with pytest.raises(FleetRunError):
-                    await handle.result()
     kinds = [event["fact"]["fact"] if event["type"] == "fact" else event["type"] for event in told]
     ends = [at for at, kind in enumerate(kinds) if kind == "call_ended"]
     assert len(ends) == 200

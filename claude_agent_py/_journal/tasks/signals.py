@@ -166,7 +166,7 @@ def read_end(run: TaskRun, message: TaskNotificationMessage) -> TaskStatus:
 
 
 def _ended_with_process(message: TaskNotificationMessage) -> bool:
-    return not message.is_success and any(text in (message.summary or "") for text in _WITH_PROCESS)
+    return not message.is_success and any(text in message.summary for text in _WITH_PROCESS)
 
 
 def _record_model_stop(ledger: Ledger, record: Record, run: TaskRun) -> None:
