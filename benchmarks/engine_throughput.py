@@ -18,9 +18,9 @@ from typing import Any
 
 from claude_agent_py._journal.engine import Engine
 from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
-from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.wire.codec import decode
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"

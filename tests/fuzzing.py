@@ -34,9 +34,9 @@ from claude_agent_py._journal.events import (
     StreamEnded,
 )
 from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded
+from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
-from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
 from claude_agent_py.journal import Journal, decode_fact, encode_fact

@@ -35,9 +35,9 @@ from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
 from claude_agent_py._journal.engine import Engine
 from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
-from claude_agent_py._journal.turns import TurnRouter
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions

@@ -21,7 +21,6 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
@@ -57,6 +56,7 @@ from claude_agent_py._journal.task_facts import TaskFacts
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.spending import read_count
+from claude_agent_py._journal.turns import Turn, Turns
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
@@ -93,7 +93,6 @@ _CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
 """Values of `non_execution_kind` for a call that was not refused."""
 _CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
 """The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
-_TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
 
 Kind = TypeVar("Kind", bound=AnyFact)
@@ -115,9 +114,11 @@ class Journal:
     Args:
         ledger: The tasks of a running session, which feeds its ledger itself: `feed` gets the ledger's events. By
             default, the journal has a ledger of its own, which it feeds.
+        turns: The turns of a running session, which feeds them itself, before the journal. By default, the journal has
+            its own.
     """
 
-    def __init__(self, ledger: Ledger | None = None) -> None:
+    def __init__(self, ledger: Ledger | None = None, turns: Turns | None = None) -> None:
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -131,21 +132,11 @@ class Journal:
         self._sent: dict[str, PromptSent] = {}
         self._unnamed = 0
         """The number of prompts without a uuid."""
-        self._taken: list[str] = []
-        """The prompts that the CLI has started since the last turn began."""
-        self._run = ""
-        self._runs = 0
-        self._answered = 0
-        """The number of turns of the run so far that are in the conversation."""
-        self._silent = 0
-        """The number of turns of the run since then, without an answer."""
-        self._session_id = ""
         self._tools: frozenset[str] = frozenset()
         """The names of the session's tools; empty before the first turn."""
         self._turn: TurnStarted | None = None
         self._announced_at: float | None = None
         """When the CLI announced a turn that a task caused, which has not started."""
-        self._is_answered = False
         self._problem: TurnStatus | None = None
         """The status of the turn according to its messages, if something went wrong."""
         self._stop_reason: str | None = None
@@ -165,10 +156,16 @@ class Journal:
         """The open calls that may report progress, by server and token."""
         self._requests = OpenRequests(self._add)
         self._drops = Drops("the journal of a session")
+        self._owns_turns = turns is None
+        """Whether it feeds its turns itself."""
+        self._turns = turns or Turns()
         self._ledger = ledger or Ledger()
         self._tasks = TaskFacts(self._ledger, self._number, self._leave)
         if ledger is not None:
             self._tasks.add_running()
+        if self._turns.current is not None and self._turns.current.id:
+            self._begin_turn(self._turns.current)
+        self._turns.take_news()  # which are from before
 
     @property
     def open(self) -> Sequence[Fact]:
@@ -208,8 +205,10 @@ class Journal:
     def finish(self) -> list[Fact]:
         """Return the facts that only the end of the session shows. What is still open then has no end."""
         self._facts = []
-        if self._problem or self._stop_reason not in _UNFINISHED_REASONS:
-            self._end_turn(self._worked_at)
+        turn = self._turns.current
+        if turn is not None and turn.id and (self._problem or self._stop_reason not in _UNFINISHED_REASONS):
+            self._end_turn(turn, self._worked_at, "ok")
+            self._turns.current = None
         return self._facts
 
     def _add(self, kind: type[Kind], at: float | None, /, **fields: Any) -> Kind:
@@ -235,75 +234,60 @@ class Journal:
         self._unnamed += not prompt.uuid
         key = prompt.uuid or f"#{self._unnamed}"
         self._sent[key] = self._add(PromptSent, _read_time(prompt, self._at), id=key, content=prompt.content)
+        if self._owns_turns:
+            self._turns.note_sent(key)
 
     def _on_command_lifecycle(self, message: CommandLifecycleMessage) -> None:
-        prompt, state = message.command_uuid, message.state
-        if state == "started" and prompt in self._sent and self._turn is None:
-            self._taken.append(prompt)
-        elif state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
-            self._sent.pop(prompt, None)
-            self._taken = [taken for taken in self._taken if taken != prompt]
+        self._follow_turns(message)
+        if message.state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
+            self._sent.pop(message.command_uuid, None)
 
     def _on_init(self, message: InitMessage) -> None:
-        self._session_id = message.session_id or self._session_id
         self._tools = frozenset({*message.tools, "Agent"}) if message.tools else self._tools
-        unnamed = [key for key in self._sent if key.startswith("#")][:1]
-        prompts = message.prompt_uuids or self._taken or unnamed
-        if prompts or not self._run:
-            self._begin_turn(prompts)
-        else:
-            self._end_turn(self._worked_at)
+        self._follow_turns(message)
+        if self._turn is None:
             self._announced_at = self._at
 
-    def _begin_turn(self, prompts: Sequence[str], causes: Sequence[str] = (), *, is_silent: bool = False) -> None:
-        """Begin a turn for these prompts. Without prompts, it was caused by tasks that ended."""
-        self._end_turn(self._worked_at)
-        if prompts or not self._run:
-            self._runs += 1
-            self._answered = self._silent = 0
-            self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
-        for prompt in prompts:
+    def _follow_turns(
+        self, message: object, at: float | None = None, status: TurnStatus = "ok", **ends: object
+    ) -> None:
+        """Add what a message does to the turns. The rest is how it ends one, if it does."""
+        if self._owns_turns:
+            self._turns.feed(message)
+        for turn, is_over in self._turns.take_news():
+            if is_over:
+                self._end_turn(turn, self._worked_at if at is None else at, status, **ends)
+            else:
+                self._begin_turn(turn)
+
+    def _begin_turn(self, turn: Turn) -> None:
+        for prompt in turn.answers:
             self._sent.pop(prompt, None)
         for call in [call for call in self._calls.values() if call.agent == MAIN or call.id in self._left]:
             del self._calls[call.id]  # its process or its task ended before it
             self._running.discard(call.id)
             self._denials.pop(call.id, None)
         self._left.clear()
-        self._taken = []
         self._problem = self._stop_reason = None
-        self._is_answered = False
         at, self._announced_at = self._at if self._announced_at is None else self._announced_at, None
         self._worked_at = at
-        if is_silent:
-            self._silent += 1
-            number = f"{self._answered}+{self._silent}"
-        else:
-            self._answered += 1
-            self._silent = 0
-            number = str(self._answered)
         self._turn = self._add(
             TurnStarted,
             at,
-            id=f"{self._run}/{number}",
-            run=self._run,
-            prompts=tuple(prompts),
-            causes=tuple(causes),
-            session_id=self._session_id,
+            id=turn.id,
+            run=turn.run,
+            prompts=turn.answers,
+            causes=tuple(map(self._tasks.find_run, turn.causes)),
+            session_id=self._turns.session_id,
         )
 
-    def _end_turn(self, at: float | None, status: TurnStatus = "ok", **fields: object) -> None:
-        turn, self._turn = self._turn, None
-        if turn is None:
-            return
-        self._message = None
+    def _end_turn(self, turn: Turn, at: float | None, status: TurnStatus, **fields: object) -> None:
+        self._turn = self._message = None
         status = self._problem or status
-        is_silent = not self._is_answered and (self._silent > 0 or status == "ok")
+        is_silent = not turn.is_answered and (turn.is_uncounted or status == "ok")
         self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
 
     def _on_result(self, message: ResultMessage) -> None:
-        if self._turn is None:
-            prompts = message.prompt_uuids
-            self._begin_turn(prompts, is_silent=not prompts and self._run != "")
         status: TurnStatus = "error" if message.is_error else "ok"
         if message.was_interrupted:
             status = "cancelled"
@@ -312,7 +296,8 @@ class Journal:
             for model, usage in (message.model_usage_since_last_result or {}).items()
         }
         cause = None if message.origin is None else self._tasks.find_named_run(message.origin.run_id)
-        self._end_turn(
+        self._follow_turns(
+            message,
             self._at,
             status,
             text=message.text,
@@ -332,12 +317,14 @@ class Journal:
         self._add(RequestRetried, self._at, delay=message.retry_delay_ms / 1000, **fields)
 
     def _on_state(self, message: SessionStateChangedMessage) -> None:
+        self._follow_turns(message)
+        if self._turns.current is None:
+            self._announced_at = None
         self._add(StateChanged, self._at, state=message.state)
 
     def _on_malformed(self, frame: MalformedFrame) -> None:
         self._add(Fault, self._at, error=frame.error)
-        if frame.is_result:
-            self._end_turn(self._at, "error", error=frame.error)
+        self._follow_turns(frame, self._at, "error", error=frame.error)
 
     # Messages and calls
 
@@ -348,9 +335,7 @@ class Journal:
         error = (message.error or "unknown") if message.error is not None or message.is_api_error_message else None
         self._mark_running(message.parent_tool_use_id)
         if agent == MAIN:
-            if self._turn is None:
-                self._begin_turn(self._taken or message.prompt_uuids)
-            self._is_answered = True
+            self._follow_turns(message)
             self._problem = self._problem or ("error" if error else None)
             self._stop_reason = "error" if message.is_api_error_message else content.stop_reason
         added = self._add(
@@ -394,6 +379,7 @@ class Journal:
 
     def _on_stream_event(self, message: StreamEventMessage) -> None:
         """Report the output tokens, which an assistant message does not contain yet."""
+        self._follow_turns(message)
         event, known = message.event, self._message
         if type(event) is not MessageDeltaEvent or event.usage is None or message.parent_tool_use_id is not None:
             return
@@ -419,9 +405,7 @@ class Journal:
         at = self._at = _read_time(message, self._at)
         agent = self._find_agent(message)
         if agent == MAIN:
-            is_cause = message.origin is not None and not message.origin.is_human and not message.is_replay
-            if is_cause and (self._turn is None or self._turn.prompts or self._is_answered):
-                self._begin_turn((), [self._tasks.find_run(task_id) for task_id in _TASK_ID.findall(message.text)])
+            self._follow_turns(message)
             self._worked_at = at
         results = message.tool_results
         for block in results:

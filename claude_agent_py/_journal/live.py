@@ -13,6 +13,7 @@ from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.turns import Turns
 from claude_agent_py._journal.views import View
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.frames import (
@@ -32,13 +33,14 @@ class LiveJournal:
 
     Args:
         ledger: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.
+        turns: The turns of the session. Without them, the journal has its own.
         clock: Returns the time in seconds since the epoch.
     """
 
-    def __init__(self, ledger: Ledger | None = None, *, clock: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger | None = None, turns: Turns | None = None, *, clock: Callable[[], float]) -> None:
         self.views: tuple[View, ...] = ()
         """Replaced, never mutated."""
-        self._journal = Journal(ledger)
+        self._journal = Journal(ledger, turns)
         self._clock = clock
         self._retained: deque[Fact] | None = None
         self._drops = Drops("an observer of the session")
@@ -47,7 +49,7 @@ class LiveJournal:
     def of(cls, session: Any) -> "LiveJournal":
         """Return the journal of a session. It begins now if nobody observed the session."""
         if session.journal is None:
-            session.journal = cls(session.intake.ledger, clock=session.intake.clock)
+            session.journal = cls(session.intake.ledger, session.router.turns, clock=session.intake.clock)
             session.intake.number = session.journal.feed
         journal: LiveJournal = session.journal
         return journal

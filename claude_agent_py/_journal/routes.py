@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from claude_agent_py._journal.open_runs import OpenRun
-from claude_agent_py._journal.turns import FOLLOW_UP_GRACE, Turn, TurnRouter
+from claude_agent_py._journal.router import FOLLOW_UP_GRACE, TurnRouter
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -64,10 +64,10 @@ def route(router: TurnRouter, message: object, now: float) -> Routing:
 
 def _on_main_agent(router: TurnRouter, message: StreamEventMessage | AssistantMessage, now: float) -> Audience:
     """Route a message of the main agent to the turn, which it may begin."""
-    turn = router.turn or router.begin_turn(message.prompt_uuids, now)
-    if message.user_message_uuid is not None:  # only on the first message of an answer
-        router.join(turn, message.prompt_uuids)
-    return turn.audience
+    begins = router.turns.current is None
+    router.turns.feed(message)
+    # Only the first message of an answer names its prompts.
+    return router.follow(message.prompt_uuids if begins or message.user_message_uuid is not None else (), now)
 
 
 def _on_assistant(router: TurnRouter, message: AssistantMessage, now: float) -> Audience:
@@ -75,18 +75,21 @@ def _on_assistant(router: TurnRouter, message: AssistantMessage, now: float) -> 
 
 
 def _on_user(router: TurnRouter, message: UserMessage, now: float) -> Audience:
-    """Route a user message. It begins no turn: the CLI prints some between turns (after `set_model`, say)."""
-    return _subagent_audience(router, message) if message.is_subagent else router.session_audience()
+    if message.is_subagent:
+        return _subagent_audience(router, message)
+    router.turns.feed(message)
+    router.follow((), now)
+    return router.session_audience()
 
 
 def _on_init(router: TurnRouter, message: InitMessage, now: float) -> Audience:
-    turn = router.turn or router.begin_turn(message.prompt_uuids, now)
-    router.join(turn, message.prompt_uuids)
-    return turn.audience
+    router.turns.feed(message)
+    return router.follow(message.prompt_uuids, now)
 
 
 def _on_lifecycle(router: TurnRouter, message: CommandLifecycleMessage, now: float) -> Audience:
     router.lifecycle_seen = True
+    router.turns.feed(message)
     prompt = message.command_uuid
     owner = router.owner_of_prompt.get(prompt)
     if owner is None:
@@ -94,7 +97,7 @@ def _on_lifecycle(router: TurnRouter, message: CommandLifecycleMessage, now: flo
             router.begun_elsewhere = (prompt,)
         return ()
     if message.state == "started":
-        router.join(router.turn or router.begin_turn((prompt,), now), (prompt,))
+        router.follow((prompt,), now)
     elif message.state in ("cancelled", "discarded", "refused"):
         router.withdraw(prompt)
     elif message.state == "completed":
@@ -103,12 +106,12 @@ def _on_lifecycle(router: TurnRouter, message: CommandLifecycleMessage, now: flo
 
 
 def _on_result(router: TurnRouter, message: ResultMessage, now: float) -> Audience:
-    turn, router.turn = router.turn or Turn(), None
-    prompts = list(dict.fromkeys((*message.prompt_uuids, *turn.prompts)))
+    begun, _, audience = router.leave_turn(message)
+    prompts = list(dict.fromkeys((*message.prompt_uuids, *begun)))
     if not prompts and not message.is_injected:
         prompts = router.assumed_prompts()
     owners = [owner for prompt in prompts if (owner := router.answer(prompt)) is not None]
-    runs = tuple(dict.fromkeys([*turn.audience, *owners]))
+    runs = tuple(dict.fromkeys([*audience, *owners]))
     if message.was_interrupted:
         for run in runs:
             run.was_interrupted = True
@@ -122,8 +125,8 @@ def _on_malformed(router: TurnRouter, frame: MalformedFrame, now: float) -> Audi
     """Route a frame that cannot be read. A result also spoils the runs whose prompts it answers."""
     audience = router.session_audience()
     if frame.is_result:
-        turn, router.turn = router.turn or Turn(), None
-        prompts = dict.fromkeys((*_read_prompts(frame.raw), *turn.prompts, *turn.assumed))
+        begun, assumed, _ = router.leave_turn(frame)
+        prompts = dict.fromkeys((*_read_prompts(frame.raw), *begun, *assumed))
         if not prompts and not _is_injected(frame.raw):
             prompts = dict.fromkeys(router.assumed_prompts())
         for owner in map(router.answer, prompts):
@@ -136,10 +139,10 @@ def _on_state(router: TurnRouter, message: SessionStateChangedMessage, now: floa
     audience = router.session_audience()
     router.state = message.state
     if message.state == "idle":  # only sent with an empty queue, so no follow-up turn is coming
-        turn, router.turn = router.turn, None
+        begun, _, _ = router.leave_turn(message)
         router.follow_ups.runs.clear()
         router.note_resumed(())
-        for prompt in (*(turn.prompts if turn else ()), *router.completed):
+        for prompt in (*begun, *router.completed):
             router.withdraw(prompt)
         router.completed.clear()
     return audience
@@ -185,7 +188,7 @@ def _subagent_audience(router: TurnRouter, message: AssistantMessage | UserMessa
     An unknown one belongs to the turn.
     """
     task_id = router.owners_of_task.find_task(message)
-    return router.turn_runs if task_id is None and router.turn else router.task_audience(task_id or "")
+    return router.turn_runs if task_id is None and router.turns.current else router.task_audience(task_id or "")
 
 
 def _expect_follow_up(router: TurnRouter, message: TaskUpdatedMessage | TaskNotificationMessage, now: float) -> None:

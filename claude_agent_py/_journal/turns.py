@@ -1,356 +1,192 @@
-"""`TurnRouter`: which runs belong to the current turn, and when a run ends.
-
-`routes.py` applies the messages to it.
+"""`Turns`: the turns of a session, live, in a recording and in a transcript.
 
 The CLI works on one turn at a time, but it also starts turns on its own (for a finished task or a peer), folds several
-prompts into one turn, and answers queued prompts together. So routing does not rely on order:
+prompts into one turn, and answers queued prompts together. A turn begins when the CLI starts on a prompt, or with its
+first message. It ends with its result or, without one, when the session is idle or the next turn begins.
 
-* A prompt is identified by its uuid. `command_lifecycle` says when the CLI starts on it, and the messages of a turn
-  name its prompts (`user_message_uuids`, 64 at most).
-* A turn begins with its first message and ends with a result, which answers all of its prompts. Its messages go to the
-  runs of these prompts. Messages of a turn without prompts go to the runs that wait for the session to be idle, and
-  messages of a turn on unknown prompts to no run.
-* A task belongs to the runs in whose turn it started: see `task_owners.py`.
-
-A run ends with its own result, or (`until="idle"`) once no task is running and no follow-up turn is expected: see
-`is_idle`. An interrupted run waits for no task. Its time limits and the verdicts are in `open_runs.py`.
+A turn *counts*, and has an id, once it is known what it is for: from its prompts, the tasks that caused it, or a
+message of the model. The router sends live messages to runs from its beginning; the journal tells of it when it counts.
 """
 
-import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
 
-from claude_agent_py._journal.open_runs import (
-    NO_LIMITS,
-    Deadline,
-    EndReason,
-    OpenRun,
-    RunEnded,
-    RunWaits,
-    TurnResumed,
-    Verdict,
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    CommandLifecycleMessage,
+    ResultMessage,
+    UserMessage,
 )
-from claude_agent_py._journal.task_owners import TaskOwners
+from claude_agent_py.wire.messages.stream import StreamEventMessage
+from claude_agent_py.wire.messages.system import InitMessage, SessionStateChangedMessage
+from claude_agent_py.wire.unknown import MalformedFrame
 
-FOLLOW_UP_GRACE: Final = 1.0
-"""How many seconds to wait for the follow-up turn of a finished task.
-
-Not every task causes one: a stopped task may not, and a task that ends during a turn may be folded into it. Measured:
-10 to 110 ms from the notification, or from the end of the current turn, to the follow-up turn (CLI 2.1.328). It only
-elapses for a task without a follow-up turn, such as a shell stopped by `stop_task`, and only with a CLI that does not
-report when it is idle."""
+_TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 
 
 class Turn:
-    """The current turn: its prompts and the runs that receive its messages."""
+    """A turn."""
 
-    __slots__ = ("assumed", "audience", "prompts")
+    __slots__ = ("answers", "causes", "id", "is_answered", "is_uncounted", "prompts", "run")
+
+    def __init__(self, earlier: "Turn | None" = None) -> None:
+        """Create a turn; one that began without the end of an `earlier` one also answers the prompts of that."""
+        self.prompts: dict[str, None] = {} if earlier is None else earlier.prompts
+        """The prompts that get its result."""
+        self.id: str = ""
+        """Its run, a slash and its number in the run; empty before it counts."""
+        self.run: str = ""
+        self.answers: tuple[str, ...] = ()
+        """The prompts for which it began."""
+        self.causes: tuple[str, ...] = ()
+        """The ids of the tasks for which it began."""
+        self.is_answered: bool = False
+        """Whether the main agent has written a message."""
+        self.is_uncounted: bool = False
+        """Whether it was known only by its result, and so leaves nothing in the conversation."""
+
+
+class Turns:
+    """The turns of a session."""
 
     def __init__(self) -> None:
-        self.prompts: dict[str, None] = {}
-        self.assumed: tuple[str, ...] = ()
-        """The prompts that it may be working on, if the CLI has not named them."""
-        self.audience: tuple[OpenRun, ...] = ()
-
-
-class FollowUps:
-    """The turns that the CLI is expected to begin for tasks that have ended."""
-
-    def __init__(self) -> None:
-        self.runs: set[str] = set()
-        """The runs of these tasks."""
-        self.until: float = 0.0
-        """When no turn is expected any more, except during a turn, which may delay or replace them."""
-
-    def give_up(self, now: float) -> None:
-        """Expect none after the grace period. Must not be called during a turn."""
-        if now >= self.until:
-            self.runs.clear()
-
-
-class TurnRouter:
-    """The turns of a session and the runs that get their messages; decides when a run ends.
-
-    `routes.route` takes in each message.
-
-    Args:
-        live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity.
-        causes_follow_up: Returns whether the end of a task, by its id, causes a follow-up turn.
-    """
-
-    def __init__(self, live_task_ids: Callable[[], frozenset[str]], causes_follow_up: Callable[[str], bool]) -> None:
-        self._live_task_ids = live_task_ids
-        self.causes_follow_up = causes_follow_up
-        self._runs: dict[OpenRun, None] = {}
-        """The open runs, oldest first."""
-        self.owner_of_prompt: dict[str, OpenRun] = {}
-        """The runs of the unanswered prompts."""
-        self._prompts: set[str] = set()
-        """All prompts so far."""
-        self.owners_of_task: TaskOwners = TaskOwners()
-        self.turn: Turn | None = None
+        self.current: Turn | None = None
         """The current turn; None between turns."""
-        self.state: str | None = None
-        """The state that the CLI last reported; None if it reports none."""
-        self.lifecycle_seen: bool = False
-        """Whether the CLI reports when it starts on a prompt."""
-        self.last_progress: float = 0.0
-        """When the CLI last made progress."""
-        self.follow_ups: FollowUps = FollowUps()
-        self.completed: set[str] = set()
-        """Prompts that the CLI has completed without an answer so far."""
-        self._heir: OpenRun | None = None
-        """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
-        self.begun_elsewhere: tuple[str, ...] = ()
-        """The prompt that the CLI last started although this process did not send it."""
-        self._resumed: TurnResumed | None = None
-        """The pending verdict about that turn."""
+        self.session_id: str = ""
+        self._sent: dict[str, None] = {}
+        """The prompts that no turn has begun for."""
+        self._run = ""
+        self._runs = 0
+        self._counted = 0
+        """The number of turns of the run so far that are in the conversation."""
+        self._uncounted = 0
+        """The number of turns of the run since then, without an answer."""
+        self._news: list[tuple[Turn, bool]] = []
 
-    # Runs --------------------------------------------------------------------------------------------------------
+    def take_news(self) -> list[tuple[Turn, bool]]:
+        """Return the turns that began to count or ended with the latest message, and whether they ended."""
+        news, self._news = self._news, []
+        return news
 
-    @property
-    def open_runs(self) -> tuple[Any, ...]:
-        """The runs that have not ended."""
-        return tuple(self._runs)
+    def note_sent(self, prompt: str) -> None:
+        """Note that a prompt was sent. A name that begins with `#` stands for one without a uuid."""
+        self._sent[prompt] = None
 
-    @property
-    def turn_runs(self) -> tuple[Any, ...]:
-        """The runs of the prompts of the current turn; empty between turns."""
-        return self.turn.audience if self.turn else ()
+    def feed(self, message: object) -> None:
+        """Take in a message of a type in `RULES`."""
+        self._news = []
+        RULES[type(message)](self, message)
 
-    def open_run(self, run: OpenRun, now: float, prompts: Iterable[str] = ()) -> None:
-        """Begin a run with these prompts. Unless it is sealed, more may follow, then `seal_run`."""
-        run.restart(now)
-        self._runs[run] = None
-        for prompt in prompts:
-            self.add_prompt(run, prompt, now)
-
-    def knows_prompt(self, prompt_uuid: str) -> bool:
-        """Return whether any run has had a prompt with this uuid."""
-        return prompt_uuid in self._prompts
-
-    def expect_resumed_turn(self, run: OpenRun) -> None:
-        """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
-
-        The CLI does not announce them: its first `init` of that turn names them, and `idle` says that there is none.
-        """
-        self._heir = run
-
-    def expect_no_resumed_turn(self) -> tuple[Verdict, ...]:
-        """Note that the CLI has no turn to resume."""
-        self.note_resumed(())
-        return self._take_resumed()
-
-    def add_prompt(self, run: OpenRun, prompt_uuid: str, now: float) -> None:
-        """Add a prompt of the run, unless the run has ended."""
-        if run not in self._runs:
-            return
-        run.waiting[prompt_uuid] = None
-        run.last_progress = now
-        self.owner_of_prompt[prompt_uuid] = run
-        self._prompts.add(prompt_uuid)
-
-    def seal_run(self, run: OpenRun, now: float) -> tuple[Verdict, ...]:
-        """Note that the run has all its prompts. Return the runs that this ends."""
-        if run not in self._runs:
-            return ()
-        run.is_sealed = True
-        run.last_progress = now
-        return self.settle(now)
-
-    def drop_run(self, run: OpenRun) -> None:
-        """Drop a run. Its unanswered prompts belong to no run then."""
-        if run not in self._runs:
-            return
-        del self._runs[run]
-        if self._heir is run:
-            self._heir = None
-        for prompt in run.waiting:
-            self.owner_of_prompt.pop(prompt, None)
-        run.waiting.clear()
-        self.owners_of_task.drop(run)
-        if self.turn is not None:
-            self.turn.audience = tuple(r for r in self.turn.audience if r is not run)
-
-    def close(self) -> tuple[RunEnded, ...]:
-        """End every run: the connection is gone."""
-        ends = tuple(RunEnded(run, "closed") for run in self._runs)
-        self._runs.clear()
-        self.owner_of_prompt.clear()
-        self._heir = None
-        return ends
-
-    # Turns -------------------------------------------------------------------------------------------------------
-
-    def begin_turn(self, prompts: Sequence[str], now: float) -> Turn:
-        """Begin a turn on these prompts, or without any for the runs that wait for the session to be idle."""
-        self.follow_ups.give_up(now)
-        self.turn = turn = Turn()
-        # A turn that was cut off again after it was resumed names no prompts, but its start is announced.
-        if self._heir is not None:
-            prompts = prompts or self.begun_elsewhere
-        if prompts:
-            self.join(turn, prompts)
-        elif assumed := self.assumed_prompts():
-            turn.assumed = tuple(assumed)
-            turn.audience = tuple(self.owner_of_prompt[p] for p in assumed)
-        else:
-            turn.audience = self.waiting_for_idle()
+    def _begin(self) -> Turn:
+        """Return the current turn, which begins now unless it has begun."""
+        turn = self.current
+        if turn is None:
+            self.current = turn = Turn()
         return turn
 
-    def join(self, turn: Turn, prompts: Sequence[str]) -> None:
-        """Add prompts to the turn."""
-        # The first turn of a resumed session may be about a task that died with the last process. It names no prompts;
-        # the interrupted turn follows it.
-        if prompts and self._heir is not None:
-            self.note_resumed(prompts)
-        new = [p for p in prompts if p not in turn.prompts and p in self.owner_of_prompt]
-        if new:
-            turn.prompts.update(dict.fromkeys(new))
-            owners = (self.owner_of_prompt[p] for p in new)
-            turn.audience = tuple(dict.fromkeys([*turn.audience, *owners]))
+    def _replace(self, turn: Turn) -> Turn:
+        """Begin another turn during one that counts."""
+        self._news.append((turn, True))
+        self.current = Turn(turn)
+        return self.current
 
-    def note_resumed(self, prompts: Iterable[str]) -> None:
-        """Note the prompts of the resumed turn; the heir adopts those without a run."""
-        heir, self._heir = self._heir, None
-        if heir is None:
-            return
-        named = tuple(dict.fromkeys(prompts))
-        adopted = tuple(p for p in named if p not in self.owner_of_prompt)
-        for prompt in adopted:
-            self.add_prompt(heir, prompt, self.last_progress)
-        if adopted:
-            heir.is_sealed = True
+    def _count(
+        self, turn: Turn, prompts: Sequence[str], causes: Sequence[str] = (), *, in_result: bool = False
+    ) -> None:
+        """Give the turn its id, now that it is known what it is for."""
+        if prompts or not self._run:
+            self._runs += 1
+            self._counted = self._uncounted = 0
+            self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
+        elif in_result:
+            turn.is_uncounted = True
+        for prompt in prompts:
+            self._sent.pop(prompt, None)
+        if turn.is_uncounted:
+            self._uncounted += 1
+            number = f"{self._counted}+{self._uncounted}"
         else:
-            self.drop_run(heir)
-        self._resumed = TurnResumed(heir, named, adopted)
+            self._counted += 1
+            self._uncounted = 0
+            number = str(self._counted)
+        turn.run, turn.id = self._run, f"{self._run}/{number}"
+        turn.answers, turn.causes = tuple(prompts), tuple(causes)
+        self._news.append((turn, False))
 
-    def _take_resumed(self) -> tuple[Verdict, ...]:
-        resumed, self._resumed = self._resumed, None
-        return (resumed,) if resumed is not None else ()
+    def _end(self) -> None:
+        turn, self.current = self.current, None
+        if turn is not None and turn.id:
+            self._news.append((turn, True))
 
-    def assumed_prompts(self) -> list[str]:
-        """Return the oldest unanswered prompt, for a CLI without `command_lifecycle`."""
-        return [] if self.lifecycle_seen else list(self.owner_of_prompt)[:1]
+    def _begun(self, turn: Turn) -> list[str]:
+        """Return the prompts that the CLI has announced for the turn."""
+        return [prompt for prompt in turn.prompts if prompt in self._sent]
 
-    def answer(self, prompt: str) -> OpenRun | None:
-        """Mark the prompt as answered and return its run."""
-        owner = self.owner_of_prompt.pop(prompt, None)
-        if owner is not None:
-            owner.waiting.pop(prompt, None)
-            owner.was_answered = True
-        return owner
+    def _on_lifecycle(self, message: CommandLifecycleMessage) -> None:
+        prompt = message.command_uuid
+        if message.state == "started" and prompt in self._sent:
+            self._begin().prompts[prompt] = None
+        elif message.state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
+            self._sent.pop(prompt, None)
 
-    def withdraw(self, prompt: str) -> None:
-        """Drop a prompt that will not be answered. A prompt of the current turn gets that turn's result."""
-        if self.turn and prompt in self.turn.prompts:
+    def _on_init(self, message: InitMessage) -> None:
+        self.session_id = message.session_id or self.session_id
+        turn, named = self._begin(), message.prompt_uuids
+        if turn.id:
+            turn = self._replace(turn)
+        turn.prompts.update(dict.fromkeys(named))
+        prompts = named or self._begun(turn) or [prompt for prompt in self._sent if prompt.startswith("#")][:1]
+        if prompts or not self._run:
+            self._count(turn, prompts)
+
+    def _on_delta(self, message: StreamEventMessage) -> None:
+        if (turn := self.current) is None or message.user_message_uuid is not None:
+            turn = self._begin()
+            turn.prompts.update(dict.fromkeys(message.prompt_uuids))
+
+    def _on_assistant(self, message: AssistantMessage) -> None:
+        if message.is_subagent:
             return
-        owner = self.owner_of_prompt.pop(prompt, None)
-        if owner is not None:
-            owner.waiting.pop(prompt, None)
+        turn, named = self._begin(), message.prompt_uuids
+        if not turn.id:
+            self._count(turn, self._begun(turn) or named)
+        turn.prompts.update(dict.fromkeys(named))
+        turn.is_answered = True
 
-    # Audiences ---------------------------------------------------------------------------------------------------
+    def _on_user(self, message: UserMessage) -> None:
+        """Begin a turn with what caused it. Other user messages begin none: some come between turns."""
+        if message.is_subagent or message.origin is None or message.origin.is_human or message.is_replay:
+            return
+        turn = self._begin()
+        if turn.id and (turn.answers or turn.is_answered):
+            turn = self._replace(turn)
+        if not turn.id:
+            self._count(turn, (), _TASK_ID.findall(message.text))
 
-    def waiting_for_idle(self) -> tuple[OpenRun, ...]:
-        """Return the runs that have all their answers and wait for the session to be idle."""
-        return tuple(r for r in self._runs if r.until == "idle" and r.has_all_answers)
+    def _on_result(self, message: ResultMessage) -> None:
+        turn = self._begin()
+        if not turn.id:
+            self._count(turn, message.prompt_uuids or self._begun(turn), in_result=True)
+        self._end()
 
-    def session_audience(self) -> tuple[OpenRun, ...]:
-        """Return the runs for a message without a task: the turn's runs, or all open runs between turns."""
-        return self.turn.audience if self.turn else tuple(self._runs)
+    def _on_state(self, message: SessionStateChangedMessage) -> None:
+        if message.state == "idle":  # only sent with an empty queue
+            self._end()
 
-    def task_audience(self, task_id: str) -> tuple[OpenRun, ...]:
-        """Return the runs for a message of a task: its open runs, or the runs that wait for idle if it has none."""
-        return self.owners_of_task.of(task_id) or self.waiting_for_idle()
+    def _on_malformed(self, frame: MalformedFrame) -> None:
+        if frame.is_result:
+            self._end()
 
-    def queued_prompts(self, run: OpenRun) -> tuple[str, ...]:
-        """Return the prompts of a run that the CLI has not reported as started."""
-        begun = (*self.turn.prompts, *self.turn.assumed) if self.turn else ()
-        return tuple(p for p in run.waiting if p not in begun)
 
-    # Ends --------------------------------------------------------------------------------------------------------
-
-    def settle(self, now: float) -> tuple[Verdict, ...]:
-        """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ready = [run for run in self._runs if run.has_all_answers or run.bad_result is not None]
-        ends = [end for run in ready if (end := self._end_if_over(run, now)) is not None]
-        return (*self._take_resumed(), *ends) if ends or self._resumed is not None else ()
-
-    def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
-        if run.bad_result is not None:
-            return self._end(run, "unreadable")
-        if not run.was_answered:
-            return self._end(run, "cancelled")
-        if run.until == "result" or run.was_interrupted:
-            return self._end(run, "result")
-        if run.waiting_since is None:
-            run.waiting_since = now
-        return self._end(run, "idle") if self.is_idle(now) else None
-
-    def _end(
-        self,
-        run: OpenRun,
-        reason: EndReason,
-        *,
-        expired: Deadline | None = None,
-    ) -> RunEnded:
-        """Drop a run and return the verdict on it."""
-        is_in_turn = run in self.turn_runs
-        self.drop_run(run)
-        if expired is None:
-            return RunEnded(run, reason)
-        late = self._live_task_ids() & run.tasks if expired.kind == "idle" else frozenset[str]()
-        return RunEnded(run, reason, expired.kind, expired.limit, is_in_turn, late)
-
-    def is_idle(self, now: float) -> bool:
-        """Return whether the session is idle: no turn, running task, open question or expected follow-up turn.
-
-        If the CLI sends `session_state_changed`, it decides. The CLI does not report `idle` while a background agent or
-        its follow-up turn is running, but it does for shells, which the ledger and a short grace period cover. Drops
-        follow-up turns whose grace period has expired.
-        """
-        if self.turn is not None or self.state not in (None, "idle") or self._live_task_ids():
-            return False
-        self.follow_ups.give_up(now)
-        return not self.follow_ups.runs
-
-    # Time --------------------------------------------------------------------------------------------------------
-
-    def restart_silence(self, now: float) -> None:
-        """Restart the silence limit of every run, because the CLI is waiting for an answer."""
-        for run in self._runs:
-            run.last_progress = now
-
-    def _deadline(self, run: OpenRun) -> Deadline | None:
-        """Return the run's next deadline. Progress of the turn that it is queued behind counts for it, too."""
-        is_queued = run.waiting and run not in self.turn_runs
-        silent_since = max(run.last_progress, self.last_progress) if is_queued else run.last_progress
-        return run.deadline(silent_since, is_between_turns=self.turn is None)
-
-    def next_deadline(self) -> float:
-        """Return when to call `tick` next; infinity for never."""
-        moments: list[float] = []
-        for run in self._runs:
-            deadline = self._deadline(run) if run.limits != NO_LIMITS else None
-            if deadline is not None:
-                moments.append(deadline.at)
-        if self.turn is None:
-            notices = [run.waiting_since + run.next_notice for run in self._runs if run.waiting_since is not None]
-            moments += notices
-            if notices and self.follow_ups.runs:
-                moments.append(self.follow_ups.until)
-        return min(moments, default=math.inf)
-
-    def tick(self, now: float) -> tuple[Verdict, ...]:
-        """Return the runs that ended because a limit or a grace period expired, and those that have waited for long."""
-        waits: list[RunWaits] = []
-        if self.turn is None:
-            self.follow_ups.give_up(now)
-            waits = [notice for run in self._runs if (notice := run.notice(now)) is not None]
-        ends: list[RunEnded] = []
-        for run in self.open_runs:
-            deadline = self._deadline(run)
-            if deadline is not None and deadline.at <= now:
-                reason: EndReason = "idle" if deadline.kind == "idle" else "timeout"
-                ends.append(self._end(run, reason, expired=deadline))
-        return (*ends, *self.settle(now), *waits)
+RULES: Final[Mapping[type, Callable[..., None]]] = {
+    InitMessage: Turns._on_init,
+    CommandLifecycleMessage: Turns._on_lifecycle,
+    StreamEventMessage: Turns._on_delta,
+    AssistantMessage: Turns._on_assistant,
+    UserMessage: Turns._on_user,
+    ResultMessage: Turns._on_result,
+    SessionStateChangedMessage: Turns._on_state,
+    MalformedFrame: Turns._on_malformed,
+}
+"""What each message does to the turns."""

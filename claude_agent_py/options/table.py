@@ -75,7 +75,7 @@ ALWAYS_FLAGS: Final = ("--output-format=stream-json", "--verbose", "--input-form
 
 ALWAYS_VARIABLES: Final[Mapping[str, str]] = {
     "CLAUDE_CODE_ENTRYPOINT": "sdk-py",
-    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # reports when a run has ended; see `_journal/turns.py`
+    "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",  # reports when a run has ended; see `_journal/router.py`
 }
 
 

@@ -34,6 +34,7 @@ from claude_agent_py.journal import (
     make_schema,
     read_recording,
 )
+from claude_agent_py.messages import AssistantMessage
 from claude_agent_py.observe import watch
 from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
@@ -206,6 +207,38 @@ async def test_a_client_streams_its_journal_and_a_late_reader_begins_with_what_i
     assert [fact.number for fact in (*early, *rest)] == list(range(1, len(early) + len(rest) + 1))
     assert isinstance(rest[-1], TurnEnded)
     assert rest[0] == ended
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_turn_has_the_same_id_whoever_begins_to_read_during_it(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.turn("Hi."),
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), frames.assistant("Wait.")),
+        steps.wait_gate(gate),
+        steps.emit(frames.of_prompt(frames.result("Done."))),
+        steps.emit(frames.init(), frames.assistant("It ended."), frames.result(origin=frames.task_origin("b1"))),
+        steps.exit(0),
+    )
+    prompt = "33333333-3333-4333-8333-333333333333"
+    async with start(fake) as client:
+        await client.query("one")
+        with anyio.fail_after(60):
+            messages = aiter(client.query("two", uuid=prompt))
+            while not isinstance(await anext(messages), AssistantMessage):
+                pass
+            late = client.journal()
+            turns = [await anext(late)]
+            gate.open()
+            turns += [fact async for fact in late if isinstance(fact, TurnStarted | TurnEnded)]
+    assert [(type(fact), fact.id) for fact in turns] == [
+        (TurnStarted, f"{prompt}/1"),
+        (TurnEnded, f"{prompt}/1"),
+        (TurnStarted, f"{prompt}/2"),
+        (TurnEnded, f"{prompt}/2"),
+    ]
 
 
 @pytest.mark.anyio

@@ -19,8 +19,8 @@ from claude_agent_py._journal.open_runs import (
     Until as Until,
     Verdict,
 )
+from claude_agent_py._journal.router import FOLLOW_UP_GRACE as FOLLOW_UP_GRACE, TurnRouter as TurnRouter
 from claude_agent_py._journal.routes import route as route
-from claude_agent_py._journal.turns import FOLLOW_UP_GRACE as FOLLOW_UP_GRACE, TurnRouter as TurnRouter
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
