@@ -77,6 +77,8 @@ RESUME_PROMPT: Final = (
     "repeat the pending calls to receive the answers."
 )
 RESUME_CALLS: Final = " Repeat them with exactly this input, because the answers belong to these calls:"
+CONTINUE_PROMPT: Final = "Continue from where you left off."
+"""The CLI's own prompt for an interrupted turn, which it gives once: not if the API fails again."""
 MAX_RESUME_CHARS: Final = 16_000
 """The maximum length of the listed calls. An environment variable holds at most 128 KiB."""
 
@@ -474,10 +476,13 @@ class _Turn:
             now = read_progress(await self.store.load(self.store.key) or (), self.prompt_id)
             if now != progress:
                 return None
+            prompt = self.prompt
             if progress.has_prompt:
-                # The CLI ignores a uuid that it has seen.
+                # The CLI ignores a uuid that it has seen. A model that has done a part of the prompt would take the same
+                # text for another prompt, so only one that others followed is sent again.
                 uuid = next_uuid(uuid)
-            run = client.query(self.prompt, until=self.until, uuid=uuid)
+                prompt = prompt if progress.is_over else CONTINUE_PROMPT
+            run = client.query(prompt, until=self.until, uuid=uuid)
         self._has_begun, self._run = True, run
         if self.stop.wish == "interrupt":
             await self._interrupt(run)

@@ -191,7 +191,10 @@ async def test_a_turn_ends_early_as_the_engine_wishes(tmp_path: Path) -> None:
         async with anyio.create_task_group() as group:
             await begin(group, "released", "pay", first)
             stops["released"].release()
-        assert outcomes["released"] == Later(pause=0.0, is_attempt=False, reason="the turn was released")
+        released = outcomes["released"]
+        assert isinstance(released, Later)
+        assert (released.pause, released.is_attempt, released.reason) == (0.0, False, "the turn was released")
+        assert released.cost_usd > 0
         assert session.clis() == []
         ran.unlink()
         done = await session.turn("pay", first)
@@ -322,3 +325,24 @@ async def test_a_transcript_that_a_killed_cli_only_began_does_not_stop_the_sessi
         done = await session.turn("hello", str(uuid4()))
         assert isinstance(done, Done), done
         assert done.text == "hello"
+
+
+async def test_a_prompt_whose_api_fails_again_and_again_is_sent_once_and_its_command_runs_once(tmp_path: Path) -> None:
+    ran, prompt, failures = tmp_path / "ran", str(uuid4()), iter(range(3))
+    pays = paying(ran)
+
+    def answer(request: Any) -> Any:
+        reply = pays(request)
+        is_done = reply == "it is paid"
+        return Failure(529, "too much", "overloaded_error") if is_done and next(failures, None) is not None else reply
+
+    with ScriptedModel(answer) as model, session_in(tmp_path, model) as session:
+        session.options["env"]["CLAUDE_CODE_MAX_RETRIES"] = "0"
+        outcome: TurnOutcome | None = None
+        for attempt in range(1, 5):
+            outcome = await session.turn("pay", prompt, attempt=attempt)
+            assert isinstance(outcome, Later) is (attempt < 4), outcome
+        assert isinstance(outcome, Done)
+        assert outcome.text == "it is paid"
+        assert await session.count_prompts("pay") == 1
+    assert ran.read_text() == "once\n"
