@@ -478,8 +478,8 @@ class _Turn:
                 return None
             prompt = self.prompt
             if progress.has_prompt:
-                # The CLI ignores a uuid that it has seen. A model that has done a part of the prompt would take the same
-                # text for another prompt, so only one that others followed is sent again.
+                # The CLI ignores a uuid that it has seen. A model that has done a part of the prompt would take it for
+                # another one, so it is sent again only if others followed it.
                 uuid = next_uuid(uuid)
                 prompt = prompt if progress.is_over else CONTINUE_PROMPT
             run = client.query(prompt, until=self.until, uuid=uuid)
