@@ -1,4 +1,4 @@
-"""The brief that a child agent gets, its usage, and its report."""
+"""The brief that a child agent gets, and its report."""
 
 from dataclasses import asdict, dataclass
 from typing import Final, Literal, TypeAlias
@@ -7,9 +7,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.agents.guide import shorten_report
 from claude_agent_py.formatting.truncation import text_length
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
-from claude_agent_py.wire.messages.usage import Usage
 
 Priority: TypeAlias = Literal["low", "normal", "high"] | str | int
 """Which waiting child starts first: the one with the higher number. `low` is -1, `normal` 0 and `high` 1. A model may
@@ -104,44 +102,3 @@ class ChildReport:
             "failureReason": self.failure_reason,
             "finalAssistantMessage": report,
         }
-
-
-class ChildUsage:
-    """The usage of one child. Its subagents are separate tasks with separate usage."""
-
-    def __init__(self) -> None:
-        self.last_text: str = ""
-        """Its last message, even if it failed afterwards."""
-        self.tool_uses: int = 0
-        self._message_tokens: dict[str, float] = {}
-        self._result_tokens = 0.0
-        self._cost_usd = 0.0
-
-    def add(self, message: object) -> None:
-        """Count a message of the child's session."""
-        if isinstance(message, AssistantMessage) and not message.is_subagent:
-            self.last_text = message.text or self.last_text
-            self.tool_uses += len(message.tool_uses)
-            self._message_tokens[message.message.id or message.uuid] = _count_tokens(message.message.usage)
-        elif isinstance(message, ResultMessage):
-            self._result_tokens += _count_tokens(message.usage)
-            self._message_tokens.clear()
-            self._cost_usd = float(message.total_cost_usd)
-
-    def usage(self, seconds: float) -> TaskUsage:
-        """Return the usage after `seconds` of work.
-
-        `total_tokens` counts input and output of all model calls, including cached tokens; `cost_usd` includes
-        subagents.
-        """
-        tokens = self._result_tokens + sum(self._message_tokens.values())
-        return TaskUsage(
-            total_tokens=int(tokens),
-            tool_uses=self.tool_uses,
-            duration_ms=int(seconds * 1000),
-            cost_usd=self._cost_usd,
-        )
-
-
-def _count_tokens(usage: Usage | None) -> float:
-    return 0.0 if usage is None else float(usage.total_tokens)

@@ -26,14 +26,7 @@ from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import RunTimeoutError
 from claude_agent_py._connection.runs.run import Run
 from claude_agent_py._journal.tasks.outcome import EndedBy
-from claude_agent_py.children.assignment import (
-    SUMMARY_CHARS,
-    TASK_STATUS,
-    Brief,
-    ChildReport,
-    ChildUsage,
-    SubTaskStatus,
-)
+from claude_agent_py.children.assignment import SUMMARY_CHARS, TASK_STATUS, Brief, ChildReport, SubTaskStatus
 from claude_agent_py.children.tree import Tree, tree_of
 from claude_agent_py.client import Client
 from claude_agent_py.formatting.truncation import take, text_length
@@ -44,7 +37,7 @@ from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake,
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserContent, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, UserContent, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import (
     CHILD_AGENT,
@@ -98,7 +91,12 @@ class ChildRun:
         self.lineage: tuple[str, ...] = (*(above.lineage if above is not None else ()), self.agent_id)
         """The agent ids from the child of the root down to this one."""
         self.tree: Tree = above.tree if above is not None else tree_of(self.parent)
-        self.usage: ChildUsage = ChildUsage()
+        self._last_text: str = ""
+        """Its last message, even if it failed afterwards."""
+        self._calls: int = 0
+        self._tokens: float = 0
+        """The tokens of its turns that have ended. The task of the parent counts those of its messages."""
+        self._cost_usd: float = 0.0
         self._client: Client
         """The child's client. Set when its process starts."""
         self._scope = anyio.CancelScope()
@@ -206,7 +204,7 @@ class ChildRun:
             await client.connect()
             self._sent = prompt_message(self.prompt, verbatim=self.options.verbatim_prompts)
             result = await client.query(self._sent, until="idle", timeout=self.timeout).result()
-            self.usage.last_text = result.text or self.usage.last_text
+            self._last_text = result.text or self._last_text
             if self.is_awaited and not result.is_error:
                 await self._summarize(client)
             return result.error()
@@ -219,7 +217,7 @@ class ChildRun:
     async def _summarize(self, client: Client) -> None:
         """Ask the child for a summary if its report is too long for the caller."""
         limit = self.max_report_chars
-        if text_length(self.usage.last_text) <= limit:
+        if text_length(self._last_text) <= limit:
             return
         chars = int(min(SUMMARY_CHARS, limit // 4))
         question = f"Summarise your last message in at most {chars} characters, for someone who cannot read all of it."
@@ -236,9 +234,16 @@ class ChildRun:
         client.connection.shutdown.cancel_children()
         client.abort()
 
-    def measure_usage(self) -> TaskUsage:
-        """Return the usage so far."""
-        return self.usage.usage(0.0 if self._began is None else anyio.current_time() - self._began)
+    def _measure_usage(self) -> TaskUsage:
+        """Return the usage so far. Its subagents are tasks with a usage of their own, but the cost includes them."""
+        counted = self.task.usage or TaskUsage()
+        seconds = 0.0 if self._began is None else anyio.current_time() - self._began
+        return counted.replace(
+            total_tokens=max(counted.total_tokens, self._tokens),
+            tool_uses=self._calls,
+            duration_ms=int(seconds * 1000),
+            cost_usd=self._cost_usd,
+        )
 
     def _finish(self, status: SubTaskStatus, reason: str | None) -> None:
         """Store the report, send it to the parent as the end of the task, and wake those who wait for it."""
@@ -247,8 +252,8 @@ class ChildRun:
             agent_id=self.agent_id,
             status=status,
             failure_reason=reason,
-            final_assistant_message=self.usage.last_text,
-            usage=self.measure_usage(),
+            final_assistant_message=self._last_text,
+            usage=self._measure_usage(),
             summary=self._summary,
         )
         self.report = report
@@ -335,7 +340,6 @@ class ChildRun:
 
     def take(self, message: object) -> None:
         """Forward a message of the child's session to the parent if needed. Never raises."""
-        self.usage.add(message)
         try:
             self._forward(message)
         except Exception:
@@ -349,16 +353,21 @@ class ChildRun:
             case AssistantMessage() | UserMessage() | PermissionDeniedMessage() if message.agent_id is not None:
                 inject(message)  # from a subagent of the child
             case AssistantMessage():
+                self._last_text = message.text or self._last_text
                 inject(self._attribute(message))
                 for call in message.tool_uses:
+                    self._calls += 1
                     self._send_to_parent(
                         TaskProgressMessage,
                         description=f"Running {call.name}",
                         last_tool_name=call.name,
-                        usage=self.measure_usage(),
+                        usage=self._measure_usage(),
                     )
             case UserMessage():
                 inject(self._attribute(message))
+            case ResultMessage():
+                self._tokens += message.usage.total_tokens if message.usage is not None else 0
+                self._cost_usd = message.total_cost_usd
             case PermissionDeniedMessage():
                 inject(message.replace(agent_id=self.task_id))
             case InitMessage():

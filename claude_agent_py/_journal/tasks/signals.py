@@ -240,8 +240,7 @@ def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, no
     record.subagent_type = record.subagent_type or message.subagent_type
     record.description = record.description or message.task_description or ""
     if isinstance(message, AssistantMessage):
-        if not record.is_child_agent:
-            run.spent.add_message(message)
+        run.spent.add_message(message)
         if not run.status.is_terminal:
             record.last_text = message.text or record.last_text
     if not run.status.is_terminal:
