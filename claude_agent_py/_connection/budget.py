@@ -14,15 +14,14 @@ from claude_agent_py._base.log import logger
 from claude_agent_py._connection.reported import parse_session_id
 from claude_agent_py._connection.runs.result import BudgetExceededError, describe_spent
 from claude_agent_py._connection.session import Session
-from claude_agent_py._journal.tasks.spending import Prices, Spending
+from claude_agent_py._journal.tasks.spending import Prices
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
 from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import read_cost
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.resuming import find_title
-from claude_agent_py.sessions.stored_session import StoredSession, get_session
-from claude_agent_py.wire.messages.conversation import AssistantMessage
+from claude_agent_py.sessions.stored_session import get_session
 
 
 class Spent(NamedTuple):
@@ -88,7 +87,8 @@ def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> Spe
     for note in notes:
         prices.derive(note.model_usage)
     costs = [note.total_cost_usd or 0.0 for note in notes] or [0.0]
-    return Spent(max(*costs, _estimate(session, prices)), costs[-1])
+    estimate = prices.cost_of(session.read_spent())  # None if a price is unknown
+    return Spent(max(*costs, estimate or 0.0), costs[-1])
 
 
 def _find_session_id(options: ClientOptions, config_dir: Path) -> str | None:
@@ -96,13 +96,3 @@ def _find_session_id(options: ClientOptions, config_dir: Path) -> str | None:
         return parse_session_id(options.resume) or find_title(options.resume, options.cwd, config_dir)
     listed = list_sessions(options.cwd or os.curdir, include_worktrees=False, config_dir=config_dir)
     return listed[0].id if listed else None
-
-
-def _estimate(session: StoredSession, prices: Prices) -> float:
-    """Return the cost of the answers in the transcripts of a session and its subagents; 0 if a price is unknown."""
-    spending = Spending()
-    for messages in (session.history, *(agent.messages for agent in session.subagents)):
-        for message in messages:
-            if isinstance(message, AssistantMessage):
-                spending.add_message(message)
-    return prices.cost_of(spending.by_model) or 0.0

@@ -41,6 +41,9 @@ class Spent(Struct, frozen=True, kw_only=True, gc=False):
     cost_usd: float = 0.0
     """US dollars, as estimated by the CLI; for a subagent computed from its tokens, 0 if the price is unknown."""
 
+    def __add__(self, other: "Spent") -> "Spent":
+        return Spent(tokens=self.tokens + other.tokens, cost_usd=self.cost_usd + other.cost_usd)
+
 
 class AnyFact(WireModel):
     """Base of all facts."""

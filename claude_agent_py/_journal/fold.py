@@ -102,10 +102,19 @@ TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 
 def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
     """Yield the facts of the frames of a whole session."""
+    return (fact for _, facts in fold_frames(lambda ledger: frames) for fact in facts)
+
+
+def fold_frames(read: Callable[[Ledger], Iterable[TimedFrame]]) -> Iterator[tuple[TimedFrame | None, list[Fact]]]:
+    """Yield each frame of a whole session with its facts, and None with those that only the end shows.
+
+    `read` returns the frames. It gets the tasks, and may add what only files show of them as lists of their events.
+    """
     journal = Journal()
-    for frame, at, is_sent in frames:
-        yield from journal.feed(frame, at, sent=is_sent)
-    yield from journal.finish()
+    for timed in read(journal.ledger):
+        frame, at, is_sent = timed
+        yield timed, journal.feed(frame, at, sent=is_sent)
+    yield None, journal.finish()
 
 
 class Journal:

@@ -256,9 +256,7 @@ class SpanFold(View):
     def _add_usage(self, turn: OpenSpan, fact: TurnEnded) -> None:
         turn.tokens = fact.tokens
         for model, spent in fact.models.items():
-            known = self._spent.get(model, Spent())
-            cost = known.cost_usd + spent.cost_usd
-            self._spent[model] = Spent(tokens=known.tokens + spent.tokens, cost_usd=cost)
+            self._spent[model] = self._spent.get(model, Spent()) + spent
         turn.cost_usd = sum(spent.cost_usd for spent in self._spent.values())
         turn.attributes |= {
             "stop_reason": fact.stop_reason,

@@ -9,7 +9,7 @@ import msgspec
 from claude_agent_py._journal.fact_base import MAIN, Spent, Tokens as Tokens
 from claude_agent_py._journal.tasks.events import TaskFinished, TaskRevised
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
-from claude_agent_py._journal.tasks.spending import read_count, weigh
+from claude_agent_py._journal.tasks.spending import read_count, subtract_costs
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.tasks import TaskStatus
 
@@ -87,8 +87,8 @@ class Used(msgspec.Struct, kw_only=True):
     """The usage of a model or an agent."""
 
     cost_usd: float | None = None
-    """US dollars; None if the source has no cost. The CLI reports it by model. Subagents have the cost of their tokens,
-    or their share by tokens if a price is unknown, and the main agent has the rest."""
+    """US dollars; None if the source has no cost. The CLI reports it by model. Subagents that have ended have the cost
+    of their tokens, and the main agent has the rest; None if a price is unknown."""
     calls: int = 0
     """Model calls."""
     tools: int = 0
@@ -127,11 +127,8 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     """The first spans that failed or were denied, at most 10."""
     _slow: list[tuple[float, int, Span]] = []
     _agents: dict[str, Used] = {}
-    _is_shared_out: bool = True
-    """Whether the agents have their shares of all costs so far."""
-    _spent: dict[tuple[str, str], Tokens] = {}
-    """Tokens by agent and model, according to the messages."""
-    _counted: dict[str, tuple[str, float | None, Tokens, bool]] = {}
+    """By agent, without what was counted for tasks."""
+    _tasks: dict[str, tuple[str, float | None, Tokens, bool]] = {}
     """By the id of a task's run: the agent, its cost and tokens if known, and whether the CLI's costs include them."""
 
     def __repr__(self) -> str:
@@ -141,10 +138,16 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
     @property
     def by_agent(self) -> dict[str, Used]:
         """By the id of the agent's task; `""` is the main agent. What `RunResult.usage_by_agent` shows by name."""
-        if not self._is_shared_out:
-            self._share_out()
-            self._is_shared_out = True
-        return self._agents
+        found = {agent: msgspec.structs.replace(used) for agent, used in self._agents.items()}
+        for agent, cost, tokens, _ in self._tasks.values():
+            used = found.setdefault(agent, Used())
+            used.from_results += tokens
+            used.cost_usd = cost if used.cost_usd is None else used.cost_usd + (cost or 0.0)
+        costs = [used.cost_usd for used in self.by_model.values() if used.cost_usd is not None]
+        if costs:
+            inside = (cost for _, cost, _, is_inside in self._tasks.values() if is_inside)
+            found.setdefault(MAIN, Used()).cost_usd = subtract_costs(sum(costs), inside)
+        return found
 
     @property
     def slow(self) -> list[Span]:
@@ -203,15 +206,12 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
         models = span.attributes.get("models") or {}
         tokens = sum((Spent(**spent).tokens for spent in models.values()), Tokens())
         if span.cost_usd is not None or tokens.total:
-            self._counted[span.id] = (span.agent, span.cost_usd, tokens, span.kind != "child")
-            self._is_shared_out = False
+            self._tasks[span.id] = (span.agent, span.cost_usd, tokens, span.kind != "child")
 
     def _add_model_call(self, span: Span) -> None:
         for used in (self._agent(span.agent), self._model(span.name)):
             used.calls += 1
             used.from_messages += span.tokens or Tokens()
-        key = (span.agent, span.name)
-        self._spent[key] = self._spent.get(key, Tokens()) + (span.tokens or Tokens())
 
     def _add_turn(self, span: Span) -> None:
         """Add the tokens and the cost by model, which only the CLI knows."""
@@ -221,47 +221,17 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
             self._agent(span.agent).from_results += span.tokens
 
     def add_costs(self, models: Mapping[str, Spent]) -> None:
-        """Add the tokens and the cost by model, and estimate the cost by agent."""
+        """Add the tokens and the cost by model."""
         for model, spent in models.items():
             used = self._model(model)
             used.cost_usd = (used.cost_usd or 0.0) + spent.cost_usd
             used.from_results += spent.tokens
-        self._is_shared_out = False
-
-    def _share_out(self) -> None:
-        """Set the tokens and costs of the agents: what was counted for them, otherwise their share by tokens."""
-        shares: dict[str, float] = {}
-        counted: dict[str, Tokens] = {}
-        outside: set[str] = set()
-        for agent, cost, tokens, is_inside in self._counted.values():
-            counted[agent] = counted.get(agent, Tokens()) + tokens
-            if cost is not None:
-                shares[agent] = shares.get(agent, 0.0) + cost
-            if not is_inside:
-                outside.add(agent)
-        for agent, tokens in counted.items():
-            self._agent(agent).from_results = tokens
-        if any(used.cost_usd is not None for used in self.by_model.values()):
-            known = frozenset(shares)
-            costs = {model: used.cost_usd or 0.0 for model, used in self.by_model.items()}
-            for (agent, model), tokens in self._spent.items():
-                whole = _weigh(self.by_model[model].tokens)
-                if agent not in known and agent != MAIN and whole:
-                    shares[agent] = shares.get(agent, 0.0) + costs[model] * min(1.0, _weigh(tokens) / whole)
-            inside = sum(cost for agent, cost in shares.items() if agent not in outside)
-            shares[MAIN] = max(0.0, sum(costs.values()) - inside)
-        for agent, cost in shares.items():
-            self._agent(agent).cost_usd = cost
 
     def _model(self, name: str) -> Used:
         return self.by_model.setdefault(name, Used())
 
     def _agent(self, agent: str) -> Used:
         return self._agents.setdefault(agent, Used())
-
-
-def _weigh(tokens: Tokens) -> float:
-    return weigh((tokens.input, tokens.output, tokens.cache_write, 0, tokens.cache_read))
 
 
 def describe_usage(outcome: TaskOutcome) -> JSONObject:

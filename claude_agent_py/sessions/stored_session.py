@@ -8,14 +8,16 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
-from claude_agent_py._journal.facts import MAIN, AnyFact, CallEnded, CallStarted, Fact, MessageAdded, Tokens
-from claude_agent_py._journal.fold import Journal
+from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted, Fact, Tokens
+from claude_agent_py._journal.fold import TimedFrame, fold_frames
+from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.record import Record
+from claude_agent_py._journal.tasks.spending import Counts, Spending, sum_counts, to_tokens
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.cost_notes import CostNote, read_last_cost
@@ -36,6 +38,7 @@ from claude_agent_py.sessions.transcript import (
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.frames import Message
+from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
 
 
@@ -60,11 +63,11 @@ class SessionUsage:
 
 @dataclass(frozen=True, slots=True)
 class _Totals:
-    """What a pass over the events leaves."""
+    """What a pass over the frames leaves."""
 
     records: Sequence[Record]
     """The tasks."""
-    spent: Mapping[str, Tokens]
+    spent: Mapping[str, Counts]
     """The tokens by model."""
 
 
@@ -123,7 +126,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return (item for item in self.events() if isinstance(item, AnyFact))
+        return (fact for _, facts in self._fold(is_over=self.process is None) for fact in facts)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -131,30 +134,31 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return self._fold(is_over=self.process is None)
+        for timed, facts in self._fold(is_over=self.process is None):
+            if timed is not None and not isinstance(timed[0], list):
+                yield timed[0]
+            yield from facts
 
-    def _fold(self, *, is_over: bool) -> Iterator["Message | Fact"]:
-        """Yield the events, and keep their totals. If the session `is_over`, none of its tasks is running."""
-        journal = Journal()
-        journal.ledger.prices.derive(self._cost.model_usage)
-        answers: dict[tuple[str, str], tuple[str, Tokens]] = {}
-        for frame, at, is_sent in stored_frames(self.id, self.history, self.subagents):
-            yield frame
-            for fact in journal.feed(frame, at, sent=is_sent):
-                if isinstance(fact, MessageAdded) and fact.tokens is not None and not fact.is_synthetic:
-                    # Each block of an answer has a usage; the last one counts.
-                    answers[fact.agent, fact.id] = fact.model, fact.tokens
-                yield fact
-        for at, changes in infer_ends(journal.ledger, self.subagents, is_over=is_over):
-            yield from journal.feed(changes, at)
-        yield from journal.finish()
-        spent: dict[str, Tokens] = {}
-        for model, tokens in answers.values():
-            spent[model] = spent.get(model, Tokens()) + tokens
-        self._totals = _Totals(list_records(journal.ledger), spent)
+    def _fold(self, *, is_over: bool) -> Iterator[tuple[TimedFrame | None, list["Fact"]]]:
+        return fold_frames(partial(self._read, is_over=is_over))
+
+    def _read(self, ledger: Ledger, *, is_over: bool) -> Iterator[TimedFrame]:
+        """Yield the frames, and keep their totals. If the session `is_over`, none of its tasks is running."""
+        ledger.prices.derive(self._cost.model_usage)
+        main = Spending()
+        for timed in stored_frames(self.id, self.history, self.subagents):
+            message = timed[0]
+            if isinstance(message, AssistantMessage) and message.agent_id is None:
+                main.add_message(message)
+            yield timed
+        yield from infer_ends(ledger, self.subagents, is_over=is_over)
+        parts = (main, *(run.spent for record in ledger.records.values() for run in record.runs))
+        self._totals = _Totals(
+            list_records(ledger), sum_counts(item for part in parts for item in part.by_model.items())
+        )
 
     def _read_totals(self) -> "_Totals":
-        """Return the totals of the events, from an earlier pass over them if there was one."""
+        """Return the totals of the frames, from an earlier pass over them if there was one."""
         return self._totals or self._sum_up(is_over=self.process is None)
 
     def _sum_up(self, *, is_over: bool) -> "_Totals":
@@ -165,6 +169,10 @@ class StoredSession:
     def read_records(self) -> Sequence[Record]:
         """Return the tasks as the last process left them: none is running. Internal to this package."""
         return self._sum_up(is_over=True).records
+
+    def read_spent(self) -> Mapping[str, Counts]:
+        """Return the tokens of all answers by model. Internal to this package."""
+        return self._read_totals().spent
 
     @cached_property
     def _cost(self) -> CostNote:
@@ -188,7 +196,7 @@ class StoredSession:
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""
-        by_model = {model: _to_usage(tokens) for model, tokens in self._read_totals().spent.items()}
+        by_model = {model: _to_usage(to_tokens(counts)) for model, counts in self.read_spent().items() if any(counts)}
         return SessionUsage(by_model, self._cost.total_cost_usd, self._cost.model_usage)
 
     @property

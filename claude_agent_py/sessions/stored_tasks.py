@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from claude_agent_py._journal.tasks.events import TaskEvent
+from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
@@ -48,10 +48,8 @@ class StoredTask:
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
-def infer_ends(
-    ledger: Ledger, subagents: Sequence[StoredSubagent], *, is_over: bool
-) -> Iterator[tuple[float | None, list[TaskEvent]]]:
-    """Infer the ends that nobody reported, and yield the events of each with its time.
+def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent], *, is_over: bool) -> Iterator[TimedFrame]:
+    """Infer the ends that nobody reported, and yield the events of each.
 
     They are in the files of the tasks. If the session `is_over`, the other tasks ended with its process.
     """
@@ -65,10 +63,10 @@ def infer_ends(
             inspect_files(record, [TaskFile(path, agent_id=record.id if record.is_agent else None)] if path else []),
             now,
         )
-        yield now or None, ledger.take_changes(now)[1]
+        yield ledger.take_changes(now)[1], now or None, False
     if is_over:
         ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0)
-        yield None, ledger.take_changes(0.0)[1]
+        yield ledger.take_changes(0.0)[1], None, False
 
 
 def list_records(ledger: Ledger) -> list[Record]:

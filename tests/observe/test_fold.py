@@ -105,7 +105,7 @@ def times_of(name: str) -> Iterator[tuple[float, float]]:
 def test_every_recording_has_the_same_spans_live() -> None:
     for name in recordings.names():
         log = SpanLog()
-        live_journal(name, SpanFold(log.add))
+        live_journal(name, SpanFold(log.add, on_count=log.revise))
         assert log.spans == spans_of(name), name
 
 

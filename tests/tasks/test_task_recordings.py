@@ -3,9 +3,10 @@
 import pytest
 from each import for_each
 from folding import Clock, Desk, fold_recording, kinds, tracking
+from msgspec.structs import replace
 from recordings_loader import frames, names, records
 
-from claude_agent_py.tasks import Evidence, TaskFinished, TaskManager, TaskReopened
+from claude_agent_py.tasks import Evidence, TaskFinished, TaskManager, TaskReopened, TaskRevised
 
 WITH_TASKS = [
     name for name in names() if any(str(frame.get("subtype", "")).startswith("task_") for frame in frames(name))
@@ -39,7 +40,11 @@ def test_every_end_is_found_once_as_the_cli_reported_it() -> None:
         assert {run: str(outcome.status) for run, outcome in by_run.items() if run in said} == said
         inferred = [outcome for run, outcome in by_run.items() if run not in said]
         assert all(outcome.evidence is Evidence.PROCESS_EXIT and outcome.status == "failed" for outcome in inferred)
-        assert "revised" not in kinds(events)
+        for event in events:
+            if isinstance(event, TaskRevised):  # a result has told the price
+                assert replace(event.outcome, usage=event.old.usage, models=event.old.models) == event.old
+                assert event.outcome.usage is not None
+                assert event.outcome.usage.cost_usd
 
     for_each(WITH_TASKS, check)
 
@@ -56,7 +61,7 @@ def test_starts_and_ends_are_paired() -> None:
                 open_runs.add(event.task_id)
             elif event.kind == "finished" and event.task_id not in orphans:
                 open_runs.remove(event.task_id)
-            elif event.task_id not in orphans and event.kind != "output_available":
+            elif event.task_id not in orphans and event.kind not in ("output_available", "revised"):
                 assert event.task_id in open_runs, event
         assert open_runs == desk.ledger.live_ids()
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, intake_of, tracking
+from folding import Clock, Desk, intake_of, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
@@ -99,6 +99,20 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert usage.cost_usd == pytest.approx(3.000015)
     assert usage.cost_is_derived
     assert outcome.usage == usage
+
+
+def test_an_outcome_is_revised_once_a_price_is_known() -> None:
+    desk = Desk()
+    desk.fold(frames.task_started("a1"), said("m1", 1_000_000), *frames.task_end("a1"))
+    spent = {"inputTokens": 500_000, "outputTokens": 100_000, "costUSD": 3.0}
+    result = frames.result(modelUsage={MODEL: spent}, user_message_uuid="p", user_message_uuids=[])
+    [revised] = desk.fold(result, result)
+    assert isinstance(revised, TaskRevised)
+    assert revised.old.usage is not None
+    assert revised.outcome.usage is not None
+    assert revised.old.usage.cost_usd is None
+    assert revised.outcome.usage.cost_usd == pytest.approx(3.000015)
+    assert revised.outcome.models[MODEL].cost_usd == revised.outcome.usage.cost_usd
 
 
 @pytest.mark.anyio

@@ -16,6 +16,7 @@ from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.run_failure import Failure, find_failure
+from claude_agent_py._journal.tasks.spending import subtract_costs
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import REFUSAL, Output
@@ -162,8 +163,7 @@ class RunResult(Generic[Output]):
 
         What subagents spend between two turns is counted in the next turn.
         """
-        spent = [usage for r in self.results for usage in (r.model_usage_since_last_result or {}).values()]
-        return sum(float(usage.cost_usd) for usage in spent)
+        return sum(float(usage.cost_usd) for usage in self.usage_by_model.values())
 
     @property
     def usage(self) -> Usage | None:
@@ -201,7 +201,7 @@ class RunResult(Generic[Output]):
                 used.setdefault(agent.name or agent.task.type or agent.id, []).append(agent.usage)
                 if not agent.is_child:
                     costs.append(agent.usage.cost_usd)
-        rest = None if None in costs else max(0.0, self.cost_usd - sum(filter(None, costs)))
+        rest = subtract_costs(self.cost_usd, costs)
         answers = (m for m in self.messages if isinstance(m, AssistantMessage) and not m.is_subagent)
         main = TaskUsage(
             total_tokens=sum(result.usage.total_tokens for result in self.results if result.usage is not None),

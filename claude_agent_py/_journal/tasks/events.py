@@ -184,7 +184,7 @@ class TaskFinished(TaskEvent):
 
 
 class TaskRevised(TaskEvent):
-    """An outcome reported earlier was corrected, for example by a late notification or the count of a transcript."""
+    """An outcome reported earlier was corrected: by a late report, the count of a transcript, or the first price."""
 
     fact: ClassVar[Literal["task_revised"]] = "task_revised"
 

@@ -444,12 +444,12 @@ class Ledger:
             if not each.is_live and (each is run or each in dated):
                 self._finalise(record, each, now, by_counting=True)
 
-    def reprice(self) -> None:
+    def reprice(self, now: float) -> None:
         """Add the cost to earlier outcomes, because a price became known."""
         for record in self.records.values():
             for run in record.runs:
                 if run.outcome is not None and run.outcome.usage is not None and run.outcome.usage.cost_usd is None:
-                    run.outcome = self.build_outcome(record, run)
+                    self._finalise(record, run, now, by_counting=True)
 
     def _suspect_children(self, record: Record, now: float) -> None:
         """Suspect the foreground tasks of an ended subagent, which no longer waits for them."""

@@ -256,7 +256,7 @@ def _on_tool_progress(ledger: Ledger, message: ToolProgressMessage, now: float) 
 def _on_result(ledger: Ledger, message: ResultMessage, now: float) -> None:
     """Suspect that the main agent's foreground tasks have ended, because the turn that waited for them has."""
     if ledger.prices.derive(message.model_usage):
-        ledger.reprice()
+        ledger.reprice(now)
     for record in [ledger.records[task_id] for task_id in ledger.foreground]:
         if record.parent_id is None:
             ledger.suspect(record, Evidence.RESULT, now)

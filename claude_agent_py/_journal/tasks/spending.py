@@ -88,14 +88,15 @@ class Prices:
         for model, counts in spent.items():
             price = self._find(model)
             cost = 0.0 if price is None else price.cost_of(counts)
-            priced[model] = Spent(tokens=_to_tokens(counts), cost_usd=cost)
+            priced[model] = Spent(tokens=to_tokens(counts), cost_usd=cost)
         return priced
 
     def _find(self, model: str) -> ModelPrice | None:
         return self.given.get(model) or self._implied.get(model)
 
 
-def _to_tokens(counts: Counts) -> Tokens:
+def to_tokens(counts: Counts) -> Tokens:
+    """Return counts without how long cache writes are kept."""
     given, output, written, written_1h, read = map(read_count, counts)
     return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
 
@@ -170,9 +171,7 @@ class Spending(Struct, gc=False):
     @property
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
-        found: dict[str, Counts] = {}
-        for model, counts in self._messages.values():
-            found[model] = add_counts(found[model], counts) if model in found else counts
+        found = sum_counts(self._messages.values())
         for model, counts in (self.exact or {}).items():
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
@@ -220,6 +219,20 @@ class Counted(Struct):
         self.is_complete = message.message.stop_reason not in (None, "tool_use")
         if run >= 0:
             self.by_run[run].add(message)
+
+
+def subtract_costs(total: float, parts: Iterable[float | None]) -> float | None:
+    """Return what the main agent leaves for itself: a cost without those of subagents; None if one is unknown."""
+    known = list(parts)
+    return None if None in known else max(0.0, total - sum(filter(None, known)))
+
+
+def sum_counts(parts: Iterable[tuple[str, Counts]]) -> dict[str, Counts]:
+    """Add up counts by model."""
+    found: dict[str, Counts] = {}
+    for model, counts in parts:
+        found[model] = add_counts(found[model], counts) if model in found else counts
+    return found
 
 
 def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, Counts]]) -> dict[str, Counts]:
