@@ -29,7 +29,6 @@ from claude_agent_py import ClaudeAgentError, TaskManager, UserMessage
 from claude_agent_py._journal.engine import Engine
 from claude_agent_py._journal.events import (
     ReplyReceived,
-    RequestReceived,
     RequestUnreadable,
     StreamEnded,
 )
@@ -39,6 +38,7 @@ from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
 from claude_agent_py.acp.updates import Updates
 from claude_agent_py.cli._chat.conversation import Conversation
+from claude_agent_py.control import ControlRequest
 from claude_agent_py.journal import Journal, decode_fact, encode_fact
 from claude_agent_py.messages import to_api_messages
 from claude_agent_py.observe import Timeline
@@ -309,11 +309,12 @@ class Reader:
 
     def _hear(self, events: Sequence[Any]) -> None:
         for event in events:
-            if isinstance(event, RequestReceived | RequestUnreadable):
+            if isinstance(event, ControlRequest | RequestUnreadable):
                 self.engine.answer(event.request_id, {})
-            if isinstance(event, RequestReceived):
-                self._add(self.journal.feed(event.request, self.now))
-            if isinstance(event, RequestReceived | RequestUnreadable | ReplyReceived | StreamEnded):
+            if isinstance(event, ControlRequest):
+                self.intake.track(event)
+                self._add(self.journal.feed(event, self.now))
+            if isinstance(event, ControlRequest | RequestUnreadable | ReplyReceived | StreamEnded):
                 continue
             encode(event) if not hasattr(event, "error") else repr(event)
             runs, may_end = route(self.router, event, self.now)

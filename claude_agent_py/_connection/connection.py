@@ -42,8 +42,6 @@ from claude_agent_py._connection.shutdown import Shutdown
 from claude_agent_py._journal.events import (
     Event,
     ReplyReceived,
-    RequestCancelled,
-    RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
     StreamEnded,
@@ -57,6 +55,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.todo import calls_task_list
 from claude_agent_py.transport.base import Transport
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
@@ -168,7 +167,7 @@ class Connection:
             if log is not None:
                 log.received(data)
             events = engine.receive_data(data)
-            if len(events) == 1 and type(events[0]) is RequestReceived:
+            if len(events) == 1 and type(events[0]) is ControlRequest:
                 if await self.handlers.answer_here(events[0], scope, self._start_pump):
                     return
             else:
@@ -308,9 +307,9 @@ class Connection:
             self.act([message])
 
     _ON_EVENT: ClassVar[Mapping[type, Callable[..., None]]] = {
-        RequestReceived: lambda self, event: self.handlers.take(event),
+        ControlRequest: lambda self, event: self.handlers.take(event),
         RequestUnreadable: lambda self, event: self.handlers.answer_unreadable(event),
-        RequestCancelled: lambda self, event: self.handlers.withdraw(event),
+        ControlCancelRequest: lambda self, event: self.handlers.withdraw(event),
         ReplyReceived: _on_reply,
         RequestTimedOut: _on_request_timed_out,
         RunEnded: lambda self, event: self.runs.on_ended(event),

@@ -17,8 +17,6 @@ from claude_agent_py._journal.events import (
     Event,
     PendingRequest,
     ReplyReceived,
-    RequestCancelled,
-    RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
     StreamEnded,
@@ -147,7 +145,7 @@ class Engine:
 
     def _on_request(self, frame: ControlRequest, events: list[Event]) -> None:
         if self._accept(frame.request_id):
-            events.append(RequestReceived(frame.request_id, frame.request))
+            events.append(frame)
 
     def _accept(self, request_id: str) -> bool:
         """Add a request of the CLI. Return whether it is new."""
@@ -158,7 +156,7 @@ class Engine:
 
     def _on_cancel(self, frame: ControlCancelRequest, events: list[Event]) -> None:
         if self._settle_request(frame.request_id):
-            events.append(RequestCancelled(frame.request_id))
+            events.append(frame)
 
     def _on_response(self, frame: ControlResponse, events: list[Event]) -> None:
         response = frame.response

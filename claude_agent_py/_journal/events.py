@@ -1,6 +1,7 @@
 """The events of the engine. Those of the router (`RunEnded`, `RunWaits`, `TurnResumed`) are in `open_runs.py`.
 
-A message of the conversation, or a frame that cannot be decoded, is an event itself.
+A message of the conversation is an event itself, and so are a control request of the CLI, which is answered with
+`Engine.answer` or `Engine.answer_error`, its cancellation, and a frame that cannot be decoded.
 """
 
 from typing import Any, TypeAlias
@@ -8,31 +9,18 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
 from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.unknown import MalformedFrame
 
 
-class RequestReceived(Struct, frozen=True):
-    """A control request of the CLI. Answer with `Engine.answer` or `Engine.answer_error`."""
-
-    request_id: str
-    request: Any
-    """The typed body (`CanUseToolRequest`, ...)."""
-
-
 class RequestUnreadable(Struct, frozen=True):
-    """A control request of the CLI that cannot be decoded. Answer it as `RequestReceived`."""
+    """A control request of the CLI that cannot be decoded. Answer it as one that can."""
 
     request_id: str
     request: JSONObject
     """The fields that can be read."""
     problem: str
-
-
-class RequestCancelled(Struct, frozen=True):
-    """The CLI cancelled a control request."""
-
-    request_id: str
 
 
 class PendingRequest(Struct, frozen=True):
@@ -70,9 +58,9 @@ class StreamEnded(Struct, frozen=True):
 Event: TypeAlias = (
     Message
     | MalformedFrame
-    | RequestReceived
+    | ControlRequest
     | RequestUnreadable
-    | RequestCancelled
+    | ControlCancelRequest
     | ReplyReceived
     | RequestTimedOut
     | StreamEnded

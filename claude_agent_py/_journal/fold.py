@@ -58,7 +58,7 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.spending import read_count
 from claude_agent_py._journal.turns import Turn, Turns
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
-from claude_agent_py.wire.control.asks import HookCallbackRequest, MCPMessageRequest
+from claude_agent_py.wire.control.asks import MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import (
@@ -205,7 +205,7 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
-            if not (sent or self._follows) and type(frame) in _ABOUT_TASKS:
+            if not self._follows and (type(frame), sent) in _ABOUT_TASKS:
                 self._feed_ledger(signals.HANDLERS[type(frame)], frame)
         except Exception:
             self._drops.note(frame)
@@ -477,10 +477,6 @@ class Journal:
 
     def _on_request(self, frame: ControlRequest) -> None:
         self._requests.open(frame, self._at, self._child)
-        if isinstance(frame.request, HookCallbackRequest) and not self._follows:
-            data = frame.request.input
-            self._feed_ledger(signals.apply_hook, str(data.get("hook_event_name")), data)
-
         if isinstance(frame.request, MCPMessageRequest):
             token, call = frame.request.progress_token, frame.request.tool_use_id
             if token is not None and call is not None:
@@ -529,8 +525,11 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlRequest: Journal._on_sent_request,
 }
 """What it does with what was sent to the CLI."""
-_ABOUT_TASKS: Final = frozenset(kind for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task)
-"""Messages that the ledger needs although they are about more than tasks."""
+_ABOUT_TASKS: Final = frozenset(
+    {(kind, False) for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task}
+    | {(ControlResponse, True)}
+)
+"""What the ledger needs although it is about more than tasks, and whether it was sent."""
 _TOO_LARGE: Final = ("<persisted-output>", "Error: result (")
 """How the CLI's notes begin that stand for a result in a file."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")

@@ -15,14 +15,6 @@ from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.turns import Turns
 from claude_agent_py._journal.views import View
-from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.frames import (
-    ControlCancelRequest,
-    ControlFailure,
-    ControlRequest,
-    ControlResponse,
-    ControlSuccess,
-)
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
@@ -101,25 +93,13 @@ class LiveJournal:
     def feed(self, frame: object, *, sent: bool = False, agent: str = "") -> None:
         """Fold a frame, or a list of events of the ledger, whose records have the state of that moment.
 
-        A message from the CLI comes after the ledger got it, before the events that it caused.
+        A frame of the CLI comes after the ledger got it, before the events that it caused. `agent` is the child agent
+        whose CLI sent it.
         """
         if sent and isinstance(frame, UserMessage):
             for view in self.views:
                 self._call(view.sent, frame)
         self._tell(self._journal.feed(frame, self._clock(), sent=sent, agent=agent))
-
-    def asked(self, request_id: str, request: Any, agent: str = "") -> None:
-        """Fold a request of the CLI; `agent` is the child agent whose CLI sent it."""
-        self.feed(ControlRequest(request_id=request_id, request=request), agent=agent)
-
-    def answered(self, request_id: str, reply: JSONObject | None, *, failed: bool) -> None:
-        """Fold the answer to a request; None if it was withdrawn or its handler failed."""
-        answer: ControlSuccess | ControlFailure = ControlSuccess(request_id=request_id, response=reply)
-        if failed:
-            answer = ControlFailure(request_id=request_id, error="")
-        elif reply is None:
-            return self.feed(ControlCancelRequest(request_id=request_id))
-        return self.feed(ControlResponse(response=answer), sent=True)
 
     def end(self) -> None:
         """Note the end of the session."""

@@ -1,4 +1,4 @@
-"""What a request of the CLI asks, what its reply says, and the runs of the client's own hooks."""
+"""What a request of the CLI asks, what its reply says, and what happens in between: a hook runs, a person is asked."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Final, Literal, TypeAlias
@@ -6,6 +6,7 @@ from typing import ClassVar, Final, Literal, TypeAlias
 from msgspec import Struct
 
 from claude_agent_py._base.errors import HandlerError
+from claude_agent_py._journal.tasks.events import Answered, Asked
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import (
     CanUseToolRequest,
@@ -28,6 +29,8 @@ HOOKS_ABOUT_CALLS: Final = frozenset(
 )
 """Events with a tool and a real `tool_use_id`, which for `PreSkillShellCommand` identifies the command; for the others
 the CLI sends a random id."""
+QUESTIONS: Final = (CanUseToolRequest, ElicitationRequest, UserDialogRequest)
+"""Requests that a person may have to answer."""
 _REFUSALS: Final = frozenset({"deny", "block", "decline", "cancel", "cancelled"})
 
 
@@ -46,6 +49,21 @@ class HookRun(Struct, frozen=True, kw_only=True):
     """The reply sent to the CLI."""
     error: HandlerError | None = None
     """The handler's failure, or None on success."""
+
+
+class PersonAsked(Struct, frozen=True):
+    """While a subagent's request is open, a person is asked."""
+
+    request_id: str
+    agent_id: str
+    asked: Asked
+
+
+class PersonAnswered(Struct, frozen=True):
+    """The person has answered. The request stays open until the reply to it."""
+
+    request_id: str
+    answered: Answered
 
 
 def describe(request: object) -> JSONObject | None:

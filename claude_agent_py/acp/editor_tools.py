@@ -19,7 +19,6 @@ from claude_agent_py._base.errors import ToolError
 from claude_agent_py.client import Client
 from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.hooks import HookContext
-from claude_agent_py.permissions import PermissionContext
 from claude_agent_py.tools import Tool, ToolContext, mcp_tool_name, tool
 from claude_agent_py.wire import JSONObject
 
@@ -232,14 +231,7 @@ class BoundTools:
             input=data,
             permission_suggestions=[only_this] if name == "Bash" else None,
         )
-        asked = PermissionContext(
-            request_id=context.request_id,
-            session_id=context.session_id,
-            cancellation=context.cancellation,
-            tool_use_id=context.tool_use_id,
-            cwd=context.cwd,
-        )
-        reply = await client.connection.handlers.answer_person(request, asked)
+        reply = await client.connection.handlers.ask(request, context)
         if reply.get("behavior") != "allow":
             raise ToolError(str(reply.get("message") or "The user denied this."))
         if reply.get("updatedInput", data) != data:

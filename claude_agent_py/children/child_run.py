@@ -31,8 +31,8 @@ from claude_agent_py.children.tree import Tree, tree_of
 from claude_agent_py.client import Client
 from claude_agent_py.formatting.truncation import take, text_length
 from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.permissions.contexts import PermissionContext
 from claude_agent_py.permissions.prompts import WireRequest
-from claude_agent_py.permissions.requests import PermissionContext
 from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskProgressed, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.task import Task
@@ -332,7 +332,8 @@ class ChildRun:
 
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Answer a question of the child with the parent's handlers."""
-        own = replace(context, session_id=self.parent.session_id)
+        announce = self.parent.session.readers.announce_interaction
+        own = replace(context, session_id=self.parent.session_id, _announce=announce)
         with running_client(self.parent):
             return await self.parent.connection.handlers.answer_person(request, own)
 

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING
 from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
+    from claude_agent_py.permissions.contexts import PermissionContext as PermissionContext
     from claude_agent_py.permissions.decisions import Allow as Allow, Decision as Decision, Deny as Deny
     from claude_agent_py.permissions.diffs import build_diff as build_diff
     from claude_agent_py.permissions.elicitation import Accept as Accept, Cancel as Cancel, Decline as Decline
     from claude_agent_py.permissions.guarding import guard as guard
+    from claude_agent_py.permissions.inbox import Inbox as Inbox, PendingInteractions as PendingInteractions
     from claude_agent_py.permissions.inbox_sqlite import SQLiteInbox as SQLiteInbox
     from claude_agent_py.permissions.interactions import (
         AnswerSource as AnswerSource,
-        Inbox as Inbox,
         Interaction as Interaction,
         InteractionOpened as InteractionOpened,
         InteractionSettled as InteractionSettled,
-        PendingInteractions as PendingInteractions,
     )
     from claude_agent_py.permissions.open_questions import OpenQuestion as OpenQuestion
     from claude_agent_py.permissions.policies import (
@@ -32,11 +32,7 @@ if TYPE_CHECKING:
     from claude_agent_py.permissions.prompts import Completed as Completed, Dismissed as Dismissed, Plan as Plan
     from claude_agent_py.permissions.question_records import QuestionRecord as QuestionRecord
     from claude_agent_py.permissions.questions import Answers as Answers, Option as Option, Question as Question
-    from claude_agent_py.permissions.requests import (
-        PermissionContext as PermissionContext,
-        PermissionRequest as PermissionRequest,
-        displayable as displayable,
-    )
+    from claude_agent_py.permissions.requests import PermissionRequest as PermissionRequest, displayable as displayable
     from claude_agent_py.permissions.signatures import *
     from claude_agent_py.permissions.typed_answers import read_form as read_form, read_typed as read_typed
     from claude_agent_py.wire.control.asks import ElicitationRequest as ElicitationRequest
@@ -55,6 +51,7 @@ if TYPE_CHECKING:
     )
 else:
     _NAMES = {
+        "claude_agent_py.permissions.contexts": "PermissionContext",
         "claude_agent_py.permissions.decisions": "Allow Decision Deny",
         "claude_agent_py.permissions.diffs": "build_diff",
         "claude_agent_py.permissions.elicitation": "Accept Cancel Decline",
@@ -62,10 +59,9 @@ else:
             CanUseTool QuestionHandler PlanHandler ElicitationHandler DialogHandler
         """,
         "claude_agent_py.permissions.guarding": "guard",
+        "claude_agent_py.permissions.inbox": "Inbox PendingInteractions",
         "claude_agent_py.permissions.inbox_sqlite": "SQLiteInbox",
-        "claude_agent_py.permissions.interactions": """
-            AnswerSource Inbox Interaction InteractionOpened InteractionSettled PendingInteractions
-        """,
+        "claude_agent_py.permissions.interactions": "AnswerSource Interaction InteractionOpened InteractionSettled",
         "claude_agent_py.permissions.open_questions": "OpenQuestion",
         "claude_agent_py.permissions.policies": """
             Policy allow_tools ask bash_commands deny_tools first_of read_only within
@@ -73,7 +69,7 @@ else:
         "claude_agent_py.permissions.prompts": "Completed Dismissed Plan",
         "claude_agent_py.permissions.question_records": "QuestionRecord",
         "claude_agent_py.permissions.questions": "Answers Option Question",
-        "claude_agent_py.permissions.requests": "PermissionContext PermissionRequest displayable",
+        "claude_agent_py.permissions.requests": "PermissionRequest displayable",
         "claude_agent_py.permissions.typed_answers": "read_form read_typed",
         "claude_agent_py.wire.control.asks": "ElicitationRequest",
         "claude_agent_py.wire.control.forms": "Form FormError FormField",

@@ -8,10 +8,11 @@ from msgspec.structs import asdict
 from claude_agent_py import hooks
 from claude_agent_py.hooks.context import HookContext
 from claude_agent_py.hooks.matcher import HookMatcher
+from claude_agent_py.permissions.contexts import PermissionContext
 from claude_agent_py.permissions.decisions import NO_REASON, Allow, Deny, build_reply, describe
 from claude_agent_py.permissions.policies import Policy, wrap_policy
 from claude_agent_py.permissions.prompts import check_input
-from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 from claude_agent_py.wire.fitting import check
 

@@ -20,7 +20,8 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
 from claude_agent_py._base.shared_sqlite import open_shared, transact
 from claude_agent_py._base.streams import Polling
-from claude_agent_py.permissions.interactions import AnswerSource, Interaction, WaitingInbox
+from claude_agent_py.permissions.inbox import WaitingInbox
+from claude_agent_py.permissions.interactions import AnswerSource, Interaction
 from claude_agent_py.permissions.prompts import Kind
 from claude_agent_py.permissions.question_records import QuestionRecord
 from claude_agent_py.wire.base import JSONObject

@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 
 from claude_agent_py._base.callbacks import PORT_PERMISSIONS, Callback, check_two_arguments
 from claude_agent_py._base.errors import OptionsError, OptionsWarning
+from claude_agent_py.permissions.contexts import PermissionContext
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, describe
 from claude_agent_py.permissions.prompts import EXIT_PLAN_MODE
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION
-from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.tools.registry import STRUCTURED_OUTPUT, canonical_name, is_misspelt, suggested_tool
 

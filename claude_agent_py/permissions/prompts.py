@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply, check_json, describe
 from claude_agent_py.permissions.elicitation import (
     Accept,
@@ -91,6 +92,8 @@ class PromptKind:
     """The request on the wire."""
     subject: Callable[..., Any]
     """Return the first argument of a handler."""
+    summarize: Callable[[Any], str]
+    """Return the subject in one line, which may contain control characters."""
     read: Callable[..., JSONObject]
     """Convert an answer to the reply; raise ValueError if it is invalid."""
     refuse: Callable[[str], JSONObject]
@@ -165,17 +168,38 @@ def _decode_elicitation(reply: JSONObject) -> Accept | Decline | Cancel:
     return answers[reply["action"]]
 
 
+def _summarize_permission(request: PermissionRequest) -> str:
+    shown = (request.raw_input.get(key) for key in ("command", "file_path", "notebook_path", "path", "url", "query"))
+    what = next((str(value) for value in shown if value), None) or request.description or request.title or ""
+    return f"{request.tool_name}: {what}" if what else request.tool_name
+
+
 _PERMISSION: Final = PromptKind(
-    wire=CanUseToolRequest, subject=PermissionRequest, read=_read_decision, refuse=build_denial, answer=decode_decision
+    wire=CanUseToolRequest,
+    subject=PermissionRequest,
+    summarize=_summarize_permission,
+    read=_read_decision,
+    refuse=build_denial,
+    answer=decode_decision,
 )
 
 KINDS: Final[Mapping[Kind, PromptKind]] = {
     "permission": _PERMISSION,
-    "question": replace(_PERMISSION, subject=lambda request, context: read_questions(request), read=_read_questions),
-    "plan": replace(_PERMISSION, subject=lambda request, context: read_plan(request)),
+    "question": replace(
+        _PERMISSION,
+        subject=lambda request, context: read_questions(request),
+        summarize=lambda questions: " / ".join(question.question for question in questions) or "a question",
+        read=_read_questions,
+    ),
+    "plan": replace(
+        _PERMISSION,
+        subject=lambda request, context: read_plan(request),
+        summarize=lambda plan: next((line for line in plan.text.splitlines() if line.strip()), "a plan without text"),
+    ),
     "elicitation": PromptKind(
         wire=ElicitationRequest,
         subject=lambda request, context: request,
+        summarize=lambda request: f"{request.server_name}: {request.message or request.url or 'a question'}",
         read=read_elicitation,
         refuse=lambda reason: {"action": "cancel"},
         answer=_decode_elicitation,
@@ -183,6 +207,7 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
     "dialog": PromptKind(
         wire=UserDialogRequest,
         subject=lambda request, context: request,
+        summarize=lambda request: f"dialog {request.dialog_kind}",
         read=lambda request, value: read_dialog(value),
         refuse=lambda reason: {"behavior": "cancelled"},
         answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
@@ -195,3 +220,8 @@ def extract_record(kind: Kind, reply: JSONObject) -> JSONObject:
     record = {name: value for name, value in reply.items() if name != "updatedInput"}
     answers = (reply.get("updatedInput") or {}).get("answers") if kind == "question" else None
     return record if answers is None else record | {"answers": answers}
+
+
+def summarize(kind: Kind, subject: object) -> str:
+    """Summarize a question in one line that is safe to print in a terminal."""
+    return displayable(KINDS[kind].summarize(subject), 200).replace("\n", " ")

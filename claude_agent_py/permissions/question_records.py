@@ -7,8 +7,7 @@ from typing import Any, Self, cast
 
 from pydantic import ValidationError
 
-from claude_agent_py.permissions.interactions import summarize
-from claude_agent_py.permissions.prompts import KINDS, Kind, Subject
+from claude_agent_py.permissions.prompts import KINDS, Kind, Subject, summarize
 from claude_agent_py.wire.base import JSONObject, dump
 from claude_agent_py.wire.fitting import fit
 

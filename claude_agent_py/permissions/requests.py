@@ -1,10 +1,9 @@
-"""The arguments of permission handlers: the request and its context.
+"""`PermissionRequest`: what a permission handler decides about.
 
 Text in requests comes from the model, a repository or a server and may contain terminal escapes; clean it with
 `displayable` before showing it.
 """
 
-import contextlib
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -13,40 +12,9 @@ from claude_agent_py._base.display import displayable as displayable
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject, WireModel
-from claude_agent_py.wire.control.asks import (
-    CanUseToolRequest,
-    ElicitationRequest,
-    MatchedAskRule,
-    MCPServerProvenance,
-    UserDialogRequest,
-)
+from claude_agent_py.wire.control.asks import CanUseToolRequest, MatchedAskRule, MCPServerProvenance
 from claude_agent_py.wire.control.permissions import PermissionUpdate, read_update
 from claude_agent_py.wire.tools.registry import typed_input
-
-
-class PermissionContext(HandlerContext, frozen=True, kw_only=True):
-    """The context of handlers for permissions, questions, plans, elicitations and dialogs."""
-
-    tool_use_id: str | None = None
-    """The tool call in question, if any."""
-    cwd: str | None = None
-    """The session's start directory, or for a guard the shell's current directory; None if unknown."""
-
-    @property
-    def request(self) -> CanUseToolRequest | ElicitationRequest | UserDialogRequest | None:
-        """The request as received, with all fields; None for a guard."""
-        return None
-
-    def awaiting_user(self, interaction_id: str | None = None) -> contextlib.AbstractContextManager[None]:
-        """Set the task's status to `awaiting_user`, until the handler returns. Use it in a `with` statement.
-
-        Without it, the status is set when a handler has not decided after half a second. Inboxes pass the id of the
-        interaction.
-        """
-        return contextlib.nullcontext()
-
-    def on_interaction(self, event: object) -> None:
-        """For inboxes: call it with `InteractionOpened` and `InteractionSettled` in the event loop. Does not raise."""
 
 
 @dataclass(frozen=True)

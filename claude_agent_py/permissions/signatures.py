@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias
 
+from claude_agent_py.permissions.contexts import PermissionContext
 from claude_agent_py.permissions.decisions import Allow, Decision
 from claude_agent_py.permissions.elicitation import ElicitationAnswer
 from claude_agent_py.permissions.prompts import DialogAnswer, Plan
 from claude_agent_py.permissions.questions import AnswerToQuestions, Question
-from claude_agent_py.permissions.requests import PermissionContext, PermissionRequest
+from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.control.asks import ElicitationRequest, UserDialogRequest
 
 CanUseTool: TypeAlias = Callable[[PermissionRequest, PermissionContext], Decision | Awaitable[Decision | None] | None]

@@ -15,7 +15,7 @@ class HandlerContext(Struct, frozen=True, kw_only=True):
     """The context of a question that a handler answers."""
 
     request_id: str
-    """The id of the control request."""
+    """The id of the control request; for a child agent, after the agent's id and a slash."""
     agent_id: str | None = None
     """The id of the subagent that asks; None for the main agent."""
     task: claude_agent_py.tasks.Task | None = None

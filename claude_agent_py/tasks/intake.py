@@ -17,7 +17,7 @@ from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py._journal.tasks import signals
-from claude_agent_py._journal.tasks.events import Answered, Asked, TaskEvent
+from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py._journal.tasks.ledger import Grace, Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.tasks.record import Record
@@ -26,6 +26,8 @@ from claude_agent_py.tasks.files.paths import Paths
 from claude_agent_py.tasks.listeners import Listeners
 from claude_agent_py.tasks.messages import MESSAGE_LIMIT, SubagentMessage, SubagentMessages
 from claude_agent_py.tasks.reconcile import Reconciler
+from claude_agent_py.wire.control.asks import HookCallbackRequest
+from claude_agent_py.wire.control.frames import ControlRequest
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
@@ -103,7 +105,7 @@ class TaskIntake:
     # From the session
 
     def track(self, message: object, /, fold: Callable[[object], object] | None = None) -> list[TaskEvent]:
-        """Track a message of any type, and return the events that it caused. Never raises.
+        """Track a message of any type, or what happens to a request, and return the events of that. Never raises.
 
         `fold` gets the message once the tasks are up to date, and before their events are published.
         """
@@ -122,29 +124,10 @@ class TaskIntake:
         elif kind is InitMessage:
             self._is_orphaned = self.listeners.is_closed = False
             self.paths.record_init(message.cwd, message.session_id)
+        if kind is ControlRequest and type(message.request) is HookCallbackRequest:
+            self.paths.record_hook(message.request.input)
         if kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
             self._keep(message.agent_id, message)
-
-    def track_hook(self, event: str, data: Mapping[str, object], /) -> None:
-        """Track the input of a hook, in wire form. Never raises."""
-        self.paths.record_hook(data)
-        if event in signals.HOOKS_ABOUT_TASKS or "background_tasks" in data:
-            self._apply(signals.apply_hook, event, data)
-
-    def track_prompt(self, request_id: str, agent_id: str | None, asked: Asked | None = None) -> None:
-        """Record that a subagent asks the user (for permission, or a question); it is `awaiting_user`. Never raises."""
-        self._apply(signals.open_question, request_id, agent_id or "", asked or Asked())
-
-    def track_answer(self, agent_id: str | None, answered: Answered) -> None:
-        """Record the answer to a subagent's question. Never raises."""
-        self._apply(signals.record_answer, agent_id or "", answered)
-
-    def track_prompt_end(self, request_id: str, agent_id: str | None, was_answered: bool = True) -> None:
-        """Record that a subagent's question was answered or withdrawn. Never raises.
-
-        After a withdrawal, which often precedes its end, the subagent is `awaiting_user` until it shows activity.
-        """
-        self._apply(signals.close_question, request_id, agent_id or "", was_answered)
 
     def expect_end(self, reason: str | None, by: EndedBy) -> None:
         """Record why the tasks of the CLI's process end, if it reports that they were stopped. Earlier causes stay."""

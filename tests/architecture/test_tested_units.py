@@ -21,7 +21,8 @@ PURE = {
         wire.timestamps wire.tools.registry
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
-        _journal.engine _journal.events _journal.open_runs _journal.run_failure _journal.skimming _journal.state
+        _journal.engine _journal.events _journal.open_runs _journal.requests _journal.run_failure _journal.skimming
+        _journal.state
         _journal.tasks.announcements _journal.tasks.events _journal.tasks.outcome _journal.tasks.record
         _journal.tasks.spending _journal.tasks.state _journal.router _journal.routes _journal.text
         _connection.control_bodies _connection.runs.prompts _connection.runs.result

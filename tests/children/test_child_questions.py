@@ -20,6 +20,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.client import current_client
 from claude_agent_py.hooks import PreToolUseOutput
+from claude_agent_py.journal import RequestOpened, RequestSettled
 from claude_agent_py.permissions import PendingInteractions
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -71,6 +72,7 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
     children = [child_cli(*ASKS, name=name) for name in ("one", "two")]
     with anyio.fail_after(60):
         async with parent(interactions=inbox, permission_mode="default", session_id=SESSION) as client:
+            facts = client.journal()
             tasks = [
                 await client.spawn(agent_of(fake, name=name), name)
                 for fake, name in zip(children, ("one", "two"), strict=True)
@@ -85,6 +87,14 @@ async def test_children_that_wait_for_people_and_the_same_request_id(agent_of: M
             assert tasks[1].status is TaskStatus.AWAITING_USER
             await tasks[1].stop()
             assert list(inbox) == []
+        told = [fact async for fact in facts if isinstance(fact, RequestOpened | RequestSettled)]
+    assert {fact.agent: fact.id for fact in told if isinstance(fact, RequestOpened)} == {
+        task.id: f"{task.id}/r1" for task in tasks
+    }
+    assert {fact.agent: fact.status for fact in told if isinstance(fact, RequestSettled)} == {
+        tasks[0].id: "ok",
+        tasks[1].id: "cancelled",
+    }
 
 
 async def test_a_child_with_its_own_handlers_asks_them_and_shows_that_it_waits(agent_of: MakeAgent) -> None:

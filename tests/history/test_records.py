@@ -9,7 +9,18 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, child, intake_of, level, shell_started, tracking
+from folding import (
+    Clock,
+    answer_question,
+    child,
+    close_question,
+    intake_of,
+    level,
+    open_question,
+    shell_started,
+    track_hook,
+    tracking,
+)
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager, TaskStatus
@@ -52,7 +63,7 @@ def tell(frame: dict[str, Any]) -> Happening:
 
 
 def hook(event: str, data: dict[str, Any]) -> Happening:
-    return lambda manager: intake_of(manager).track_hook(event, data)
+    return lambda manager: track_hook(intake_of(manager), event, data)
 
 
 def usage(tokens: int) -> dict[str, Any]:
@@ -82,9 +93,9 @@ def happenings(draw: st.DrawFn) -> Happening:
                 tell(frames.task_notification(task_id, "completed", word, run_id=run_id, usage=usage(run * 10))),
                 tell(level(*draw(st.lists(IDS, max_size=3, unique=True)))),
                 hook("SubagentStart", {"agent_id": task_id, "agent_type": "x"}),
-                lambda manager: intake_of(manager).track_prompt(f"r{run}", task_id, Asked("May I?", "permission")),
-                lambda manager: intake_of(manager).track_answer(task_id, Answered({"behavior": "allow"})),
-                lambda manager: intake_of(manager).track_prompt_end(f"r{run}", task_id),
+                lambda manager: open_question(intake_of(manager), f"r{run}", task_id, Asked("May I?", "permission")),
+                lambda manager: answer_question(intake_of(manager), f"r{run}", Answered({"behavior": "allow"})),
+                lambda manager: close_question(intake_of(manager), f"r{run}"),
                 lambda manager: intake_of(manager).process_exited("gone"),
             ]
         )
@@ -166,9 +177,9 @@ async def test_a_task_is_recorded_from_its_prompt_to_its_evidence() -> None:
         started = frames.task_started("a1", "look", prompt="Look closely.", subagent_type="reviewer")
         tracking(manager, started, frames.task_progress("a1", "Reading", last_tool_name="Read"))
         asked = Asked("Bash: ls", "permission", "f00d")
-        intake_of(manager).track_prompt("r1", "a1", asked)
-        intake_of(manager).track_answer("a1", Answered({"behavior": "allow"}, "Ann", "process 7 on host", "f00d"))
-        intake_of(manager).track_prompt_end("r1", "a1")
+        open_question(intake_of(manager), "r1", "a1", asked)
+        answer_question(intake_of(manager), "r1", Answered({"behavior": "allow"}, "Ann", "process 7 on host", "f00d"))
+        close_question(intake_of(manager), "r1")
         tracking(manager, frames.task_notification("a1", summary="All is well.", usage=usage(900)))
         records = await told(history)
     assert [(record.number, record.kind) for record in records] == [
@@ -210,9 +221,9 @@ async def test_each_prompt_of_a_task_that_waits_is_recorded() -> None:
         manager = attached(history)
         tracking(manager, frames.task_started("a1"))
         for number in (1, 2):
-            intake_of(manager).track_prompt(f"r{number}", "a1", Asked(f"Question {number}?"))
+            open_question(intake_of(manager), f"r{number}", "a1", Asked(f"Question {number}?"))
         for number in (1, 2):
-            intake_of(manager).track_prompt_end(f"r{number}", "a1")
+            close_question(intake_of(manager), f"r{number}")
         records = await told(history)
     waits = [record.asked.question for record in records if isinstance(record, TaskAsked)]
     assert waits == ["Question 1?", "Question 2?"]

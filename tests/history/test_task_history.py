@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, deliver, intake_of, shell_started, tracking
+from folding import Clock, answer_question, close_question, deliver, intake_of, open_question, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
@@ -179,8 +179,8 @@ async def session(history: TaskHistory) -> TaskManager:
         shell_started("b1", parent_task_id="a2"),
         frames.task_progress("a2"),
     )
-    intake_of(manager).track_prompt("r1", "a2")
-    intake_of(manager).track_prompt_end("r1", "a2")
+    open_question(intake_of(manager), "r1", "a2")
+    close_question(intake_of(manager), "r1")
     tracking(
         manager,
         frames.task_notification("b1", "failed", "failed with exit code 3"),
@@ -359,7 +359,8 @@ async def test_half_characters_are_replaced(history: TaskHistory) -> None:
     manager = TaskManager()
     history.attach(manager, "s1")
     tracking(manager, frames.task_started("a1"))
-    intake_of(manager).track_answer("a1", Answered({"message": "\ud83d half"}))
+    open_question(intake_of(manager), "r1", "a1")
+    answer_question(intake_of(manager), "r1", Answered({"message": "\ud83d half"}))
     answered = (await history.records("s1"))[-1]
     assert isinstance(answered, TaskAnswered)
     assert answered.answered.answer == {"message": "\ufffd half"}
@@ -372,11 +373,13 @@ async def test_values_without_a_json_form_are_left_out(history: TaskHistory, cap
     manager = TaskManager()
     history.attach(manager, "s1")
     tracking(manager, frames.task_started("a1"))
-    for answer in ({"x": deep}, {"x": Path("a")}):
-        intake_of(manager).track_answer("a1", Answered(answer))
+    for request_id, answer in (("r1", {"x": deep}), ("r2", {"x": Path("a")})):
+        open_question(intake_of(manager), request_id, "a1")
+        answer_question(intake_of(manager), request_id, Answered(answer))
     tracking(manager, frames.task_notification("a1"))
     kept = await history.records("s1")
-    assert [fact.kind for fact in kept] == ["started", "answered", "status_changed", "finished"]
+    kinds = [fact.kind for fact in kept]
+    assert kinds == ["started", "status_changed", "asked", "asked", "answered", "status_changed", "finished"]
     assert [fact.answered.answer for fact in kept if isinstance(fact, TaskAnswered)] == [{"x": "a"}]
     assert "the history of a session" in caplog.text
     with pytest.raises(SessionError):

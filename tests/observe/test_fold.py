@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis.strategies import integers, lists
 from live import LiveJournal, View
 
-from claude_agent_py.control import ControlRequest, ControlResponse, ControlSuccess, HookCallbackRequest
+from claude_agent_py.control import ControlResponse
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.spans import SpanLog
@@ -79,14 +79,8 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
     for at, frame, is_sent in frames_of(name):
         now = origin + at
         match frame:
-            case ControlRequest() if not is_sent:
-                journal.asked(frame.request_id, frame.request)
-                if isinstance(frame.request, HookCallbackRequest):
-                    tasks.track_hook(str(frame.request.input.get("hook_event_name")), frame.request.input)
             case ControlResponse() if is_sent:
-                answer = frame.response
-                payload = answer.response or {} if isinstance(answer, ControlSuccess) else None
-                journal.answered(frame.request_id, payload, failed=payload is None)
+                tasks.track(frame, partial(journal.feed, sent=True))
             case _ if is_sent:
                 journal.feed(frame, sent=True)
             case _:

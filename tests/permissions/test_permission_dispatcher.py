@@ -13,7 +13,14 @@ from folding import Desk
 from msgspec.structs import replace
 
 from claude_agent_py import Allow, ClientOptions, Deny, PermissionContext, PermissionRequest, read_only
-from claude_agent_py.control import CanUseToolRequest, UserDialogRequest
+from claude_agent_py.control import (
+    CanUseToolRequest,
+    ControlCancelRequest,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+    UserDialogRequest,
+)
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.permissions import Accept, Completed, ElicitationRequest, Inbox, PendingInteractions, Plan, ask
 from claude_agent_py.permissions.dispatcher import PermissionDispatcher
@@ -47,7 +54,6 @@ class Session:
         self.dispatcher = PermissionDispatcher(
             {option: how.pop(option) for option in OPTIONS if option in how},
             report=self.errors.append,
-            intakes=lambda: [self.desk.intake],
             **how,
         )
 
@@ -69,8 +75,17 @@ class Session:
         with anyio.fail_after(30):
             cancellation = type(CONTEXT.cancellation)()
             tool_use_id = getattr(request, "tool_use_id", None)
-            context = replace(CONTEXT, cancellation=cancellation, tool_use_id=tool_use_id)
-            reply: dict[str, Any] = await self.dispatcher.answer(request, context)
+            track = self.desk.intake.track
+            context = replace(
+                CONTEXT, cancellation=cancellation, tool_use_id=tool_use_id, _request=request, _tell=track
+            )
+            track(ControlRequest(request_id="r1", request=request))
+            end: Any = ControlCancelRequest(request_id="r1")
+            try:
+                reply: dict[str, Any] = await self.dispatcher.answer(request, context)
+                end = ControlResponse(response=ControlSuccess(request_id="r1", response=reply))
+            finally:
+                track(end)
         return reply
 
 

@@ -17,14 +17,12 @@ from claude_agent_py._journal.events import (
     Event,
     PendingRequest,
     ReplyReceived,
-    RequestCancelled,
-    RequestReceived,
     RequestTimedOut,
     RequestUnreadable,
     StreamEnded,
 )
 from claude_agent_py._journal.state import CAN_SEND, CLI_READS, TRANSITIONS, State, Step, advance
-from claude_agent_py.control import CanUseToolRequest, UnknownControlRequest
+from claude_agent_py.control import CanUseToolRequest, ControlCancelRequest, ControlRequest, UnknownControlRequest
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import frames
@@ -274,7 +272,7 @@ def test_a_long_tool_call_whose_input_looks_like_a_question_is_none() -> None:
     quoted = {"type": "control_request", "request_id": "r1", "text": "x" * 5000}
     driver.hear(frames.assistant([frames.tool_use_block("Write", quoted)]))
     assert driver.sent() == []
-    assert kinds(driver.hear(frames.can_use_tool("r1"))) == [RequestReceived]
+    assert kinds(driver.hear(frames.can_use_tool("r1"))) == [ControlRequest]
 
 
 def test_half_a_line_at_the_end_is_reported() -> None:
@@ -370,7 +368,7 @@ def test_fields_that_are_no_json_send_nothing_and_leave_nothing_behind() -> None
 def test_a_request_of_the_cli_is_reported_and_answered_once() -> None:
     driver = Driver()
     (event,) = driver.hear(frames.can_use_tool("r1"))
-    assert isinstance(event, RequestReceived)
+    assert isinstance(event, ControlRequest)
     assert isinstance(event.request, CanUseToolRequest)
     assert driver.engine.answer("r1", {"behavior": "allow"})
     assert not driver.engine.answer_error("r1", "changed my mind")
@@ -403,14 +401,16 @@ def test_a_request_can_be_refused() -> None:
 
 def test_a_request_of_a_newer_cli_is_reported_too() -> None:
     (event,) = Driver().hear(frames.control_request("r1", "brand_new", n=1))
-    assert isinstance(event, RequestReceived)
+    assert isinstance(event, ControlRequest)
     assert isinstance(event.request, UnknownControlRequest)
 
 
 def test_a_request_taken_back_is_reported_and_wants_no_answer() -> None:
     driver = Driver()
     driver.hear(frames.can_use_tool("r1"))
-    assert driver.hear(frames.control_cancel("r1"), frames.control_cancel("r1")) == [RequestCancelled("r1")]
+    assert driver.hear(frames.control_cancel("r1"), frames.control_cancel("r1")) == [
+        ControlCancelRequest(request_id="r1")
+    ]
     assert not driver.engine.answer("r1", {})
     assert driver.sent() == []
 
@@ -443,7 +443,7 @@ def test_requests_that_were_open_before_we_came_are_reported_after_the_reply(fie
     open_before = [frames.can_use_tool("old1"), frames.can_use_tool("old2")]
     more: dict[str, Any] = {field: open_before}
     events = driver.hear(reply(request_id, **more), frames.can_use_tool("old1"))
-    assert kinds(events) == [ReplyReceived, RequestReceived, RequestReceived]
+    assert kinds(events) == [ReplyReceived, ControlRequest, ControlRequest]
     assert driver.engine.answer("old2", {})
 
 
@@ -530,7 +530,7 @@ def test_nothing_is_sent_but_to_a_cli_that_is_there_for_it(state: State, steps: 
 def test_a_cli_that_still_works_is_heard_and_answered(step: Step) -> None:
     driver = Driver()
     driver.engine.advance(step)
-    assert RequestReceived in kinds(driver.hear(frames.can_use_tool("r1")))
+    assert ControlRequest in kinds(driver.hear(frames.can_use_tool("r1")))
     assert driver.engine.answer("r1", {})
     assert driver.sent() == [reply("r1")]
     assert kinds(driver.hear(result_of("p"))) == [ResultMessage]

@@ -12,6 +12,7 @@ from recordings_loader import records
 from claude_agent_py import AssistantMessage, UserMessage
 from claude_agent_py._base.bounded_reading import Lines as Lines, open_regular as open_regular
 from claude_agent_py._base.growing_files import PIECE_BYTES as PIECE_BYTES, Piece as Piece, Tail as Tail
+from claude_agent_py._journal.requests import PersonAnswered, PersonAsked
 from claude_agent_py._journal.tasks.announcements import (
     Announcement as Announcement,
     OpenCalls as OpenCalls,
@@ -28,8 +29,16 @@ from claude_agent_py._journal.tasks.state import (
     move as move,
     signal_for as signal_for,
 )
+from claude_agent_py.control import (
+    CanUseToolRequest,
+    ControlCancelRequest,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+    HookCallbackRequest,
+)
 from claude_agent_py.errors import HandlerError
-from claude_agent_py.tasks import Grace, TaskEvent, TaskIntake, TaskManager
+from claude_agent_py.tasks import Answered, Asked, Grace, TaskEvent, TaskIntake, TaskManager
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
@@ -77,7 +86,7 @@ class Desk:
 
     def hook(self, event: str, **data: Any) -> list[TaskEvent]:
         """Track the input of a hook."""
-        return self.caused_by(self.intake.track_hook, event, data)
+        return self.caused_by(track_hook, self.intake, event, data)
 
     def pass_time(self, seconds: float) -> list[TaskEvent]:
         """Advance the clock and decide about due tasks, without reading files."""
@@ -99,6 +108,30 @@ class Desk:
 def kinds(events: Iterable[TaskEvent]) -> list[str]:
     """Return the kinds of events."""
     return [event.kind for event in events]
+
+
+def track_hook(intake: TaskIntake, event: str, data: Frame) -> None:
+    """Track the request of a hook with this input."""
+    hook = HookCallbackRequest(callback_id="hook_0", input={"hook_event_name": event, **data})
+    intake.track(ControlRequest(request_id="h1", request=hook))
+
+
+def open_question(intake: TaskIntake, request_id: str, agent_id: str, asked: Asked | None = None) -> None:
+    """Track a permission request of an agent, and that a person is asked."""
+    request = CanUseToolRequest(tool_name="Bash", input={}, tool_use_id="t1", agent_id=agent_id)
+    intake.track(ControlRequest(request_id=request_id, request=request))
+    intake.track(PersonAsked(request_id, agent_id, asked or Asked()))
+
+
+def answer_question(intake: TaskIntake, request_id: str, answered: Answered) -> None:
+    """Track the answer of a person."""
+    intake.track(PersonAnswered(request_id, answered))
+
+
+def close_question(intake: TaskIntake, request_id: str, was_answered: bool = True) -> None:
+    """Track the reply to a request, or that it was withdrawn."""
+    reply = ControlResponse(response=ControlSuccess(request_id=request_id, response={}))
+    intake.track(reply if was_answered else ControlCancelRequest(request_id=request_id))
 
 
 def intake_of(manager: TaskManager) -> TaskIntake:
@@ -184,7 +217,7 @@ def fold_recording(name: str, desk: Desk | None = None) -> Desk:
         elif direction == "out" and isinstance(value, dict):
             request = value.get("request", {})
             if request.get("subtype") == "hook_callback":
-                desk.intake.track_hook(request["input"]["hook_event_name"], request["input"])
+                track_hook(desk.intake, request["input"]["hook_event_name"], request["input"])
             else:
                 desk.intake.track(message(value))
     return desk

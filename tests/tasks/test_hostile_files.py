@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import HASTY, intake_of, level, shell_started, tracking
+from folding import HASTY, intake_of, level, shell_started, track_hook, tracking
 
 from claude_agent_py import Client, ClientOptions, OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
@@ -45,8 +45,8 @@ def odd_lines() -> Iterator[bytes]:
 def agent(path: Path) -> TaskManager:
     """A live subagent with this transcript, about which the CLI only says that it stops."""
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
-    intake_of(manager).track_hook(
-        "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
+    track_hook(
+        intake_of(manager), "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
     )
     return manager
 

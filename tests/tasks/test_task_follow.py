@@ -9,7 +9,19 @@ from pathlib import Path
 import anyio
 import pytest
 from bounds import set_bound
-from folding import HASTY, PIECE_BYTES, Lines, Piece, Record, Tail, TaskRun, intake_of, shell_started, tracking
+from folding import (
+    HASTY,
+    PIECE_BYTES,
+    Lines,
+    Piece,
+    Record,
+    Tail,
+    TaskRun,
+    intake_of,
+    shell_started,
+    track_hook,
+    tracking,
+)
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
@@ -26,7 +38,7 @@ class Followed:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.manager = tracking(TaskManager(grace=HASTY), shell_started("b1"))
-        intake_of(self.manager).track_hook("Stop", {})
+        track_hook(intake_of(self.manager), "Stop", {})
         self.seen = ""
         self._news = anyio.Event()
         tracking(self.manager, frames.tool_result("toolu_b1", self._announcement(), tool_use_result=None))

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import Desk, Finding, child, kinds, level, shell_started, turn_over
+from folding import Desk, Finding, child, close_question, kinds, level, open_question, shell_started, turn_over
 
 from claude_agent_py import TaskStatus
 from claude_agent_py.tasks import (
@@ -205,34 +205,34 @@ def test_paused_and_resumed(desk: Desk) -> None:
 
 def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    assert kinds(desk.caused_by(desk.intake.track_prompt, "r1", "a1")) == ["status_changed", "asked"]
-    assert kinds(desk.caused_by(desk.intake.track_prompt, "r2", "a1")) == ["asked"]
-    desk.intake.track_prompt_end("r1", "a1")
+    assert kinds(desk.caused_by(open_question, desk.intake, "r1", "a1")) == ["status_changed", "asked"]
+    assert kinds(desk.caused_by(open_question, desk.intake, "r2", "a1")) == ["asked"]
+    close_question(desk.intake, "r1")
     assert desk.status("a1") == "awaiting_user"
-    desk.intake.track_prompt_end("r2", "a1")
+    close_question(desk.intake, "r2")
     assert desk.status("a1") == "running"
-    assert desk.caused_by(desk.intake.track_prompt_end, "r2", "a1") == []
+    assert desk.caused_by(close_question, desk.intake, "r2") == []
 
 
 def test_a_task_that_ends_while_it_waits_for_the_user_is_done(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    desk.intake.track_prompt("r1", "a1")
+    open_question(desk.intake, "r1", "a1")
     desk.fold(frames.task_notification("a1", "stopped"))
-    desk.intake.track_prompt_end("r1", "a1")
+    close_question(desk.intake, "r1")
     assert desk.status("a1") == "stopped"
 
 
 def test_a_task_whose_question_was_withdrawn_runs_once_it_shows_activity(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
-    desk.intake.track_prompt("r1", "a1")
-    assert desk.caused_by(desk.intake.track_prompt_end, "r1", "a1", False) == []
+    open_question(desk.intake, "r1", "a1")
+    assert desk.caused_by(close_question, desk.intake, "r1", False) == []
     assert desk.status("a1") == "awaiting_user"
     desk.fold(frames.task_progress("a1"))
     assert desk.status("a1") == "running"
 
 
 def test_prompts_without_a_task_are_ignored(desk: Desk) -> None:
-    assert desk.caused_by(desk.intake.track_prompt, "r1", "unknown") == []
+    assert desk.caused_by(open_question, desk.intake, "r1", "unknown") == []
     assert desk.ledger.records == {}
 
 

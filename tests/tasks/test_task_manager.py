@@ -9,7 +9,19 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, child, intake_of, level, message, shell_started, text_of, tracking
+from folding import (
+    Clock,
+    child,
+    close_question,
+    intake_of,
+    level,
+    message,
+    open_question,
+    shell_started,
+    text_of,
+    track_hook,
+    tracking,
+)
 
 from claude_agent_py import Task, TaskManager, TaskStartedMessage, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError, TaskTimeoutError
@@ -191,7 +203,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
     manager: TaskManager | None = None
     manager = TaskManager(clock=broken_clock)
     assert manager.track(message(frames.task_started("a1"))) is None
-    intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_type": "x"})
+    track_hook(intake_of(manager), "SubagentStart", {"agent_id": "a1", "agent_type": "x"})
     intake_of(manager).process_exited("over")
     assert caplog.text.count("the session continues") == 3
 
@@ -200,7 +212,7 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_value_that_is_no_message_is_ignored(odd: object) -> None:
     manager = TaskManager()
     assert manager.track(odd) is None
-    intake_of(manager).track_hook("SubagentStart", {"agent_id": odd})
+    track_hook(intake_of(manager), "SubagentStart", {"agent_id": odd})
     assert len(manager) == 0
 
 
@@ -274,12 +286,12 @@ def test_a_session_hears_of_starts_and_ends_without_events() -> None:
 
 def test_a_prompt_for_the_user() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
-    intake_of(manager).track_prompt("r1", "a1")
+    open_question(intake_of(manager), "r1", "a1")
     assert [task.id for task in manager.running if task.status is TaskStatus.AWAITING_USER] == ["a1"]
-    intake_of(manager).track_prompt_end("r1", "a1")
+    close_question(intake_of(manager), "r1")
     assert manager["a1"].status is TaskStatus.RUNNING
     events = manager.events()
-    intake_of(manager).track_prompt("r2", None)
+    open_question(intake_of(manager), "r2", "")
     assert events.waiting == 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Port, child, intake_of, level, open_regular, shell_started, tracking
+from folding import Port, child, intake_of, level, open_regular, shell_started, track_hook, tracking
 from hypothesis import given, strategies as st
 
 from claude_agent_py import TaskManager
@@ -186,7 +186,7 @@ async def test_an_invalid_path_is_a_typed_error(tmp_path: Path) -> None:
     manager = tracking(TaskManager(), shell_started("b1"), frames.task_started("a1"))
     tracking(manager, *(frames.task_notification(one, output_file=path, summary="") for one in ("b1", "a1")))
     stop = {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path}
-    intake_of(manager).track_hook("SubagentStop", stop)
+    track_hook(intake_of(manager), "SubagentStop", stop)
     for read in (manager["b1"].read_output, manager["a1"].read_output, manager["a1"].transcript):
         with pytest.raises(TaskOutputError, match="not a path") as caught:
             await read()

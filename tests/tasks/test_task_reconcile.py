@@ -5,7 +5,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from folding import HASTY, intake_of, level, shell_started, tracking
+from folding import HASTY, intake_of, level, shell_started, track_hook, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.tasks import Evidence
@@ -49,8 +49,8 @@ def agent(tmp_path: Path, notes: dict[str, object] | None, text: str = "report")
     if notes is not None:
         (tmp_path / "agent-a1.meta.json").write_text(json.dumps(notes))
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"))
-    intake_of(manager).track_hook(
-        "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
+    track_hook(
+        intake_of(manager), "SubagentStop", {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": str(path)}
     )
     return manager
 
@@ -81,7 +81,7 @@ async def test_the_marker_decides_how_a_shell_ended_that_is_no_longer_listed(tmp
 async def test_an_invalid_path_does_not_end_the_worker(tmp_path: Path, with_worker: bool, path: str) -> None:
     manager = tracking(TaskManager(grace=HASTY), level("a1"), frames.task_started("a1"), shell_started("b1"))
     stop = {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": path}
-    intake_of(manager).track_hook("SubagentStop", stop)
+    track_hook(intake_of(manager), "SubagentStop", stop)
     said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
     tracking(manager, frames.tool_result("toolu_b1", said), level())
     assert (await build_outcome(manager, "a1", with_worker))[0].is_terminal

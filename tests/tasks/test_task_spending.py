@@ -8,7 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
-from folding import Clock, Desk, intake_of, tracking
+from folding import Clock, Desk, intake_of, track_hook, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
@@ -135,7 +135,7 @@ async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_a
     path = tmp_path / "agent-a1.jsonl"
     path.write_text("".join(json.dumps(answered(*run)) + "\n" for run in runs))
     manager = TaskManager()
-    intake_of(manager).track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    track_hook(intake_of(manager), "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
     for _, start, tokens in runs:
         of_run: dict[str, Any] = {
             "run_id": run_id(start),
@@ -161,7 +161,7 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
     manager = TaskManager(clock=clock)
     manager.prices[MODEL] = ModelPrice(input=1, output=1)
     intake = intake_of(manager)
-    intake.track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
     of_run: dict[str, Any] = {
         "run_id": run_id(began),
         "usage": {"total_tokens": 300, "tool_uses": 0, "duration_ms": 50},
@@ -189,7 +189,7 @@ async def test_the_last_event_has_the_usage_so_far_if_the_process_ends_before_th
     path.write_text(json.dumps(call) + "\n")
     manager = TaskManager(clock=clock)
     intake = intake_of(manager)
-    intake.track_hook("SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
     of_run: dict[str, Any] = {"run_id": run_id(began)}
     used_last = {"total_tokens": 300, "tool_uses": 0, "duration_ms": 50}
     corrections = manager.events(TaskRevised)

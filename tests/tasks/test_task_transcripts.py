@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from bounds import set_bound
-from folding import Counted, Finding, child, intake_of, shell_started, tracking
+from folding import Counted, Finding, child, intake_of, shell_started, track_hook, tracking
 
 from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
 from claude_agent_py.errors import TaskOutputError
@@ -357,9 +357,10 @@ def test_hooks_tell_where_transcripts_are() -> None:
     paths = intake_of(manager).paths
     entry_of = intake_of(manager).ledger.records["a1"]
     assert paths.list_candidates(entry_of) == []
-    intake_of(manager).track_hook("Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
+    track_hook(intake_of(manager), "Stop", {"transcript_path": "/c/projects/p/session.jsonl"})
     assert [file.path for file in paths.list_candidates(entry_of)] == ["/c/projects/p/session/subagents/agent-a1.jsonl"]
-    intake_of(manager).track_hook(
+    track_hook(
+        intake_of(manager),
         "SubagentStop",
         {"agent_id": "a1", "agent_type": "x", "agent_transcript_path": "/elsewhere/agent-a1.jsonl"},
     )

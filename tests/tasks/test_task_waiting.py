@@ -9,7 +9,7 @@ import anyio
 import pytest
 from anyio import wait_all_tasks_blocked
 from anyio.lowlevel import checkpoint
-from folding import HASTY, Clock, child, intake_of, level, message, text_of, tracking
+from folding import HASTY, Clock, child, intake_of, level, message, text_of, track_hook, tracking
 
 from claude_agent_py import TaskManager, TaskOutcome, TaskStatus
 from claude_agent_py.errors import OptionsError, TaskError, TaskTimeoutError
@@ -305,7 +305,7 @@ async def test_ambient_tasks_are_not_waited_for() -> None:
 async def test_a_wait_for_all_ends_when_the_last_task_proves_to_be_ambient() -> None:
     manager = TaskManager(grace=Grace(quiet=600))
     listed = [{"id": "d1", "type": "subagent", "status": "running", "description": ""}]
-    intake_of(manager).track_hook("Stop", {"background_tasks": listed})
+    track_hook(intake_of(manager), "Stop", {"background_tasks": listed})
     with anyio.fail_after(30):
         async with anyio.create_task_group() as waiters:
             waiters.start_soon(manager.wait_all)

@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from claude_agent_py.hooks.live import put_in_force as put_in_force
     from claude_agent_py.options.delegation_hooks import DelegationHooks as DelegationHooks
     from claude_agent_py.options.output_hook import output_hooks as output_hooks
+    from claude_agent_py.permissions.contexts import PermissionContext as PermissionContext
     from claude_agent_py.permissions.dispatcher import (
         HANDLERS as HANDLERS,
         PermissionDispatcher as PermissionDispatcher,
     )
     from claude_agent_py.permissions.prompts import WireRequest as WireRequest, leave_plan_mode as leave_plan_mode
-    from claude_agent_py.permissions.requests import PermissionContext as PermissionContext
     from claude_agent_py.tools.asking import ServerRequest as ServerRequest, sample as sample
     from claude_agent_py.tools.host import MCPHost as MCPHost, is_hosted as is_hosted
     from claude_agent_py.tools.server import ToolServer as ToolServer
@@ -24,9 +24,9 @@ else:
         "claude_agent_py.hooks.live": "put_in_force",
         "claude_agent_py.options.delegation_hooks": "DelegationHooks",
         "claude_agent_py.options.output_hook": "output_hooks",
+        "claude_agent_py.permissions.contexts": "PermissionContext",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
         "claude_agent_py.permissions.prompts": "WireRequest leave_plan_mode",
-        "claude_agent_py.permissions.requests": "PermissionContext",
         "claude_agent_py.tools.asking": "ServerRequest sample",
         "claude_agent_py.tools.host": "MCPHost is_hosted",
         "claude_agent_py.tools.server": "ToolServer",

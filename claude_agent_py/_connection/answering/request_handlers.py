@@ -6,6 +6,7 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, ClassVar
 
 import anyio
@@ -20,8 +21,7 @@ from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
-from claude_agent_py._journal.events import RequestCancelled, RequestReceived, RequestUnreadable
-from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.events import RequestUnreadable
 from claude_agent_py._journal.requests import PROGRESS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
@@ -35,7 +35,13 @@ from claude_agent_py.wire.control.asks import (
     MCPMessageRequest,
     UserDialogRequest,
 )
-from claude_agent_py.wire.control.frames import ControlRequest
+from claude_agent_py.wire.control.frames import (
+    ControlCancelRequest,
+    ControlFailure,
+    ControlRequest,
+    ControlResponse,
+    ControlSuccess,
+)
 
 
 class _Pending(Struct):
@@ -71,7 +77,7 @@ class RequestHandlers:
         self._permissions: answering.PermissionDispatcher | None = None
         self._mcp: answering.MCPHost | None = None
         self._questions = 0
-        """How many questions servers in this process have asked."""
+        """How many questions this process has asked itself."""
         if needs_hooks(options):  # load them now, and raise their errors early
             _ = self.hooks
         if needs_permissions(options):
@@ -81,83 +87,111 @@ class RequestHandlers:
 
     # Requests ----------------------------------------------------------------------------------------------------
 
-    def take(self, event: RequestReceived) -> None:
+    def take(self, frame: ControlRequest) -> None:
         """Answer a request in a separate worker."""
-        pending = self._begin(event, anyio.CancelScope())
+        pending = self._begin(frame, anyio.CancelScope())
         if pending is not None:
-            self._session.workers.start(self._answer, event, pending.cancellation, scope=pending.scope)
+            self._session.workers.start(self._answer, frame, pending.cancellation, scope=pending.scope)
 
     async def answer_here(
-        self, event: RequestReceived, scope: anyio.CancelScope, start_pump: Callable[[], None]
+        self, frame: ControlRequest, scope: anyio.CancelScope, start_pump: Callable[[], None]
     ) -> bool:
         """Answer a request in the pump, which has read it, and which is cancelled by `scope`.
 
         Many handlers finish without waiting. Once one has to wait, another pump is started; return whether one was.
         """
-        pending = self._begin(event, scope)
+        pending = self._begin(frame, scope)
         if pending is None:
             return False
-        return await run_until_wait(self._answer(event, pending.cancellation), start_pump)
+        return await run_until_wait(self._answer(frame, pending.cancellation), start_pump)
 
-    def _begin(self, event: RequestReceived, scope: anyio.CancelScope) -> _Pending | None:
+    def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _Pending | None:
         """Note a request, or refuse it if it is not supported."""
-        if type(event.request) in self._ANSWERS:
-            pending = self._pending[event.request_id] = _Pending(Cancellation(), scope)
+        if type(frame.request) in self._ANSWERS:
+            pending = self._pending[frame.request_id] = _Pending(Cancellation(), scope)
             return pending
-        problem = f"Unsupported control request subtype: {event.request.subtype}"
-        self._session.engine.answer_error(event.request_id, problem, UNSUPPORTED)
+        problem = f"Unsupported control request subtype: {frame.subtype}"
+        self._session.engine.answer_error(frame.request_id, problem, UNSUPPORTED)
         self._session.flush()
         return None
 
-    def withdraw(self, event: RequestCancelled) -> None:
+    def withdraw(self, frame: ControlCancelRequest) -> None:
         """Cancel the handler of a request that the CLI has cancelled."""
-        pending = self._pending.pop(event.request_id, None)
+        pending = self._pending.pop(frame.request_id, None)
         if pending is not None:
             pending.cancel()
 
-    async def _answer(self, event: RequestReceived, cancellation: Cancellation) -> None:
+    async def _answer(self, frame: ControlRequest, cancellation: Cancellation) -> None:
         """Call the handler of a request, and send its answer."""
-        request_id, request = event.request_id, event.request
-        journals, payload, has_failed = self._note_asked(request_id, request), None, False
+        request, request_id = frame.request, self._name(frame.request_id)
+        reply: ControlSuccess | ControlFailure | None = None
+        self._tell(ControlRequest(request_id=request_id, request=request) if self._session.agent_id else frame)
         try:
             payload = await contain_cancellation(self._ANSWERS[type(request)](self, request_id, request, cancellation))
-            self._session.engine.answer(request_id, payload)
+            self._session.engine.answer(frame.request_id, payload)
+            reply = ControlSuccess(request_id=request_id, response=payload)
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
-            has_failed = True
-            self._answer_failure(request_id, request, error)
+            reply = ControlFailure(request_id=request_id, error="")
+            self._answer_failure(frame, error)
         finally:
-            self._pending.pop(request_id, None)
+            self._pending.pop(frame.request_id, None)
             self._session.flush()
-            for journal in journals:
-                journal.answered(request_id, payload, failed=has_failed)
+            self._tell_end(request_id, reply)
 
-    def _note_asked(self, request_id: str, request: object) -> list[LiveJournal]:
-        """Tell the journals of a request, and return them, for its answer."""
-        journals = self._journals
-        for journal, agent in journals:
-            journal.asked(request_id, request, agent)
-        return [journal for journal, _ in journals]
+    def _name(self, request_id: str) -> str:
+        """Return the id of a request of the CLI for handlers and facts. That of a child agent names the agent, too."""
+        agent_id = self._session.agent_id
+        return f"{agent_id}/{request_id}" if agent_id else request_id
 
-    @property
-    def _journals(self) -> list[tuple[LiveJournal, str]]:
-        """The journals of this session and its ancestors, with the agent that this session is in them."""
+    async def ask(self, request: "answering.WireRequest", context: HandlerContext) -> JSONObject:
+        """Return the reply to a question that this process asks in a call of its tool. The CLI learns nothing of it."""
+        self._questions += 1
+        request_id, agent_id = f"{context.request_id}/{self._questions}", context.agent_id or ""
+        reply: ControlSuccess | None = None
+        agent = "" if agent_id == self._session.agent_id else agent_id
+        self._tell(ControlRequest(request_id=request_id, request=request), agent=agent)
+        try:
+            asking = self._make_permission_context(request_id, request, context, context.cancellation)
+            payload = await self.answer_person(request, asking)
+            reply = ControlSuccess(request_id=request_id, response=payload)
+            return payload
+        finally:
+            self._tell_end(request_id, reply)
+
+    def _tell(self, happening: object, *, sent: bool = False, agent: str = "") -> None:
+        """Tell this session and its ancestors what happens to a request. Tasks and facts follow from it.
+
+        `agent` asks, by default the child agent that this session is for its ancestors.
+        """
         own = self._session
-        return [
-            (session.journal, "" if session is own else own.agent_id)
-            for session in own.lineage
-            if session.journal is not None
-        ]
+        is_hook = isinstance(happening, ControlRequest) and isinstance(happening.request, HookCallbackRequest)
+        for session in own.lineage:
+            feed: Callable[[object], None] | None = None
+            if session.journal is not None:
+                asking = agent or ("" if session is own else own.agent_id)
+                feed = partial(session.journal.feed, sent=sent, agent=asking)
+            if session is own or not is_hook:
+                session.intake.track(happening, feed)
+            elif feed is not None:  # hooks are about the tasks of their own CLI
+                feed(happening)
+
+    def _tell_end(self, request_id: str, reply: ControlSuccess | ControlFailure | None) -> None:
+        """Tell the sessions the reply to a request; None if it was withdrawn."""
+        if reply is None:
+            self._tell(ControlCancelRequest(request_id=request_id))
+        else:
+            self._tell(ControlResponse(response=reply), sent=True)
 
     def _on_hook_run(self, run: "HookRun") -> None:
-        for journal, _ in self._journals:
-            journal.feed(run)
+        self._tell(run)
         if self._session.options.include_hook_events:  # the CLI reports only the command hooks of settings files
             self._session.readers.put(run)
 
-    def _answer_failure(self, request_id: str, request: object, error: BaseException) -> None:
+    def _answer_failure(self, frame: ControlRequest, error: BaseException) -> None:
         """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
+        request_id, request = frame.request_id, frame.request
         if isinstance(request, HookCallbackRequest):
             reason = f"its answer cannot be sent: {type(error).__name__}"
             reply = self.hooks.fail(request.callback_id, request.input, reason, error)
@@ -188,9 +222,6 @@ class RequestHandlers:
     async def _answer_hook(
         self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation
     ) -> JSONObject:
-        name = request.input.get("hook_event_name")
-        if isinstance(name, str):  # tracked first: it may be the first sign of a subagent
-            self._session.intake.track_hook(name, request.input)
         context = self._make_context(request_id, request.input.get("agent_id"), cancellation)
         return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
 
@@ -200,22 +231,13 @@ class RequestHandlers:
         return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
 
     async def _ask_for_server(self, request: "answering.ServerRequest", context: HandlerContext) -> JSONObject:
-        """Ask a person or a model for a server in this process. The CLI learns nothing of it."""
+        """Ask a person or a model for a server in this process."""
         if not isinstance(request, ElicitationRequest):
             return await answering.sample(self._session.options.on_sampling, request, context, self._session.report)
-        self._questions += 1
-        request_id = f"{context.request_id}/{self._questions}"
-        asking = self._make_permission_context(request_id, context, context.cancellation)
-        journals, payload = self._note_asked(request_id, request), None
-        try:
-            answer = payload = await self.answer_person(request, asking)
-        finally:
-            for journal in journals:
-                journal.answered(request_id, payload, failed=False)
-        return answer
+        return await self.ask(request, context)
 
     async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> JSONObject:
-        context = self._make_permission_context(request_id, request, cancellation)
+        context = self._make_permission_context(request_id, request, request, cancellation)
         return answering.leave_plan_mode(request, await self.answer_person(request, context))
 
     async def answer_person(
@@ -248,7 +270,7 @@ class RequestHandlers:
         )
 
     def _make_permission_context(
-        self, request_id: str, asking: object, cancellation: Cancellation
+        self, request_id: str, request: "answering.WireRequest", asking: object, cancellation: Cancellation
     ) -> "answering.PermissionContext":
         """Return the context of a question, for the agent and the call that a request or a tool's context names."""
         return extend(
@@ -256,6 +278,9 @@ class RequestHandlers:
             answering.PermissionContext,
             tool_use_id=getattr(asking, "tool_use_id", None),
             cwd=self._cwd,
+            _request=request,
+            _tell=self._tell,
+            _announce=self._session.readers.announce_interaction,
         )
 
     def _find_task(self, agent_id: str) -> Task | None:
@@ -289,8 +314,6 @@ class RequestHandlers:
             {name: getattr(options, name) for name in answering.HANDLERS.values()},
             report=self._session.report,
             interactions=options.interactions,
-            intakes=lambda: [session.intake for session in self._session.lineage],
-            on_interaction=self._session.readers.announce_interaction,
         )
         return self._permissions
 
@@ -304,8 +327,7 @@ class RequestHandlers:
             self._session.post("mcp_message", server_name=server_name, message=message)
             if message.get("method") == PROGRESS:
                 request = MCPMessageRequest(server_name=server_name, message=message)
-                for journal, _ in self._journals:
-                    journal.feed(ControlRequest(request_id="", request=request), sent=True)
+                self._tell(ControlRequest(request_id="", request=request), sent=True)
 
         self._mcp = answering.MCPHost(
             collect_hosted_servers(self._session.options),
@@ -337,8 +359,7 @@ class RequestHandlers:
         """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
         for request_id, pending in self._pending.items():
             pending.cancel()
-            for journal, _ in self._journals:
-                journal.answered(request_id, None, failed=False)  # the handler ends later than the journal
+            self._tell_end(self._name(request_id), None)  # the handler ends later than the journal
         if self._mcp is not None:
             self._mcp.close()
         if self._permissions is not None:

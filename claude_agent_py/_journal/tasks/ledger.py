@@ -54,6 +54,15 @@ class Grace(Struct, frozen=True):
     """Between two checks of the files of a quiet task."""
 
 
+class OpenQuestion(Struct):
+    """A request of the CLI that a person may have to answer."""
+
+    task_id: str | None = None
+    """The task for which a person has been asked; None before."""
+    is_waiting: bool = False
+    """Whether the person has not answered."""
+
+
 class Ledger:
     """The records of all tasks of a session."""
 
@@ -62,6 +71,8 @@ class Ledger:
         self.records: dict[str, Record] = {}
         """All tasks, in the order of discovery."""
         self.calls: OpenCalls = OpenCalls()
+        self.questions: dict[str, OpenQuestion] = {}
+        """The open requests that a person may have to answer, by id."""
         self.has_live_list: bool = False
         """Whether the CLI sends the list of live tasks."""
         self.background: set[str] = set()

@@ -1,9 +1,9 @@
 """Apply each signal of the CLI to the tasks in a `Ledger`. `HANDLERS` has the function for each type of message.
 
-Signals are the five task messages, messages of subagents, results of tools and of turns, hooks, and permission prompts.
-They may arrive early, late, twice or never, in any order, and concern unannounced tasks. `ledger` does the
-bookkeeping, `state` moves the status, and `reconcile` adds evidence from files. `now` is in seconds since the
-epoch. `_journal/routes.py` does the same for turns.
+Signals are the five task messages, messages of subagents, results of tools and of turns, and requests of the CLI:
+hooks, and questions to a person. They may arrive early, late, twice or never, in any order, and concern unannounced
+tasks. `ledger` does the bookkeeping, `state` moves the status, and `reconcile` adds evidence from files. `now` is in
+seconds since the epoch. `_journal/routes.py` does the same for turns.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,12 +11,15 @@ from typing import Any, Final
 
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._journal.fact_base import check_time
+from claude_agent_py._journal.requests import QUESTIONS, PersonAnswered, PersonAsked
 from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
-from claude_agent_py._journal.tasks.events import Answered, Asked, TaskAnswered, TaskAsked, TaskProgressed
-from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.events import TaskAnswered, TaskAsked, TaskProgressed
+from claude_agent_py._journal.tasks.ledger import Ledger, OpenQuestion
 from claude_agent_py._journal.tasks.outcome import EndedBy, parse_exit_code
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
+from claude_agent_py.wire.control.asks import HookCallbackRequest
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
@@ -31,9 +34,6 @@ from claude_agent_py.wire.messages.tasks import (
 STOPPED_BY_MODEL: Final = "stopped by the model (TaskStop)"
 _WITH_PROCESS: Final = ("the previous session ended", "a previous Claude Code process exit")
 """The CLI's (2.1.328) texts for a task that was running when its process ended, alone and among others."""
-
-HOOKS_ABOUT_TASKS: Final = frozenset({"SubagentStart", "SubagentStop"})
-"""Hooks about a task. Other hooks may list tasks in `background_tasks`."""
 
 _TYPE_OF_LABEL: Final[Mapping[str, str]] = {
     "shell": "local_bash",
@@ -315,11 +315,20 @@ def _find_launched_run(ledger: Ledger, record: Record, announcement: Announcemen
     return run
 
 
-# Hooks
+# Requests
 
 
-def apply_hook(ledger: Ledger, event: str, data: Mapping[str, object], now: float) -> None:
+def _on_request(ledger: Ledger, frame: ControlRequest, now: float) -> None:
+    request = frame.request
+    if isinstance(request, HookCallbackRequest):
+        _on_hook(ledger, request.input, now)
+    elif isinstance(request, QUESTIONS):
+        ledger.questions[frame.request_id] = OpenQuestion()
+
+
+def _on_hook(ledger: Ledger, data: Mapping[str, object], now: float) -> None:
     """Apply a hook's input. Hooks about subagents and the end of turns mention tasks."""
+    event = data.get("hook_event_name")
     if event == "SubagentStart":
         _on_subagent_start(ledger, data, now)
     elif event == "SubagentStop":
@@ -376,29 +385,35 @@ def _on_hook_item(ledger: Ledger, item: JSONMapping, now: float) -> None:
 # Questions to the user
 
 
-def open_question(ledger: Ledger, request_id: str, task_id: str, asked: Asked, now: float) -> None:
-    """Record that a task asks the user."""
-    record = ledger.records.get(task_id)
-    if record is not None and record.runs and record.is_live:
-        record.prompts |= {request_id}
+def _on_asked(ledger: Ledger, question: PersonAsked, now: float) -> None:
+    """Record that a task asks the user: once for its request, and once for each entry of an inbox."""
+    known, record = ledger.questions.get(question.request_id), ledger.records.get(question.agent_id)
+    if known is None or record is None or not record.runs or not record.is_live:
+        return
+    if known.task_id is None or question.asked.interaction_id is not None:
+        known.task_id, known.is_waiting = record.id, True
+        record.prompts |= {question.request_id}
         ledger.signal(record, record.run, Signal.ASKED, now)
         ledger.record_activity(record, now)
-        ledger.emit(TaskAsked, record, record.run, now, asked=asked)
+        ledger.emit(TaskAsked, record, record.run, now, asked=question.asked)
 
 
-def record_answer(ledger: Ledger, task_id: str, answered: Answered, now: float) -> None:
-    """Record the answer to a task's question."""
-    record = ledger.records.get(task_id)
-    if record is not None and record.runs:
-        ledger.emit(TaskAnswered, record, record.run, now, answered=answered)
+def _on_answered(ledger: Ledger, answer: PersonAnswered, now: float) -> None:
+    """Record the first answer to what a task asks."""
+    known = ledger.questions.get(answer.request_id)
+    if known is not None and known.task_id is not None and known.is_waiting:
+        known.is_waiting = False
+        record = ledger.records[known.task_id]
+        ledger.emit(TaskAnswered, record, record.run, now, answered=answer.answered)
 
 
-def close_question(ledger: Ledger, request_id: str, task_id: str, was_answered: bool, now: float) -> None:
-    """Record that a question was answered or withdrawn. The next activity shows that a task continues without it."""
-    record = ledger.records.get(task_id)
-    if record is not None and request_id in record.prompts:
-        record.prompts -= {request_id}
-        if was_answered and not record.prompts:
+def _on_settled(ledger: Ledger, frame: ControlResponse | ControlCancelRequest, now: float) -> None:
+    """Record that a request was answered or withdrawn. The next activity shows that a task continues without it."""
+    known = ledger.questions.pop(frame.request_id, None)
+    record = None if known is None else ledger.records.get(known.task_id or "")
+    if record is not None and frame.request_id in record.prompts:
+        record.prompts -= {frame.request_id}
+        if isinstance(frame, ControlResponse) and not record.prompts:
             ledger.signal(record, record.run, Signal.ANSWERED, now)
 
 
@@ -412,8 +427,14 @@ HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {
     UserMessage: _on_user,
     ToolProgressMessage: _on_tool_progress,
     ResultMessage: _on_result,
+    ControlRequest: _on_request,
+    PersonAsked: _on_asked,
+    PersonAnswered: _on_answered,
+    ControlResponse: _on_settled,
+    ControlCancelRequest: _on_settled,
 }
-"""Handlers by message type. Other messages do not concern tasks."""
+"""Handlers by type: of messages, of the CLI's requests and what settles them, and of what happens in between. Others do
+not concern tasks."""
 
 
 def _update_description(record: Record, message: TaskStartedMessage | BackgroundTask) -> None:
