@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         TurnStarted as TurnStarted,
         TurnStatus as TurnStatus,
     )
-    from claude_agent_py._journal.fold import Journal as Journal
+    from claude_agent_py._journal.fold import Journal as Journal, ProcessEnd as ProcessEnd
     from claude_agent_py.observe.sources import read_recording as read_recording, recorded_frames as recorded_frames
     from claude_agent_py.observe.watching import FactStream as FactStream
 else:
@@ -62,7 +62,7 @@ else:
             TaskAsked TaskBackgrounded TaskChanged TaskFinished TaskOutputAvailable TaskProgressed TaskReopened
             TaskRevised TaskStarted TaskStatusChanged Tokens ToolCallStatus TurnEnded TurnStarted TurnStatus
         """,
-        "claude_agent_py._journal.fold": "Journal",
+        "claude_agent_py._journal.fold": "Journal ProcessEnd",
         "claude_agent_py.observe.watching": "FactStream",
         "claude_agent_py.observe.sources": "read_recording recorded_frames",
     }

@@ -281,7 +281,7 @@ class Reader:
                 self._hear(self.engine.receive_data(part))
         self._hear(self.engine.receive_eof())
         self._note(self.router.close())
-        self._add(self.journal.finish())
+        self._add(self.journal.end(self.now))
 
     def show(self) -> None:
         """Make everything that shows a whole session."""
@@ -293,7 +293,7 @@ class Reader:
             json.dumps(to_api_messages(self.messages, self.sent))
         for task in self.manager:
             _ = task.status, task.summary, task.usage, task.depth, repr(task)
-        _ = str(self.manager.tree()), list(self.items), list(self.editor.end())
+        _ = str(self.manager.tree()), list(self.items)
 
     def _send(self, line: bytes) -> None:
         """Send a frame. Only one that fits its model is sent."""

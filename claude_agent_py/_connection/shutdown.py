@@ -231,13 +231,14 @@ class Shutdown:
             return
         session.stream_over.set()
         self._dismiss()
-        session.intake.process_exited(*self._why_tasks_end(is_asked=session.went_well))
+        why, by = self._why_tasks_end(is_asked=session.went_well)
+        session.intake.process_exited(why, by)
         self._handlers.end()
         session.reported.task_list.close()
         if session.stderr is not None:
             session.stderr.end()
         if session.journal is not None:
-            session.journal.end()
+            session.journal.end(why if by is EndedBy.PROCESS else None)
             session.intake.number = None
         session.readers.end_events()
         # The store may still need files of a private home.

@@ -19,6 +19,9 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **The usage of a task** never decreases, even if the CLI reports less than before.
 * **A shell in the foreground** is a part of its call. If it moves to the background, it starts and moves at once.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
+* **A call without a result** ends as one that was cut off: with its turn, or else with the process.
+* **The end of the process** ends everything that is open: of a running session, of one on disk that no process has
+  open, and of a recording that notes it. Otherwise, what is open has no end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,14 +31,11 @@ import msgspec
 from msgspec.structs import replace
 
 from claude_agent_py._base.log import Drops
+from claude_agent_py._journal.call_facts import CallFacts
 from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.facts import (
     MAIN,
     AnyFact,
-    CallEnded,
-    CallProgressed,
-    CallRunning,
-    CallStarted,
     Fact,
     Fault,
     InputAdded,
@@ -45,26 +45,25 @@ from claude_agent_py._journal.facts import (
     Spent,
     StateChanged,
     Tokens,
-    ToolCallStatus,
     TurnEnded,
     TurnStarted,
     TurnStatus,
 )
 from claude_agent_py._journal.open_requests import OpenRequests
-from claude_agent_py._journal.requests import PROGRESS, HookRun
+from claude_agent_py._journal.requests import HookRun
 from claude_agent_py._journal.task_facts import TaskFacts
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.tasks.spending import read_count
 from claude_agent_py._journal.turns import Turn, Turns
-from claude_agent_py.wire.base import INTERRUPTED, REJECTED, SYNTHETIC_MODEL
+from claude_agent_py.wire.base import INTERRUPTED, NO_ANSWER, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
-from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
+from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
-    PermissionDecision,
     ResultMessage,
     ToolProgressMessage,
     UserMessage,
@@ -89,10 +88,11 @@ from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
 
-_CANCELLED_KINDS: Final = frozenset({"interrupted", "cancelled"})
-"""Values of `non_execution_kind` for a call that was not refused."""
-_CANCELLED: Final = (INTERRUPTED, "Tool permission request failed: AbortError")
-"""The start of the result of a call that was stopped, or whose permission could not be asked for in time."""
+LEFT_BEHIND: Final = "the CLI process ended before the task"
+"""Why a task failed that has no end in the source."""
+_ENDED: Final = "the CLI process ended before the turn"
+_COMMAND: Final = "<command-name>"
+"""The start of a prompt in a transcript that is a command, which may have no answer."""
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
 
 Kind = TypeVar("Kind", bound=AnyFact)
@@ -115,6 +115,13 @@ def fold_frames(read: Callable[[Ledger], Iterable[TimedFrame]]) -> Iterator[tupl
         frame, at, is_sent = timed
         yield timed, journal.feed(frame, at, sent=is_sent)
     yield None, journal.finish()
+
+
+class ProcessEnd(msgspec.Struct, frozen=True):
+    """A frame that no process sends: the CLI's process has ended."""
+
+    error: str | None = _ENDED
+    """Why its turn failed; None if the client ended the session."""
 
 
 class Journal:
@@ -154,22 +161,16 @@ class Journal:
         """The main agent's latest message."""
         self._worked_at: float | None = None
         """When the turn got its latest message."""
-        self._calls: dict[str, CallStarted] = {}
-        self._left: set[str] = set()
-        """The calls that were open when their task ended. Only until the next turn may their results still arrive."""
-        self._running: set[str] = set()
-        self._denials: dict[str, PermissionDecision] = {}
+        self._calls = CallFacts(self._add)
         self._follows = ledger is not None
         """Whether a session feeds the ledger."""
-        self._tokens: dict[tuple[str, str | int], str] = {}
-        """The open calls that may report progress, by server and token."""
         self._requests = OpenRequests(self._add)
         self._drops = Drops("the journal of a session")
         self._owns_turns = turns is None
         """Whether it feeds its turns itself."""
         self._turns = turns or Turns()
         self._ledger = ledger or Ledger()
-        self._tasks = TaskFacts(self._ledger, self._number, self._leave)
+        self._tasks = TaskFacts(self._ledger, self._number, self._calls.leave)
         if ledger is not None:
             self._tasks.add_running()
         if self._turns.current is not None and self._turns.current.id:
@@ -180,7 +181,7 @@ class Journal:
     def open(self) -> Sequence[Fact]:
         """The facts that started what has not ended, in order."""
         turn = () if self._turn is None else (self._turn,)
-        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls, self._tasks.open, self._requests.facts)
+        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls.open, self._tasks.open, self._requests.facts)
         return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
 
     @property
@@ -212,13 +213,19 @@ class Journal:
         return self._facts
 
     def finish(self) -> list[Fact]:
-        """Return the facts that only the end of the session shows. What is still open then has no end."""
+        """Return the facts that only the end of the source shows. What is still open then has no end."""
         self._facts = []
-        turn = self._turns.current
-        if turn is not None and turn.id and (self._problem or self._stop_reason not in _UNFINISHED_REASONS):
-            self._end_turn(turn, self._worked_at, "ok")
-            self._turns.current = None
+        self._leave_finished_turn()
         return self._facts
+
+    def end(self, at: float | None = None, error: str | None = _ENDED) -> list[Fact]:
+        """Return the facts of the end of the process, which ends everything that is open.
+
+        Args:
+            at: When it ended, in seconds since the epoch; None if unknown.
+            error: Why the turn failed; None if the client ended the session.
+        """
+        return self.feed(ProcessEnd(error), at)
 
     def _add(self, kind: type[Kind], at: float | None, /, **fields: Any) -> Kind:
         self.number += 1
@@ -232,10 +239,6 @@ class Journal:
         numbered = replace(fact, number=self.number)
         self._facts.append(cast("Fact", numbered))
         return numbered
-
-    def _leave(self, task_id: str) -> None:
-        """Note that a task has ended, and with it the conversation that its calls are from."""
-        self._left |= {call.id for call in self._calls.values() if call.agent == task_id}
 
     # Prompts and turns
 
@@ -258,7 +261,7 @@ class Journal:
             self._announced_at = self._at
 
     def _follow_turns(
-        self, message: object, at: float | None = None, status: TurnStatus = "ok", **ends: object
+        self, message: object, at: float | None = None, status: TurnStatus | None = None, **ends: object
     ) -> None:
         """Add what a message does to the turns. The rest is how it ends one, if it does."""
         if self._owns_turns:
@@ -270,14 +273,11 @@ class Journal:
                 self._begin_turn(turn)
 
     def _begin_turn(self, turn: Turn) -> None:
-        for prompt in turn.answers:
-            self._sent.pop(prompt, None)
-        for call in [call for call in self._calls.values() if call.agent == MAIN or call.id in self._left]:
-            del self._calls[call.id]  # its process or its task ended before it
-            self._running.discard(call.id)
-            self._denials.pop(call.id, None)
-        self._left.clear()
-        self._problem = self._stop_reason = None
+        sent = [self._sent.pop(prompt, None) for prompt in turn.answers]
+        is_command = any(prompt is not None and text_of(prompt.content).startswith(_COMMAND) for prompt in sent)
+        self._calls.cut_off_left(self._worked_at)
+        self._problem = None
+        self._stop_reason = "command" if is_command else None
         at, self._announced_at = self._at if self._announced_at is None else self._announced_at, None
         self._worked_at = at
         self._turn = self._add(
@@ -290,11 +290,33 @@ class Journal:
             session_id=self._turns.session_id,
         )
 
-    def _end_turn(self, turn: Turn, at: float | None, status: TurnStatus, **fields: object) -> None:
+    def _end_turn(self, turn: Turn, at: float | None, status: TurnStatus | None, **fields: object) -> None:
+        """End a turn and the main agent's calls. Without a result, these show how it ended."""
+        were_open = self._calls.cut_off_all(at, of=MAIN)
         self._turn = self._message = None
-        status = self._problem or status
+        is_cut_off = were_open and self._stop_reason in _UNFINISHED_REASONS
+        status = self._problem or status or ("error" if is_cut_off else "ok")
         is_silent = not turn.is_answered and (turn.is_uncounted or status == "ok")
         self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
+
+    def _leave_turn(self, at: float | None, status: TurnStatus | None = None, error: str = "") -> None:
+        """End the turn, if there is one, because nothing more follows."""
+        turn, self._turns.current = self._turns.current, None
+        if turn is not None and turn.id:
+            self._end_turn(turn, at, status, error=error)
+
+    def _leave_finished_turn(self) -> None:
+        if self._problem or self._stop_reason not in _UNFINISHED_REASONS:
+            self._leave_turn(self._worked_at)
+
+    def _on_process_end(self, end: ProcessEnd) -> None:
+        if not self._follows:
+            self._feed_ledger(Ledger.end_all, LEFT_BEHIND, EndedBy.PROCESS)
+        self._leave_finished_turn()
+        self._requests.cancel(self._at)
+        self._calls.cut_off_all(self._at)
+        status: TurnStatus = "cancelled" if end.error is None else "error"
+        self._leave_turn(self._worked_at if self._at is None else self._at, status, end.error or "")
 
     def _on_result(self, message: ResultMessage) -> None:
         status: TurnStatus = "error" if message.is_error else "ok"
@@ -342,10 +364,12 @@ class Journal:
         agent = self._find_agent(message)
         content = message.message
         error = (message.error or "unknown") if message.error is not None or message.is_api_error_message else None
-        self._mark_running(message.parent_tool_use_id)
+        self._calls.mark_running(message.parent_tool_use_id, self._at)
         if agent == MAIN:
             self._follow_turns(message)
             self._problem = self._problem or ("error" if error else None)
+            if content.model == SYNTHETIC_MODEL and message.text == NO_ANSWER:
+                self._problem = self._problem or "error"
             self._stop_reason = "error" if message.is_api_error_message else content.stop_reason
         added = self._add(
             MessageAdded,
@@ -363,21 +387,7 @@ class Journal:
         if agent == MAIN:
             self._message = None if added.is_synthetic else added
             self._worked_at = at
-        names = {meta.id: meta.display_name for meta in message.tool_use_meta or ()}
-        for block in message.tool_uses:
-            if block.id not in self._calls:  # a replay repeats messages
-                self._calls[block.id] = self._add(
-                    CallStarted,
-                    at,
-                    id=block.id,
-                    agent=agent,
-                    call=block,
-                    message=added.id,
-                    parent_call=message.parent_tool_use_id,
-                    subagent_type=message.subagent_type,
-                    display_name=names.get(block.id, ""),
-                    is_unlisted=bool(self._tools) and block.name not in self._tools,
-                )
+        self._calls.start(message, added, self._tools)
 
     def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
         """Return the agent of a message. Early versions of the CLI name only the call that launched it."""
@@ -397,30 +407,13 @@ class Journal:
             tokens = replace(known.tokens, output=output)
             self._add(MessageAdded, self._at, id=known.id, model=known.model, tokens=tokens, is_complete=True)
 
-    def _mark_running(self, call: str | None) -> None:
-        if call in self._calls and call not in self._running:
-            self._running.add(call)
-            self._add(CallRunning, self._at, id=call, agent=self._calls[call].agent)
-
-    def _on_tool_progress(self, message: ToolProgressMessage) -> None:
-        self._mark_running(message.tool_use_id)
-
-    def _on_permission_denied(self, message: PermissionDeniedMessage) -> None:
-        if message.tool_use_id in self._calls:
-            reason = message.decision_reason_type
-            self._denials[message.tool_use_id] = PermissionDecision(decision="reject", reason_type=reason)
-
     def _on_user(self, message: UserMessage) -> None:
         at = self._at = _read_time(message, self._at)
         agent = self._find_agent(message)
         if agent == MAIN:
             self._follow_turns(message)
             self._worked_at = at
-        results = message.tool_results
-        for block in results:
-            call = self._calls.pop(block.tool_use_id, None)
-            if call is not None:
-                self._end_call(call, block, message, at)
+        self._calls.end(message, at)
         content = message.content
         if not isinstance(content, str):
             content = [block for block in content if type(block) is not ToolResultBlock]
@@ -429,32 +422,12 @@ class Journal:
             if agent == MAIN and message.text.startswith(INTERRUPTED):
                 self._problem = "cancelled"
 
-    def _end_call(self, call: CallStarted, result: ToolResultBlock, message: UserMessage, at: float | None) -> None:
-        meta = next((meta for meta in message.tool_result_meta or () if meta.id == call.id), None)
-        permission = meta.permission_decision if meta is not None else None
-        permission = permission or self._denials.pop(call.id, None)
-        if result.is_error and permission is None:
-            permission = _read_stored_decision(message)
-        kind = meta.non_execution_kind if meta is not None else None
-        self._running.discard(call.id)
-        self._add(
-            CallEnded,
-            at,
-            **{name: getattr(call, name) for name in _OF_CALLS},
-            result=result,
-            structured=_read_structured(message, result),
-            status=get_call_status(result, permission, kind),
-            permission=permission,
-            non_execution_kind=kind,
-            started_at=call.at,
-        )
-
     # Tasks
 
     def _on_task(self, message: TaskMessage | BackgroundTasksChangedMessage) -> None:
         """Fold a message about a task. The ledger knows what it changes."""
         if isinstance(message, TaskStartedMessage):
-            self._mark_running(message.tool_use_id)
+            self._calls.mark_running(message.tool_use_id, self._at)
         if self._follows:
             if isinstance(message, TaskNotificationMessage):
                 self._tasks.add_late_report(message, self._at)
@@ -478,20 +451,7 @@ class Journal:
     def _on_request(self, frame: ControlRequest) -> None:
         self._requests.open(frame, self._at, self._child)
         if isinstance(frame.request, MCPMessageRequest):
-            token, call = frame.request.progress_token, frame.request.tool_use_id
-            if token is not None and call is not None:
-                self._tokens = {key: known for key, known in self._tokens.items() if known in self._calls}
-                self._tokens[frame.request.server_name, token] = call
-
-    def _on_sent_request(self, frame: ControlRequest) -> None:
-        """Add the progress that a server in this process reports for a call."""
-        request = frame.request
-        if isinstance(request, MCPMessageRequest) and request.message.get("method") == PROGRESS:
-            given = request.message["params"]
-            call = self._calls.get(self._tokens.get((request.server_name, given["progressToken"]), ""))
-            if call is not None:
-                about = {"progress": given["progress"], "total": given.get("total"), "text": given.get("message") or ""}
-                self._add(CallProgressed, self._at, id=call.id, agent=call.agent, **about)
+            self._calls.expect_progress(frame.request)
 
 
 RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
@@ -504,8 +464,8 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     AssistantMessage: Journal._on_assistant,
     UserMessage: Journal._on_user,
     StreamEventMessage: Journal._on_stream_event,
-    ToolProgressMessage: Journal._on_tool_progress,
-    PermissionDeniedMessage: Journal._on_permission_denied,
+    ToolProgressMessage: lambda self, message: self._calls.mark_running(message.tool_use_id, self._at),
+    PermissionDeniedMessage: lambda self, message: self._calls.deny(message),
     TaskStartedMessage: Journal._on_task,
     TaskProgressMessage: Journal._on_task,
     TaskUpdatedMessage: Journal._on_task,
@@ -514,6 +474,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     list: lambda self, events: self._tasks.add(events, self._at),  # of a ledger
     ControlRequest: Journal._on_request,
     ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
+    ProcessEnd: Journal._on_process_end,
     HookRun: lambda self, run: self._requests.add_run(run, self._at),
     HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
     HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),
@@ -522,7 +483,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
 SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     UserMessage: Journal._on_prompt,
     ControlResponse: lambda self, frame: self._requests.on_reply(frame, self._at),
-    ControlRequest: Journal._on_sent_request,
+    ControlRequest: lambda self, frame: self._calls.add_progress(frame.request, self._at),
 }
 """What it does with what was sent to the CLI."""
 _ABOUT_TASKS: Final = frozenset(
@@ -530,61 +491,10 @@ _ABOUT_TASKS: Final = frozenset(
     | {(ControlResponse, True)}
 )
 """What the ledger needs although it is about more than tasks, and whether it was sent."""
-_TOO_LARGE: Final = ("<persisted-output>", "Error: result (")
-"""How the CLI's notes begin that stand for a result in a file."""
-_OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
 
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
     return check_time(seconds(message.timestamp)) or at
-
-
-def _read_structured(message: UserMessage, result: ToolResultBlock) -> object:
-    """Return the result for programs. A hook that replaces an MCP tool's result replaces its structured content, too.
-
-    The CLI replaces only the text that the model is shown, which is the structured content unless it is too large.
-    """
-    found = message.tool_use_result
-    if len(message.tool_results) > 1:
-        return None  # it could belong to any of them
-    if not isinstance(found, Mapping) or "structuredContent" not in found:
-        return found
-    content = result.content or ()
-    texts = [content] if isinstance(content, str) else [each.text for each in content if isinstance(each, TextBlock)]
-    is_shown = any(text.startswith(_TOO_LARGE) or _is_json_of(text, found["structuredContent"]) for text in texts)
-    return found if is_shown else found.get("content")
-
-
-def _is_json_of(text: str, value: object) -> bool:
-    try:
-        return bool(msgspec.json.decode(text) == value)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-
-
-def _read_stored_decision(message: UserMessage) -> PermissionDecision | None:
-    """Return the permission decision in an entry of a transcript."""
-    decision = message.raw.get("permissionDecision")
-    try:
-        return None if decision is None else msgspec.convert(decision, PermissionDecision)
-    except msgspec.ValidationError:
-        return None
-
-
-def get_call_status(
-    result: ToolResultBlock | None, permission: PermissionDecision | None, non_execution_kind: str | None
-) -> ToolCallStatus:
-    """Return the status of a call with a result."""
-    decision = permission.decision if permission is not None else ""
-    text = result.text if result is not None and result.is_error else ""
-    if non_execution_kind in _CANCELLED_KINDS or decision == "cancelled" or text.startswith(_CANCELLED):
-        return ToolCallStatus.CANCELLED
-    # A call that was refused has a decision as well.
-    if permission is None and (non_execution_kind == "user-rejected" or text.startswith(REJECTED)):
-        return ToolCallStatus.CANCELLED
-    if non_execution_kind is not None or decision == "reject":
-        return ToolCallStatus.DENIED
-    return ToolCallStatus.FAILED if result is not None and result.is_error else ToolCallStatus.SUCCEEDED
 
 
 def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:

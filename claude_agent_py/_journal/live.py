@@ -101,9 +101,9 @@ class LiveJournal:
                 self._call(view.sent, frame)
         self._tell(self._journal.feed(frame, self._clock(), sent=sent, agent=agent))
 
-    def end(self) -> None:
-        """Note the end of the session."""
-        self._tell(self._journal.finish())
+    def end(self, error: str | None) -> None:
+        """Note the end of the session; `error` is None if the client ended it."""
+        self._tell(self._journal.end(self._clock(), error))
         for view in self.views:
             self.remove(view)
 

@@ -58,6 +58,11 @@ class OpenRequests:
         if request is not None:
             self._add_settled(request, status or read_reply(reply), reply if isinstance(reply, dict) else None, at)
 
+    def cancel(self, at: float | None) -> None:
+        """Settle all requests, because the process has ended."""
+        for request_id in list(self.facts):
+            self.settle(request_id, None, at, "cancelled")
+
     def _add_settled(self, request: RequestOpened, status: RequestStatus, reply: object, at: float | None) -> None:
         kept = {name: getattr(request, name) for name in _KEPT}
         self._add(RequestSettled, at, **kept, status=status, reply=reply)

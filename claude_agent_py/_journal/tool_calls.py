@@ -10,10 +10,10 @@ from typing import Any, Self
 
 from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.display import one_line
+from claude_agent_py._journal.call_facts import get_call_status, make_cut_off_result
 from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
-from claude_agent_py._journal.fold import get_call_status
 from claude_agent_py._journal.views import MessageFold
-from claude_agent_py.wire.base import JSONObject, WireModel
+from claude_agent_py.wire.base import CUT_OFF, JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import PermissionDecision
 from claude_agent_py.wire.tools.names import split_tool_name
@@ -29,7 +29,10 @@ class ToolCallRecord:
     name: str
     """The full name: `Bash`, `mcp__server__tool`."""
     result: ToolResultBlock | None = field(default=None, repr=False)
-    """The result as the model sees it; None while the call runs or if the run ended first."""
+    """The result as the model sees it; None while the call runs.
+
+    A call that was cut off has the result by which the CLI tells the model when it resumes the session.
+    """
     tool_use_result: Any = field(default=None, repr=False)
     """The CLI's result for programs. Its shape depends on the tool; errors are strings."""
     agent_id: str | None = None
@@ -51,8 +54,6 @@ class ToolCallRecord:
     """Seconds from `started_at` to `ended_at`, including waits for permission."""
     is_running: bool = field(default=False, repr=False)
     """Whether a message showed that the tool runs, and the result has not arrived."""
-    was_cut_off: bool = field(default=False, repr=False)
-    """Whether the process, the turn or the subagent ended before the result: what the tool did is unknown."""
 
     @classmethod
     def of(cls, fact: CallStarted | CallEnded) -> Self:
@@ -87,9 +88,7 @@ class ToolCallRecord:
 
     @property
     def status(self) -> ToolCallStatus:
-        """The state of the call. A call that was cut off is `cancelled`, in the result of a run."""
-        if self.was_cut_off:
-            return ToolCallStatus.CANCELLED
+        """The state of the call. A call that was cut off is `cancelled`."""
         if self.result is None:
             return ToolCallStatus.RUNNING if self.is_running else ToolCallStatus.PENDING
         return get_call_status(self.result, self.permission, self.non_execution_kind)
@@ -108,6 +107,15 @@ class ToolCallRecord:
     def done(self) -> bool:
         """Whether there is a result."""
         return self.result is not None
+
+    @property
+    def was_cut_off(self) -> bool:
+        """Whether the process, the turn or the subagent ended before the result: what the tool did is unknown."""
+        return self.is_error and self.text == CUT_OFF
+
+    def cut_off(self) -> Self:
+        """Return the record of a call that gets no result any more."""
+        return replace(self, result=make_cut_off_result(self.id), tool_use_result=CUT_OFF)
 
     @property
     def is_error(self) -> bool:

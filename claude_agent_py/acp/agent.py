@@ -579,9 +579,6 @@ class _EditorSession:
                         self._progress.notify_all()
         except ClaudeAgentError as error:
             logger.warning("the session %s has ended: %s", self.id, error)
-            with suppress(ConnectionError):
-                for update in self._updates.end():
-                    await self._show(update)
         except ConnectionError:
             logger.debug("the editor has gone")
         finally:

@@ -164,13 +164,6 @@ class Updates:
             if isinstance(message, UserMessage) and not message.is_subagent and not message.is_synthetic:
                 yield from _list_prompt(message)
             yield from self.feed(message)
-        yield from self.end()
-
-    def end(self) -> Iterator[Update]:
-        """Yield the ends of the tool calls that ended with the process."""
-        for call in sorted(self._calls):
-            yield schema.ToolCallProgress(session_update="tool_call_update", tool_call_id=call, status="failed")
-        self._calls.clear()
 
     def _list_thoughts(self, event: object) -> Iterator[str]:
         """Yield the thinking of the main agent, each piece once."""

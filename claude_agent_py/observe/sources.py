@@ -13,7 +13,7 @@ import msgspec
 from claude_agent_py._base.bounded_reading import LINE_BYTES, open_regular
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._journal.facts import Fact
-from claude_agent_py._journal.fold import TimedFrame, fold
+from claude_agent_py._journal.fold import ProcessEnd, TimedFrame, fold
 from claude_agent_py._journal.skimming import read_outlined, skim
 from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
@@ -73,7 +73,7 @@ def read_recording(path: str | os.PathLike[str]) -> Iterator[Fact]:
 
 def recorded_frames(path: str | os.PathLike[str]) -> Iterator[TimedFrame]:
     """Yield the frames of a recording: JSON Lines of `t` (seconds), `dir` (`in`: to the CLI, `out`: from it) and `m`
-    (the frame).
+    (the frame). A line with the `dir` `exit` is the end of the process.
 
     A file of plain frames, as printed by `claude --output-format stream-json`, is a recording without times.
 
@@ -104,7 +104,7 @@ def _read_frames(path: str | os.PathLike[str]) -> Generator[TimedFrame, None, No
                 yield _decode(bytes(record.m)), record.t, record.dir == "in"
             elif record.dir:
                 # A note of the recorder, such as the exit of the process.
-                yield None, record.t, False
+                yield ProcessEnd() if record.dir == "exit" else None, record.t, False
             elif b'"type"' in line:
                 yield _decode(line), None, False
 

@@ -15,7 +15,7 @@ from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import strip_name
 from claude_agent_py.serve.session import ServedSession
-from claude_agent_py.wire import JSONObject
+from claude_agent_py.wire import CUT_OFF, JSONObject
 
 APPROVAL: Final[JSONObject] = {
     "type": "object",
@@ -27,8 +27,6 @@ APPROVAL: Final[JSONObject] = {
     "required": ["approved"],
 }
 """How a permission or a plan is answered."""
-LOST: Final = "(The call has no result: it was cut off.)"
-"""The result of a call that its process has not outlived."""
 _CHANGED: Final = frozenset({"started", "reopened", "progressed", "status_changed", "asked", "finished", "revised"})
 
 
@@ -222,7 +220,7 @@ class Run:
         """End the calls that get no result any more: they belong to an earlier turn, or to a process that has ended."""
         yield from self._close_calls()
         for call in list(self._unanswered):
-            yield from self._tell_result(call, LOST)
+            yield from self._tell_result(call, CUT_OFF)
         self.calls.clear()
         self.waiting.clear()
 

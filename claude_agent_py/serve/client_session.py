@@ -400,7 +400,7 @@ class ClientSession(ServedSession):
     def _take(self, event: Any) -> None:
         if isinstance(event, Fact) and event.number:
             self._take_fact(event)
-            self._is_stored = self._is_stored or isinstance(event, TurnEnded)
+            self._is_stored = self._is_stored or (isinstance(event, TurnEnded) and event.duration is not None)
             if self.frontend is not None and isinstance(event, TurnEnded):
                 self.frontend.forget()
             if isinstance(event, CallEnded):

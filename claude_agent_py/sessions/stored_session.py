@@ -14,7 +14,7 @@ from typing import Any
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted, Fact, Tokens
-from claude_agent_py._journal.fold import TimedFrame, fold_frames
+from claude_agent_py._journal.fold import ProcessEnd, TimedFrame, fold_frames
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import Counts, Spending, sum_counts, to_tokens
@@ -135,7 +135,7 @@ class StoredSession:
             SessionError: The transcript cannot be read.
         """
         for timed, facts in self._fold(is_over=self.process is None):
-            if timed is not None and not isinstance(timed[0], list):
+            if timed is not None and not isinstance(timed[0], list | ProcessEnd):
                 yield timed[0]
             yield from facts
 
@@ -143,7 +143,7 @@ class StoredSession:
         return fold_frames(partial(self._read, is_over=is_over))
 
     def _read(self, ledger: Ledger, *, is_over: bool) -> Iterator[TimedFrame]:
-        """Yield the frames, and keep their totals. If the session `is_over`, none of its tasks is running."""
+        """Yield the frames, and keep their totals. If the session `is_over`, its process has ended."""
         ledger.prices.derive(self._cost.model_usage)
         main = Spending()
         for timed in stored_frames(self.id, self.history, self.subagents):
@@ -151,7 +151,9 @@ class StoredSession:
             if isinstance(message, AssistantMessage) and message.agent_id is None:
                 main.add_message(message)
             yield timed
-        yield from infer_ends(ledger, self.subagents, is_over=is_over)
+        yield from infer_ends(ledger, self.subagents)
+        if is_over:
+            yield ProcessEnd(), None, False
         parts = (main, *(run.spent for record in ledger.records.values() for run in record.runs))
         self._totals = _Totals(
             list_records(ledger), sum_counts(item for part in parts for item in part.by_model.items())

@@ -5,18 +5,15 @@ All calls block. A time of 0 is unknown.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from claude_agent_py._journal.fold import TimedFrame
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
+from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py.sessions.transcript import StoredSubagent
 from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.tasks.reconcile import inspect_files
 from claude_agent_py.wire.messages.tasks import TaskStatus
-
-LEFT_BEHIND: Final = "the CLI process ended before the task"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,11 +45,8 @@ class StoredTask:
         return TaskStatus.RUNNING if self.outcome is None else self.outcome.status
 
 
-def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent], *, is_over: bool) -> Iterator[TimedFrame]:
-    """Infer the ends that nobody reported, and yield the events of each.
-
-    They are in the files of the tasks. If the session `is_over`, the other tasks ended with its process.
-    """
+def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent]) -> Iterator[TimedFrame]:
+    """Infer the ends that nobody reported from the files of the tasks, and yield the events of each."""
     for agent in subagents:
         ledger.ensure_record(agent.agent_id, 0.0).transcript_path = agent.path
     for record in ledger.own_live():
@@ -64,9 +58,6 @@ def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent], *, is_over: 
             now,
         )
         yield ledger.take_changes(now)[1], now or None, False
-    if is_over:
-        ledger.end_all(LEFT_BEHIND, EndedBy.PROCESS, 0.0)
-        yield ledger.take_changes(0.0)[1], None, False
 
 
 def list_records(ledger: Ledger) -> list[Record]:

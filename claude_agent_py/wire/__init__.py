@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
-    from claude_agent_py.wire.base import INTERRUPTED as INTERRUPTED, JSONObject as JSONObject, dump as dump
+    from claude_agent_py.wire.base import (
+        CUT_OFF as CUT_OFF,
+        INTERRUPTED as INTERRUPTED,
+        JSONObject as JSONObject,
+        dump as dump,
+    )
     from claude_agent_py.wire.codec import decode as decode, encode as encode
     from claude_agent_py.wire.frames import Frame as Frame
 else:
     _NAMES = {
-        "claude_agent_py.wire.base": "INTERRUPTED JSONObject dump",
+        "claude_agent_py.wire.base": "CUT_OFF INTERRUPTED JSONObject dump",
         "claude_agent_py.wire.codec": "decode encode",
         "claude_agent_py.wire.frames": "Frame",
     }

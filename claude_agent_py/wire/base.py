@@ -117,6 +117,13 @@ INTERRUPTED: Final = "[Request interrupted by user"
 """The start of the note that the CLI adds to a conversation when its turn is stopped."""
 REJECTED: Final = "The user doesn't want to proceed with this tool use"
 """The start of the result of a call that ended with its turn, or that a person refused (CLI 2.1.332)."""
+CUT_OFF: Final = (
+    "[Tool call interrupted: the session ended before this call's result was recorded, so its outcome is unknown. "
+    "Check whether it took effect before relying on it or running it again.]"
+)
+"""What the CLI adds to a conversation that it resumes, as the result of a call that was cut off (CLI 2.1.332)."""
+NO_ANSWER: Final = "No response requested."
+"""What the CLI adds to a conversation that it resumes, as the answer in a turn that was cut off (CLI 2.1.332)."""
 
 UNKNOWN: Final = "(unknown)"
 """The tag of `UnknownModel`, which replaces a tag that no model of a union has."""

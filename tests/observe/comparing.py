@@ -24,5 +24,5 @@ def common(spans: Iterable[Span]) -> dict[str, tuple[Any, ...]]:
 def own_times(span: Span) -> tuple[float | None, ...]:
     """Return the times that the CLI itself tells, with each message: when calls begin and end, and answers end."""
     if span.kind == "tool":
-        return (span.start, span.end)
+        return (span.start, None if span.status == "cancelled" else span.end)  # it may have been cut off
     return (span.end,) if span.kind == "model" else ()

@@ -15,6 +15,7 @@ from hypothesis.strategies import integers, lists
 from live import LiveJournal, View
 
 from claude_agent_py.control import ControlResponse
+from claude_agent_py.journal import ProcessEnd
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.spans import SpanLog
@@ -35,6 +36,8 @@ def frames_of(name: str) -> Iterator[tuple[float, Any, bool]]:
     for record in recordings.records(name):
         if record.direction in ("in", "out"):
             yield record.at, decode(recordings.as_line(record.value)), record.direction == "in"
+        elif record.direction == "exit":
+            yield record.at, ProcessEnd(), False
 
 
 @cache
@@ -83,9 +86,12 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
                 tasks.track(frame, partial(journal.feed, sent=True))
             case _ if is_sent:
                 journal.feed(frame, sent=True)
+            case ProcessEnd():
+                tasks.process_exited("the CLI process ended before the task")
+                journal.end("the CLI process ended before the turn")
             case _:
                 tasks.track(frame, journal.feed)
-    journal.end()
+    journal.remove(observer)
 
 
 def times_of(name: str) -> Iterator[tuple[float, float]]:
@@ -231,7 +237,11 @@ UNLIKE = {
     "turns/every_field_2_1_332", "turns/prompt_blocked", "turns/slash_commands", "turns/text_without_query",
     # The CLI notes on disk how a turn was stopped; the frames tell it otherwise, and it is not made up here.
     "control/01_schema_flag", "control/01_schema_init", "control/01_schema_two_turns", "control/05_max_budget",
-    "control/05_max_turns", "tasks/s09_pending_prompt_interrupt", "turns/max_turns_with_queued",
+    "control/05_max_turns", "tasks/s08_pretooluse_responses", "tasks/s09_pending_prompt_interrupt",
+    "turns/max_turns_with_queued",
+    # The recording does not have the end of the process.
+    "control/08_eof_bash", "control/08_eof_bash_ceiling", "control/08_eof_then_sigterm", "control/08_sighup_bash",
+    "control/08_sigkill_bash", "control/08_sigterm_stream",
 }  # fmt: skip
 """Recordings from which no transcript like the CLI's can be made."""
 

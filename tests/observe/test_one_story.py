@@ -17,7 +17,7 @@ from live import Conversation, View
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, spans_of, write
 
-from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, TaskManager
+from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, Task, TaskManager
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
@@ -30,6 +30,8 @@ from claude_agent_py.journal import (
     TaskRevised,
     TaskStarted,
     TaskStatusChanged,
+    TurnEnded,
+    TurnStarted,
     read_recording,
 )
 from claude_agent_py.observe import Span, Timeline, watch
@@ -66,8 +68,10 @@ class Work(NamedTuple):
 
 @dataclass
 class Story:
-    """The calls and the tasks of a session, by id, as its facts tell them."""
+    """The turns, the calls and the tasks of a session, by id, as its facts tell them."""
 
+    turns: dict[str, str] = field(default_factory=dict)
+    """Their statuses. A turn that leaves nothing in the conversation is not told."""
     calls: dict[str, Call] = field(default_factory=dict)
     tasks: dict[str, Work] = field(default_factory=dict)
 
@@ -76,6 +80,10 @@ class Story:
         story = cls()
         for fact in facts:
             match fact:
+                case TurnStarted() | TurnEnded():
+                    story.turns[fact.id] = fact.status if isinstance(fact, TurnEnded) else OPEN
+                    if isinstance(fact, TurnEnded) and fact.is_silent:
+                        del story.turns[fact.id]
                 case CallStarted():
                     story.calls[fact.id] = Call(OPEN, fact.agent)
                 case CallEnded():
@@ -111,7 +119,6 @@ ONLY_MAIN: Final = (
 )
 IN_ITS_CALL: Final = "an editor shows a subagent that its call waits for as that call"
 A_PART: Final = "a shell in the foreground is a part of its call"
-CUT_OFF: Final = "the result of a run says `cancelled` of a call without a result, because the run is over"
 WITHOUT_A_START: Final = "of some tasks of an earlier process there is only the report, which has no type"
 CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
@@ -123,7 +130,7 @@ def in_words(view: str, status: str) -> str:
 
 
 def of_records(calls: Iterable[ToolCallRecord]) -> dict[str, str]:
-    return {call.id: call.status.value if call.done or call.was_cut_off else OPEN for call in calls}
+    return {call.id: call.status.value if call.done else OPEN for call in calls}
 
 
 def check_editor(story: Story, items: Iterable[object]) -> None:
@@ -138,8 +145,6 @@ def check_editor(story: Story, items: Iterable[object]) -> None:
     calls = {call: in_words("editor", told.status) for call, told in story.calls.items()}
     tasks = {f"task:{task}": in_words("editor", told.status) for task, told in story.tasks.items() if told.is_shown}
     assert shown == calls | tasks, IN_ITS_CALL
-    left = {update.tool_call_id for update in updates.end() if isinstance(update, acp.schema.ToolCallProgress)}
-    assert left == {call for call, told in story.calls.items() if told.status == OPEN}
 
 
 def check_chat(story: Story, items: Sequence[object]) -> None:
@@ -157,20 +162,20 @@ def check_timeline(story: Story, spans: Iterable[Span]) -> None:
     spans = list(spans)
     calls = {span.id: span.status for span in spans if span.kind == "tool"}
     assert calls == {call: in_words("timeline", told.status) for call, told in story.calls.items()}
+    turns = {span.id: span.status for span in spans if span.kind == "turn"}
+    assert turns == {f"run:{turn}": in_words("timeline", status) for turn, status in story.turns.items()}
     tasks = {span.agent: (span.status, span.end) for span in spans if span.kind in ("subagent", "task", "child")}
-    assert tasks == {
-        task: (
-            in_words("timeline", told.status),
-            pytest.approx(told.ended_at, abs=CORRECTED) if told.ended_at else told.ended_at,
-        )
-        for task, told in story.tasks.items()
+    assert {task: status for task, (status, _) in tasks.items()} == {
+        task: in_words("timeline", told.status) for task, told in story.tasks.items()
     }
+    known = {task: told.ended_at for task, told in story.tasks.items() if told.ended_at or told.status == OPEN}
+    assert {task: end for task, (_, end) in tasks.items() if task in known} == pytest.approx(known, abs=CORRECTED)
 
 
-def check_tasks(story: Story, manager: TaskManager) -> None:
+def check_tasks(story: Story, known: Iterable[Task]) -> None:
     tasks = {
         task.id: (task.status.value if task.done else OPEN, task.ended_at)
-        for task in manager
+        for task in known
         if not task.is_ambient and (task.id in story.tasks or (task.type and (task.is_agent or task.is_backgrounded)))
     }
     expected = {
@@ -255,12 +260,13 @@ def test_every_recording_has_the_same_calls_on_disk(tmp_path: Path) -> None:
 # Live ----------------------------------------------------------------------------------------------------------------
 
 
-async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]], path: Path) -> Story:
+async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]]) -> Story:
     """Do work with a client whose views are all followed, and compare them when it is closed."""
     items: list[Any] = []
     with anyio.fail_after(DEADLINE):
-        async with TaskHistory(path / "history.sqlite") as history, anyio.create_task_group() as group:
+        async with TaskHistory(":memory:") as history, anyio.create_task_group() as group:
             async with client:
+                earlier = {task.id for task in client.tasks}
                 history.attach(client.tasks, "live")
                 facts, spans = client.journal(), watch(client)
                 group.start_soon(read_to_the_end, items, client.events(facts=True))
@@ -269,7 +275,7 @@ async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]
             tree = (await history.rebuild("live")).roots
     assert facts_among(items) == told
     story = Story.of(told)
-    check_tasks(story, client.tasks)
+    check_tasks(story, [task for task in client.tasks if task.id in story.tasks or task.id not in earlier])
     check_editor(story, items)
     check_chat(story, items)
     check_timeline(story, spans.spans)
@@ -277,7 +283,7 @@ async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]
     if results:
         calls = of_records(call for result in results for call in result.tool_calls)
         expected = {call: told.status for call, told in story.calls.items()}
-        assert calls == {call: "cancelled" if status == OPEN else status for call, status in expected.items()}, CUT_OFF
+        assert calls == expected
         denials = {denial.tool_use_id for result in results for denial in result.permission_denials}
         assert denials == {call for call, status in expected.items() if status == "denied"}
     return story
@@ -304,7 +310,7 @@ def launched() -> list[JSONObject]:
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_a_task_whose_end_nobody_reported_ends_in_every_view(tmp_path: Path) -> None:
+async def test_a_task_whose_end_nobody_reported_ends_in_every_view() -> None:
     fake = FakeCLI(
         steps.turn([*launched(), frames.assistant("They run.")]),
         steps.emit(frames.system("background_tasks_changed", tasks=[])),
@@ -316,12 +322,12 @@ async def test_a_task_whose_end_nobody_reported_ends_in_every_view(tmp_path: Pat
         await client.tasks.wait("b1")
         return [result]
 
-    story = await tell(client, work, tmp_path)
+    story = await tell(client, work)
     assert (story.tasks["b1"].status, story.calls["t1"].status) == ("completed", "succeeded")
 
 
 @pytest.mark.anyio
-async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view(tmp_path: Path) -> None:
+async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view() -> None:
     gate = Gate()
     fake = FakeCLI(
         steps.turn([*launched(), frames.assistant("They run.")]),
@@ -339,13 +345,13 @@ async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view(tmp
         await anext(corrections)
         return [result]
 
-    story = await tell(client, work, tmp_path)
+    story = await tell(client, work)
     assert story.tasks["b1"].status == "failed"
 
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_the_end_of_the_process_ends_tasks_in_every_view(tmp_path: Path) -> None:
+async def test_the_end_of_the_process_ends_tasks_in_every_view() -> None:
     gate = Gate()
     look = frames.tool_use_block("Read", {"file_path": "/a"}, id="t2")
     fake = FakeCLI(
@@ -363,13 +369,14 @@ async def test_the_end_of_the_process_ends_tasks_in_every_view(tmp_path: Path) -
             await run
         return []
 
-    story = await tell(client, work, tmp_path)
-    assert (story.tasks["b1"].status, story.calls["t2"].status) == ("failed", OPEN)
+    story = await tell(client, work)
+    assert (story.tasks["b1"].status, story.calls["t2"].status) == ("failed", "cancelled")
+    assert list(story.turns.values()) == ["error"]
 
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_task_listeners_get_the_facts_of_the_journal(tmp_path: Path) -> None:
+async def test_task_listeners_get_the_facts_of_the_journal() -> None:
     shell = {"task_id": "b1", **SHELL}
     started = frames.task_started("b1", is_backgrounded=True, tool_use_id="t2", **SHELL)
     fake = FakeCLI(
@@ -406,7 +413,7 @@ async def test_task_listeners_get_the_facts_of_the_journal(tmp_path: Path) -> No
         facts.extend([fact async for fact in journal])
         return [result]
 
-    story = await tell(client, work, tmp_path)
+    story = await tell(client, work)
     assert {task: told.status for task, told in story.tasks.items()} == {"a1": "completed", "b1": "completed"}
     about_tasks = [fact for fact in facts if isinstance(fact, TaskEvent)]
     assert [id(event) for event in events if event.number] == [id(fact) for fact in about_tasks]
@@ -460,14 +467,13 @@ def folds() -> Counter[str]:
 
 @pytest.mark.anyio
 @pytest.mark.real_cli
-async def test_a_session_of_the_cli_is_one_story_live_and_on_disk(tmp_path: Path) -> None:
-    agent = {"description": "look", "prompt": "look closely", "subagent_type": "general-purpose"}
+async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
     script = [
         Reply(
             [
                 tool_use("Write", {"file_path": "/etc/none", "content": "x"}),
                 tool_use("Bash", {"command": "echo built", "run_in_background": True, "description": "Build"}),
-                tool_use("Agent", {**agent, "run_in_background": True}),
+                tool_use("Agent", {**AGENT, "run_in_background": True}),
             ]
         )
     ]
@@ -482,7 +488,7 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk(tmp_path: Path
         async def work() -> list[RunResult]:
             return [await client.query("go", until="idle")]
 
-        story = await tell(client, work, tmp_path)
+        story = await tell(client, work)
         assert [call.status for call in story.calls.values()] == ["denied", "succeeded", "succeeded", "failed"]
         assert [task.status for task in story.tasks.values()] == ["completed", "completed"]
         session = get_session(str(client.session_id), config_dir=model.environment()["CLAUDE_CONFIG_DIR"])
@@ -496,3 +502,64 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk(tmp_path: Path
         }
         check_editor(stored, session.events())
         check_timeline(stored, Timeline.from_session(session).spans)
+
+
+AGENT: Final = {"description": "look", "prompt": "look closely", "subagent_type": "general-purpose"}
+FOREGROUND: Final = {**AGENT, "run_in_background": False}
+SLOW: Final = {"command": "for i in $(seq 600); do sleep 0.2; done", "description": "count"}
+
+
+async def wait_on_disk(config: Path, *texts: str) -> None:
+    """Wait until the CLI has written texts, which it does a moment after it has sent them."""
+    while not all(any(text in path.read_text() for path in config.rglob("*.jsonl")) for text in texts):
+        await anyio.sleep(0.02)
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.parametrize("caller", ["main agent", "subagent"])
+@pytest.mark.parametrize("resumed", ["with its turn", "with a prompt"])
+async def test_a_session_whose_process_was_killed_is_one_story(caller: str, resumed: str) -> None:
+    call = tool_use("Bash", SLOW) if caller == "main agent" else tool_use("Agent", FOREGROUND)
+    done = tool_use("Bash", {"command": "echo done"})
+    agents = {"look closely": [Reply([tool_use("Bash", SLOW)])]}
+    gate = Gate()
+    async with ScriptedModel([Reply([done, call]), Reply("At last.", after=gate)], agents=agents) as model:
+        config = Path(model.environment()["CLAUDE_CONFIG_DIR"])
+        client = Client(model.options(allowed_tools=["Bash"]))
+
+        async def work() -> list[RunResult]:
+            facts = client.journal()
+            run = client.query("go")
+            with suppress(CLIExitError):
+                while not isinstance(await anext(facts), CallEnded):
+                    pass
+                await wait_on_disk(config, "seq 600", '"content":"done"')
+                client.kill()
+            with pytest.raises(CLIExitError) as died:
+                await run
+            assert died.value.result is not None
+            return [died.value.result]
+
+        story = await tell(client, work)
+        assert {call.status for call in story.calls.values()} == {"succeeded", "cancelled"}
+        session = get_session(str(client.session_id), config_dir=config)
+        stored = Story.of(session.journal())
+        assert (stored.calls, stored.turns) == (story.calls, story.turns)
+        check_editor(stored, session.events())
+        check_timeline(stored, Timeline.from_session(session).spans)
+
+        options = model.options(
+            resume=session.id, allowed_tools=["Bash"], resume_interrupted_turn=resumed == "with its turn"
+        )
+        client = Client(options)
+
+        async def go_on() -> list[RunResult]:
+            gate.open()
+            return [await (client.resumed_run or client.query("and now"))]
+
+        later = await tell(client, go_on)
+        stored = Story.of(get_session(session.id, config_dir=config).journal())
+        hidden = story.calls.keys() - stored.calls.keys()
+        assert stored.calls == {call: told for call, told in (story.calls | later.calls).items() if call not in hidden}
+        assert stored.turns == story.turns | later.turns

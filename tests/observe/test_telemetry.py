@@ -71,7 +71,7 @@ def replay(name: str, telemetry: Telemetry) -> None:
                 journal.feed(frame, sent=is_sent)
             else:
                 journal.feed(frame)
-    journal.end()
+    journal.end(None)
 
 
 def traced(telemetry: Telemetry) -> LiveJournal:
@@ -159,7 +159,7 @@ def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded,
         {"type": "user", "message": {"role": "user", "content": [result]}},
     ):
         journal.feed(decode(recordings.as_line(frame)))
-    journal.end()
+    journal.end(None)
     told = str([attributes(span) for span in sdk.spans])
     assert "curl" in told
     assert not [secret for secret in ("sk-ant-abc123", "hush", "abcdefghijkl") if secret in told]

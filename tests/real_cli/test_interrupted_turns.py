@@ -284,7 +284,7 @@ async def test_a_reopened_client_continues_its_runs_and_keeps_live_changes() -> 
             first, second = await run, await queued
             assert (first.text, second.text) == ("At last.", "The second, too.")
             assert [(call.name, call.status, call.was_cut_off, call.done) for call in first.tool_calls] == [
-                ("Bash", ToolCallStatus.CANCELLED, True, False)
+                ("Bash", ToolCallStatus.CANCELLED, True, True)
             ] * 2
             assert [m.text async for m in run if isinstance(m, AssistantMessage)] == ["At last."]
             assert [message async for message in run] == first.messages

@@ -226,7 +226,7 @@ async def test_calls_that_their_process_has_not_outlived_get_a_result() -> None:
     for end in ([again, ended], [{"type": "closed", "error": "it died"}]):
         events = [started, call(2, "lost"), *end]
         for shown in (await follow_along(events), await follow_from([*events, again, ended], len(events))):
-            assert "cut off" in shown.contents["lost-result"]
+            assert "its outcome is unknown" in shown.contents["lost-result"]
             for run in shown.runs:
                 check_order(run)
 

@@ -180,7 +180,7 @@ def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:
             assert session.client is not None
             assert session.client.pid is not None
             os.kill(session.client.pid, signal.SIGKILL)
-            shows(browser, "cut off")
+            shows(browser, "cancelled")
             say(browser, "Go on")
             shows(browser, "Again.")
 

@@ -60,7 +60,7 @@ def test_tool_calls_have_their_results(stored: Stored) -> None:
         "a file",
         {"stdout": "a file"},
     )
-    assert (second.name, second.done) == ("Read", False)
+    assert (second.name, second.status, second.was_cut_off) == ("Read", "cancelled", True)
 
 
 def test_a_conversation_can_be_sent_to_the_api(stored: Stored) -> None:

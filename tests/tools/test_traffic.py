@@ -135,7 +135,7 @@ def test_every_result_of_every_recording_finds_its_call() -> None:
             for block in message.tool_results
         }
         known = {record.id for record in traffic.calls}
-        assert {record.id for record in done} == results & known
+        assert {record.id for record in done if not record.was_cut_off} == results & known
         assert len(done) == len({record.id for record in done})
         for record in traffic.calls:
             assert record.text is not None

@@ -247,9 +247,7 @@ class RunResult(Generic[Output]):
         for message in self.messages:
             traffic.fold(message)
         live = {task.id for task in self.tasks if not task.done}
-        return [
-            call if call.done or call.agent_id in live else replace(call, was_cut_off=True) for call in traffic.calls
-        ]
+        return [call if call.done or call.agent_id in live else call.cut_off() for call in traffic.calls]
 
     @property
     def refused_agents(self) -> Sequence["ToolCallRecord"]:

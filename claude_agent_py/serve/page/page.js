@@ -153,6 +153,7 @@ function setRunning(isRunning) {
 function note(text, isBad, key) {
   if (key && view.notes.has(key)) return;
   if (key) view.notes.add(key);
+  if ($("log").lastElementChild?.textContent === text) return; // of the turn, the prompt and the process
   put(make("p", isBad ? "note bad" : "note", text));
 }
 
@@ -248,7 +249,7 @@ function loseCalls(isAll) {
   for (const shown of view.calls.values()) {
     if (!shown.isOpen || (shown.agent && !isAll)) continue;
     shown.isOpen = false;
-    shown.status.textContent = "cut off";
+    shown.status.textContent = "cancelled";
     shown.element.classList.add("cancelled");
   }
 }
