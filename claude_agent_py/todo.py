@@ -6,15 +6,15 @@ if `TASK_LIST_ENVIRONMENT` is set.
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, TypeAlias
 
 from msgspec import Struct, field
 from msgspec.structs import fields
 
 from claude_agent_py._base.lazy_names import attach
 from claude_agent_py._base.streams import Stream
-from claude_agent_py._journal.facts import CallEnded, Fact
-from claude_agent_py._journal.views import MessageFold
+from claude_agent_py._journal.facts import CallEnded
+from claude_agent_py._journal.tool_calls import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.fitting import Misfit, fit
 from claude_agent_py.wire.messages.content import ToolUseBlock
@@ -83,7 +83,7 @@ class TaskList:
             is_shared: Whether sessions share the list (`CLAUDE_CODE_TASK_LIST_ID`), so that a new session keeps it.
         """
         self._is_shared = is_shared
-        self._messages = MessageFold()
+        self._traffic = ToolTraffic()
         self._session_id: str | None = None
         self._items: dict[str, TaskListItem] = {}
         self._todos: tuple[TodoItem, ...] = ()
@@ -135,13 +135,16 @@ class TaskList:
         """
         if isinstance(message, InitMessage) and not self._is_shared:
             return self._switch_session(message.session_id)
-        if getattr(message, "fact", None):
-            facts = [cast("Fact", message)]
-        elif isinstance(message, UserMessage | AssistantMessage) and (self._messages or calls_task_list(message)):
-            facts = self._messages.feed(message)
-        else:
-            return []
-        return self._publish([change for fact in facts for change in self._read_fact(fact)])
+        done: Iterable[ToolCallRecord] = ()
+        if isinstance(message, CallEnded):
+            done = [ToolCallRecord.of(message)]
+        elif isinstance(message, UserMessage | AssistantMessage) and (
+            self._traffic.pending or calls_task_list(message)
+        ):
+            done = self._traffic.fold(message)
+            for call in done:
+                self._traffic.forget(call.id)
+        return self._publish(change for call in done for change in self._read_result(call))
 
     def changes(self) -> Stream[TaskListChange]:
         """Return a stream of all further changes, to iterate with `async for`. It ends with `close`."""
@@ -161,19 +164,15 @@ class TaskList:
         self._session_id = session_id or self._session_id
         return self._publish(map(self._remove, gone))
 
-    def _read_fact(self, fact: "Fact") -> list[TaskListChange | None]:
-        return self._read_result(fact) if fact.fact == "call_ended" else []
-
-    def _read_result(self, fact: "CallEnded") -> list[TaskListChange | None]:
-        name, given = fact.call.name, fact.call.input
-        if name not in self._APPLY or fact.result.is_error:
+    def _read_result(self, call: ToolCallRecord) -> list[TaskListChange | None]:
+        if call.name not in self._APPLY or call.is_error:
             return []
-        structured = fact.structured
+        structured = call.tool_use_result
         # Results of a subagent's calls have only text.
         if not isinstance(structured, dict):
-            structured = _parse_text(name, given, fact.result.text)
+            structured = _parse_text(call.name, call.input, call.text)
         try:
-            return self._APPLY[name](self, given, structured) if structured else []
+            return self._APPLY[call.name](self, call.input, structured) if structured else []
         except Misfit:
             # Another version of the CLI sent the result.
             return []

@@ -1,6 +1,6 @@
 """`CallFacts`: the part of the journal that pairs the calls of tools with their results."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -10,7 +10,6 @@ from claude_agent_py._journal.facts import (
     CallProgressed,
     CallRunning,
     CallStarted,
-    MessageAdded,
     ToolCallStatus,
 )
 from claude_agent_py._journal.open_requests import Add
@@ -49,18 +48,18 @@ class CallFacts:
         self._tokens: dict[tuple[str, str | int], str] = {}
         """The open calls that may report progress, by server and token."""
 
-    def start(self, message: AssistantMessage, added: MessageAdded, tools: frozenset[str]) -> None:
+    def start(self, message: AssistantMessage, at: float | None, agent: str, tools: Set[str] = frozenset()) -> None:
         """Add the calls in a message. Without `tools`, those of the session are not known."""
         names = {meta.id: meta.display_name for meta in message.tool_use_meta or ()}
         for block in message.tool_uses:
             if block.id not in self.open:  # a replay repeats messages
                 self.open[block.id] = self._add(
                     CallStarted,
-                    added.at,
+                    at,
                     id=block.id,
-                    agent=added.agent,
+                    agent=agent,
                     call=block,
-                    message=added.id,
+                    message=message.message.id or message.uuid,
                     parent_call=message.parent_tool_use_id,
                     subagent_type=message.subagent_type,
                     display_name=names.get(block.id, ""),

@@ -387,7 +387,7 @@ class Journal:
         if agent == MAIN:
             self._message = None if added.is_synthetic else added
             self._worked_at = at
-        self._calls.start(message, added, self._tools)
+        self._calls.start(message, at, agent, self._tools)
 
     def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
         """Return the agent of a message. Early versions of the CLI name only the call that launched it."""

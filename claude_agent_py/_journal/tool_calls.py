@@ -1,21 +1,32 @@
-"""The tool calls of a session with their results, a view of the journal.
+"""The tool calls of a session with their results.
 
 Results arrive in the order of completion, each in a separate user message. A subagent's messages name the subagent.
 Calls of nested subagents appear only with `forward_nested_subagent_tool_calls`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.display import one_line
-from claude_agent_py._journal.call_facts import get_call_status, make_cut_off_result
-from claude_agent_py._journal.facts import CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
-from claude_agent_py._journal.views import MessageFold
+from claude_agent_py._journal.call_facts import CallFacts, get_call_status, make_cut_off_result
+from claude_agent_py._journal.fact_base import check_time
+from claude_agent_py._journal.facts import MAIN, CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
+from claude_agent_py._journal.fold import ProcessEnd
+from claude_agent_py._journal.open_requests import Kind
 from claude_agent_py.wire.base import CUT_OFF, JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
-from claude_agent_py.wire.messages.conversation import PermissionDecision
+from claude_agent_py.wire.messages.conversation import (
+    AssistantMessage,
+    PermissionDecision,
+    ResultMessage,
+    ToolProgressMessage,
+    UserMessage,
+)
+from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
+from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.tools.names import split_tool_name
 from claude_agent_py.wire.tools.registry import typed_output
 
@@ -166,8 +177,11 @@ class ToolTraffic:
     """The calls and results in a stream of messages."""
 
     def __init__(self) -> None:
-        self._messages = MessageFold()
+        self._calls = CallFacts(self._add)
         self._records: dict[str, ToolCallRecord] = {}
+        self._done: list[ToolCallRecord] = []
+        """The calls that the latest message completed."""
+        self._now: float | None = None
         self._clock: dict[str, float] = {}
 
     def __repr__(self) -> str:
@@ -197,22 +211,46 @@ class ToolTraffic:
 
         `now`, in seconds of any clock, gives durations when messages have no timestamps.
         """
-        done: list[ToolCallRecord] = []
-        for fact in self._messages.feed(message):
-            record = self._records.get(fact.id)
-            if isinstance(fact, CallStarted) and record is None:
-                self._records[fact.id] = ToolCallRecord.of(fact)
-                if now is not None:
-                    self._clock[fact.id] = now
-            elif record is None or record.done:
-                continue
-            elif isinstance(fact, CallRunning):
-                self._records[fact.id] = replace(record, is_running=True)
-            elif isinstance(fact, CallEnded):
-                ended = ToolCallRecord.of(fact)
-                begun = self._clock.pop(fact.id, None)
-                if ended.duration is None and now is not None and begun is not None:
-                    ended = replace(ended, duration=now - begun)
-                self._records[fact.id] = ended
-                done.append(ended)
-        return done
+        self._done, self._now = [], now
+        calls, at = self._calls, check_time(seconds(getattr(message, "timestamp", None)))
+        match message:
+            case AssistantMessage():
+                calls.mark_running(message.parent_tool_use_id, at)
+                calls.start(message, at, message.agent_id or message.parent_tool_use_id or MAIN)
+            case UserMessage():
+                calls.end(message, at)
+            case ToolProgressMessage() | TaskStartedMessage():
+                calls.mark_running(message.tool_use_id, at)
+            case PermissionDeniedMessage():
+                calls.deny(message)
+            case TaskNotificationMessage():
+                calls.leave(message.task_id)
+            case ResultMessage() | InitMessage():
+                calls.cut_off_all(at, of=MAIN)
+                if isinstance(message, InitMessage):
+                    calls.cut_off_left(at)
+            case ProcessEnd():
+                calls.cut_off_all(at)
+            case _:
+                pass
+        return self._done
+
+    def _add(self, kind: Callable[..., Kind], at: float | None, /, **fields: object) -> Kind:
+        fact = kind(at=at, **fields)
+        record = self._records.get(fact.id)
+        if isinstance(fact, CallStarted) and record is None:
+            self._records[fact.id] = ToolCallRecord.of(fact)
+            if self._now is not None:
+                self._clock[fact.id] = self._now
+        elif record is None or record.done:
+            pass
+        elif isinstance(fact, CallRunning):
+            self._records[fact.id] = replace(record, is_running=True)
+        elif isinstance(fact, CallEnded):
+            ended = ToolCallRecord.of(fact)
+            begun = self._clock.pop(fact.id, None)
+            if ended.duration is None and self._now is not None and begun is not None:
+                ended = replace(ended, duration=self._now - begun)
+            self._records[fact.id] = ended
+            self._done.append(ended)
+        return fact

@@ -29,10 +29,6 @@ class MessageFold:
     def __init__(self) -> None:
         self._journal: Journal | None = None
 
-    def __bool__(self) -> bool:
-        """Return whether it has folded anything."""
-        return self._journal is not None
-
     def feed(self, message: object, at: float | None = None, *, sent: bool = False) -> list[Fact]:
         """Return the facts of a message; `at` is in seconds since the epoch."""
         if self._journal is None:

@@ -1,11 +1,12 @@
 """All views of a session tell the same story: the same calls and tasks, with the same statuses and ends."""
 
-import gc
+import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
@@ -122,6 +123,9 @@ A_PART: Final = "a shell in the foreground is a part of its call"
 WITHOUT_A_START: Final = "of some tasks of an earlier process there is only the report, which has no type"
 CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
+OF_MESSAGES: Final = (
+    "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it"
+)
 ON_DISK: Final = "recordings lack the files that tell how a task ended, and what a subagent of a subagent launched"
 
 
@@ -437,11 +441,9 @@ async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) 
         steps.turn([*launched(), frames.assistant([note]), made, frames.assistant("They run.")]),
         steps.wait_gate(gate),
     )
-    gc.collect()
-    before = folds()
     items: list[Any] = []
     client = Client(ClientOptions(telemetry=True), transport=fake.transport())
-    with anyio.fail_after(DEADLINE):
+    with anyio.fail_after(DEADLINE), counting_folds() as folds:
         async with TaskHistory(tmp_path / "history.sqlite") as history, anyio.create_task_group() as group:
             async with client:
                 history.attach(client.tasks, "live")
@@ -449,20 +451,37 @@ async def test_a_session_that_everything_watches_is_folded_once(tmp_path: Path) 
                 group.start_soon(read_to_the_end, items, client.events(facts=True))
                 run = client.query("go")
                 assert [call.name async for call in run.tool_calls()] == ["Bash", "TaskCreate"]
-                assert [call.name for call in (await run).tool_calls] == ["Bash", "TaskCreate"]
+                result = await run
+                assert [call.name for call in result.tool_calls] == ["Bash", "TaskCreate"]
+                assert not result.refused_agents
+                assert not result.permission_denials
+                assert len(result.to_api_messages()) == 6
                 assert [item.subject for item in client.task_list] == ["Test"]
                 check_editor(Story.of(facts_among(items)), items)
                 assert spans.spans
                 assert items
-                del run
-                gc.collect()
-                assert folds() - before == {"Journal": 1, "Ledger": 1}
+                assert result.usage_by_agent
+                assert folds == {"Journal": 1, "Ledger": 1}
+                assert {span.name for span in result.timeline().spans if span.kind == "tool"} == {"Bash", "TaskCreate"}
+                assert folds == {"Journal": 2, "Ledger": 2}, OF_MESSAGES
                 gate.open()
 
 
-def folds() -> Counter[str]:
-    """Count the objects that fold a session."""
-    return Counter(name for known in gc.get_objects() if (name := type(known).__name__) in ("Journal", "Ledger"))
+@contextmanager
+def counting_folds() -> Iterator[Counter[str]]:
+    """Count the objects that fold a session, as they are made in this thread."""
+    made: Counter[str] = Counter()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        name = frame.f_code.co_qualname
+        if event == "call" and name in ("Journal.__init__", "Ledger.__init__"):
+            made[name.removesuffix(".__init__")] += 1
+
+    sys.setprofile(note)
+    try:
+        yield made
+    finally:
+        sys.setprofile(None)
 
 
 @pytest.mark.anyio

@@ -365,13 +365,8 @@ def make_result(
 
 def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:
     """Add up what a model used in two turns."""
-
-    def total(name: str) -> Any:
-        values = [getattr(usage, name) for usage in (earlier, later)]
-        known = [value for value in values if value is not None]
-        return sum(known) if known else None
-
-    return later.replace(**{name: total(name) for name in _ADDED})
+    pairs = ((name, getattr(earlier, name), getattr(later, name)) for name in _ADDED)
+    return later.replace(**{name: (old or 0) + (new or 0) for name, old, new in pairs if (old, new) != (None, None)})
 
 
 def structured_output(
