@@ -7,10 +7,10 @@ input never raises.
 
 import itertools
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
 from claude_agent_py._base.log import logger
 from claude_agent_py._journal.events import (
@@ -52,7 +52,7 @@ class Engine:
         self._pending: dict[str, PendingRequest] = {}
         self._asked: set[str] = set()
         """The requests of the CLI that have not been answered."""
-        self._settled: OrderedDict[str, None] = OrderedDict()
+        self._settled: BoundedDict[str, None] = BoundedDict(REMEMBERED)
         """The last ones that were answered or withdrawn, oldest first."""
         self._state = State.NEW
         self._to_send: list[bytes] = []
@@ -228,9 +228,7 @@ class Engine:
         if request_id not in self._asked:
             return False
         self._asked.discard(request_id)
-        self._settled[request_id] = None
-        if len(self._settled) > REMEMBERED:
-            self._settled.popitem(last=False)
+        self._settled.put(request_id, None)
         return True
 
     # Prompts -----------------------------------------------------------------------------------------------------

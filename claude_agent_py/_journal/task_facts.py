@@ -5,10 +5,11 @@ ambient task, or about a run that the journal does not know.
 """
 
 from collections.abc import Callable
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.events import TaskBackgrounded, TaskEvent, TaskFinished, TaskReopened, TaskStarted
@@ -19,8 +20,6 @@ from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskSta
 
 _MAX_ENDED: Final = 1000
 """How many tasks that have ended are remembered, for what may still be told about them."""
-
-Value = TypeVar("Value")
 
 
 class Number(Protocol):
@@ -44,9 +43,9 @@ class TaskFacts:
         self._on_end = on_end
         self.open: dict[str, TaskStarted | TaskReopened] = {}
         """The facts of the start of running tasks, by task id."""
-        self._ended: dict[str, None] = {}
+        self._ended: BoundedDict[str, None] = BoundedDict(_MAX_ENDED)
         """The runs of tasks that have ended, by id. Their outcome may be corrected."""
-        self._task_of_run: dict[str, str] = {}
+        self._task_of_run: BoundedDict[str, str] = BoundedDict(_MAX_ENDED)
 
     def add_running(self) -> None:
         """Add the starts of the tasks that run already."""
@@ -99,7 +98,7 @@ class TaskFacts:
             self.open[record.id] = start
             self._ended.pop(start.id, None)
             if start.run_id is not None:
-                _remember(self._task_of_run, start.run_id, start.id)
+                self._task_of_run.put(start.run_id, start.id)
             return start if begins else self._number(event)
         if kind is TaskFinished:
             self._on_end(record.id)
@@ -107,14 +106,8 @@ class TaskFacts:
         if started is None or started.id != event.id:
             return self._number(event) if event.id in self._ended else event
         if kind is TaskFinished:
-            _remember(self._ended, self.open.pop(record.id).id, None)
+            self._ended.put(self.open.pop(record.id).id, None)
         return self._number(event)
 
     def _build_start(self, record: Record, at: float | None) -> TaskEvent:
         return record.build_start(record.run, at or 0.0, self._ledger.records.get(record.parent_id or ""))
-
-
-def _remember(table: dict[str, Value], key: str, value: Value) -> None:
-    table[key] = value
-    if len(table) > _MAX_ENDED:
-        del table[next(iter(table))]

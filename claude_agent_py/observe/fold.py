@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
     MAIN,
@@ -37,7 +38,6 @@ from claude_agent_py._journal.views import MessageFold, View
 from claude_agent_py.observe.open_spans import (
     CALL_STATUSES,
     MAX_NAME_CHARS,
-    BoundedDict,
     OpenSpan,
     Texts,
     add_usage,
@@ -98,7 +98,7 @@ class SpanFold(View):
         self._calls: dict[str, OpenSpan] = {}
         self._tasks: dict[str, OpenSpan] = {}
         self._requests: dict[str, OpenSpan] = {}
-        self._span_ids: BoundedDict[int] = BoundedDict(_MAX_IDS)
+        self._span_ids: BoundedDict[str, int] = BoundedDict(_MAX_IDS)
         """How often the id of each reported span was used."""
         self._on_end = on_end
         self._on_count = on_count

@@ -1,9 +1,8 @@
 """`OpenSpan`: a span that is still being built, and conversions for its fields."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -12,8 +11,6 @@ from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
 from claude_agent_py.wire.base import JSONObject
-
-T = TypeVar("T")
 
 NAME_CHARS: Final = 80
 """The length of a name that is the start of a text."""
@@ -51,21 +48,6 @@ class OpenSpan(msgspec.Struct):
         if self.end is not None:
             fields["end"] = None if self.status == "running" else max(self.start, self.end)
         return Span(**fields)
-
-
-class BoundedDict(OrderedDict[str, T]):
-    """A dict that forgets the entries that were set longest ago."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__()
-        self._limit = limit
-
-    def put(self, key: str, value: T) -> None:
-        """Set an entry."""
-        self[key] = value
-        self.move_to_end(key)
-        if len(self) > self._limit:
-            self.popitem(last=False)
 
 
 @dataclass(slots=True)

@@ -14,11 +14,11 @@ from opentelemetry import context as contexts, metrics, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._journal.facts import MAIN
 from claude_agent_py._version import __version__
 from claude_agent_py.observe.exports import PROVIDER, build_attributes, build_name, get_operation
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
-from claude_agent_py.observe.open_spans import BoundedDict
 from claude_agent_py.observe.spans import TASK_KINDS, Span
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.conversation import UserMessage
@@ -48,10 +48,10 @@ class Tracer(SpanFold):
         self._meters = _Meters(metrics.get_meter(NAME, __version__, meter_provider))
         self._cli = trace.get_current_span().get_span_context()
         """The parent of the CLI's own spans: the CLI is started with this context."""
-        self._prompt_contexts: BoundedDict[Context] = BoundedDict(_MAX_REMEMBERED)
+        self._prompt_contexts: BoundedDict[str, Context] = BoundedDict(_MAX_REMEMBERED)
         """The contexts in which prompts were sent, by their uuids."""
         self._live: dict[str, trace.Span] = {}
-        self._ended: BoundedDict[SpanContext] = BoundedDict(_MAX_REMEMBERED)
+        self._ended: BoundedDict[str, SpanContext] = BoundedDict(_MAX_REMEMBERED)
         """The contexts of ended spans, by id."""
         self._latest: tuple[str | None, Context] = (None, Context())
         """The latest parent, and the context for its children. A cache of one entry."""

@@ -24,7 +24,9 @@ from temporalio.common import (
 )
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
+from temporalio.service import RPCError, RPCStatusCode
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import Question, Session, list_retried, read_outcome
@@ -65,6 +67,8 @@ MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
 NUMBER_SECONDS: Final = 2.0
 """How long `send` waits for a worker to number a prompt before it counts in the history."""
+KNOWN: Final = 10_000
+"""How many sessions a process remembers."""
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus NOT IN ('ContinuedAsNew', 'Terminated')"
 """A run that was continued in another one, or that a reset or an operator ended, is no session."""
 
@@ -83,11 +87,11 @@ class TemporalEngine:
     def __init__(self, url: str, codec: PayloadCodec | None, settings: FleetSettings) -> None:
         self._server = Server(url, codec)
         self._settings = settings
-        self._sent: dict[str, int] = {}
+        self._sent: BoundedDict[str, int] = BoundedDict(KNOWN)
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
         self._registered: set[str] = set()
-        """The agents that the server knows. It does not answer often: a second or two of starts use up its limit."""
-        self._conversations: dict[str, str] = {}
+        """The agents that the server knows."""
+        self._conversations: BoundedDict[str, str] = BoundedDict(KNOWN)
         """Those of the sessions whose events this process has read: who reads deltas reads these first."""
 
     def close(self) -> None:
@@ -99,10 +103,8 @@ class TemporalEngine:
     async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         client = await self._server.connect()
         check_size(new.prompts[0].content)
-        if not known and new.agent not in self._registered:
-            if await self._server.find_deployment(new.agent) is None:
-                raise OptionsError(f"no worker has registered an agent {new.agent!r}", option="agent")
-            self._registered.add(new.agent)
+        if not known:
+            await self._check_agent(new.agent)
         session = WorkflowSession(**vars(new))
         session.created_at = session.updated_at = datetime.now(UTC).timestamp()
         override = None
@@ -124,6 +126,20 @@ class TemporalEngine:
         if found.agent != new.agent:
             raise OptionsError(f"the session {new.id!r} belongs to the agent {found.agent!r}", option="id")
 
+    async def _check_agent(self, agent: str) -> None:
+        """Raise OptionsError if no worker has registered an agent. The server may be asked a few times a second."""
+        if agent in self._registered:
+            return
+        try:
+            found = await self._server.find_deployment(agent)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED:
+                raise
+        else:
+            if found is None:
+                raise OptionsError(f"no worker has registered an agent {agent!r}", option="agent")
+            self._registered.add(agent)
+
     @on_asyncio
     async def send(self, session: str, prompt: Any, timeout: float | None, key: str, by: AnswerSource) -> int:
         check_size(prompt)
@@ -140,7 +156,7 @@ class TemporalEngine:
             found = await self._load(session)
         # If no worker has numbered it, it counts in the history.
         keys = found.keys if key in found.keys else count_prompts(await self._server.read_commands(session))
-        self._sent[session] = keys[key]
+        self._sent.put(session, keys[key])
         return keys[key]
 
     @on_asyncio
@@ -210,15 +226,15 @@ class TemporalEngine:
     @on_asyncio
     async def events(self, session: str, after: int, limit: int) -> tuple[Sequence[FleetEvent], SessionState]:
         s = await self._load(session)
-        self._conversations[session] = s.conversation
+        self._conversations.put(session, s.conversation)
         found = await read_events(self._settings.store, session, s.conversation, s.runs, after, limit)
         return found, read_info(s).state
 
     @on_asyncio
     async def deltas(self, session: str, after: int) -> Sequence[FleetDelta]:
-        if session not in self._conversations:
-            self._conversations[session] = (await self._load(session)).conversation
-        return await read_deltas(self._settings.store, session, self._conversations[session], after)
+        conversation = self._conversations.get(session) or (await self._load(session)).conversation
+        self._conversations.put(session, conversation)
+        return await read_deltas(self._settings.store, session, conversation, after)
 
     @on_asyncio
     async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:

@@ -8,11 +8,11 @@ import contextlib
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.errors import OptionsError, StaleLeaseError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, Row, encode_utf8
@@ -56,7 +56,7 @@ class S3Store(BlockingStore):
         self._bucket = bucket
         self._prefix = prefix
         self._lock = ThreadLock()
-        self._last: OrderedDict[Place, int] = OrderedDict()
+        self._last: BoundedDict[Place, int] = BoundedDict(_KNOWN)
 
     def __repr__(self) -> str:
         where = getattr(getattr(self._s3, "meta", None), "endpoint_url", None)
@@ -99,10 +99,7 @@ class S3Store(BlockingStore):
                 folder = self._transcript_prefix(place)
                 last = max((_read_number(each["Key"], folder) for each in self._iter_objects(folder)), default=0)
             number = max(last + 1, time.time_ns())
-            self._last[place] = number
-            self._last.move_to_end(place)
-            while len(self._last) > _KNOWN:
-                self._last.popitem(last=False)
+            self._last.put(place, number)
             return number
 
     def _forget_numbers(self, place: Place) -> None:
