@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from claude_agent_py import Run, verbatim
+from claude_agent_py._base.display import one_line
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
 from claude_agent_py.durable import DeltaReader
@@ -35,7 +36,7 @@ from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMess
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import FrontendTools
-from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
+from claude_agent_py.serve.session import MAX_STORED, TITLE_CHARS, ServedSession, describe_delta, wrap
 from claude_agent_py.sessions import RunningProcess, get_session, running_sessions
 
 OUTPUT_BYTES: Final = 64 * 1024
@@ -118,6 +119,8 @@ class ClientSession(ServedSession):
         """Whether the log began with the conversation."""
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
+        self.title: str = ""
+        """The first line of its first prompt here, which names it until it is stored."""
         self._deltas = DeltaReader()
         self._shown: deque[str] = deque(maxlen=100)
         """The latest results that are in the log. Prompts that one turn answers have the same."""
@@ -168,6 +171,7 @@ class ClientSession(ServedSession):
         If all processes are busy, it waits for one. `stop` and `close` take it back: it ends as `cancelled`.
         """
         self._note_use()
+        self.title = self.title or one_line(prompt, TITLE_CHARS)
         prompt_id = prompt_id or str(uuid4())
         try:
             client, run = await self._query(prompt, prompt_id)

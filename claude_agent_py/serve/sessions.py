@@ -394,7 +394,7 @@ def _describe(
     return ListedSession(
         id=session_id,
         state="elsewhere" if is_elsewhere else state,
-        title="" if stored is None else stored.summary,
+        title=(stored.summary if stored is not None else "") or (session.title if session is not None else ""),
         cwd="" if stored is None else stored.cwd or "",
         changed_at=None if stored is None else stored.last_modified / 1000,
     )

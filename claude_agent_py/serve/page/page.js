@@ -369,7 +369,7 @@ function ask(event) {
     if (event.always) button(`Always: ${event.always}`.slice(0, 120), false, { decision: "always" });
     button("Deny", false, { decision: "deny" });
   } else if (event.steps.length) {
-    const fields = event.steps.map((step, number) => addStep(card, step, `${event.question}-${number}`));
+    const fields = event.steps.map((step, number) => addStep(card, step, `${event.question}-${number}`, event.title));
     button("Answer", true, () => ({ answers: fields.map((read) => read()) }));
     button("Skip", false, { decision: "deny" });
   } else {
@@ -386,9 +386,10 @@ function ask(event) {
   view.questions.set(event.question, card);
 }
 
-function addStep(card, step, name) {
+function addStep(card, step, name, title) {
   const group = make("fieldset");
-  group.append(make("legend", "", step.text));
+  group.setAttribute("aria-label", step.text);
+  if (step.text !== title) group.append(make("legend", "", step.text));
   const boxes = step.options.map((option) => {
     const label = make("label");
     const box = make("input");
