@@ -226,6 +226,23 @@ def make_handler_error(name: str, error: BaseException, *, with_text: bool = Fal
     return failure
 
 
+async def answer_or_refuse(
+    call: Awaitable[Answer], refuse: Callable[[HandlerError], Answer], report: Report, *, name: str = ""
+) -> tuple[Answer, HandlerError | None]:
+    """Await what a user function answers. If it fails, report that; return the refusal and the failure.
+
+    `name` is that of the function if `call` raises its exceptions, and not only a `HandlerError`.
+    """
+    try:
+        return await call, None
+    except BaseException as error:
+        failure = make_handler_error(name, error) if name else error
+        if not isinstance(failure, HandlerError):
+            raise
+        report(failure)
+        return refuse(failure), failure
+
+
 def is_not_the_functions(error: BaseException) -> bool:
     """Return whether an exception out of a user function is the program's own cancellation or KeyboardInterrupt."""
     if isinstance(error, Exception):

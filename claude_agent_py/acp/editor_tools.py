@@ -17,7 +17,7 @@ from acp.interfaces import Client as Editor
 
 from claude_agent_py._base.errors import ToolError
 from claude_agent_py.client import Client
-from claude_agent_py.control import CanUseToolRequest
+from claude_agent_py.control import CanUseToolRequest, HookCallbackRequest
 from claude_agent_py.hooks import HookContext
 from claude_agent_py.tools import Tool, ToolContext, mcp_tool_name, tool
 from claude_agent_py.wire import JSONObject
@@ -194,7 +194,8 @@ class BoundTools:
                 cancellation=context.cancellation,
                 event="PreToolUse",
             )
-            reply = await hooks.answer(callback_id, event, context.tool_use_id, hook_context)
+            request = HookCallbackRequest(callback_id=callback_id, input=event, tool_use_id=context.tool_use_id)
+            reply = await hooks.answer(request, hook_context)
             specific = reply.get("hookSpecificOutput") or {}
             decision = specific.get("permissionDecision")
             if decision in ("deny", "defer") or reply.get("decision") == "block" or reply.get("continue") is False:

@@ -335,7 +335,7 @@ class ChildRun:
         announce = self.parent.session.readers.announce_interaction
         own = replace(context, session_id=self.parent.session_id, _announce=announce)
         with running_client(self.parent):
-            return await self.parent.connection.handlers.answer_person(request, own)
+            return await self.parent.connection.handlers.permissions.answer(request, own)
 
     # The child's messages ----------------------------------------------------------------------------------------
 
@@ -448,7 +448,7 @@ class _ChildClient(Client):
         session = connection.session
         session.agent_id = run.task_id
         if run.asks_parent:
-            connection.handlers.ask_parent = run.answer
+            connection.handlers.permissions.ask_parent = run.answer
         connection.on_message, connection.on_events = run.take, run.take_events
         wants_event = session.intake.wants_event
         session.intake.wants_event = lambda kind: kind is not TaskProgressed or wants_event(kind)

@@ -14,7 +14,7 @@ from typing import Final
 
 import anyio
 
-from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.callbacks import Callback, answer_or_refuse
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun
@@ -27,6 +27,7 @@ from claude_agent_py.hooks.patterns import matches
 from claude_agent_py.hooks.registry import Hooks, check_hook
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import HookCallbackRequest
 from claude_agent_py.wire.hooks import outputs, parsing
 from claude_agent_py.wire.hooks.events import HOOK_EVENT_FACTS
 
@@ -158,18 +159,17 @@ class HookDispatcher:
 
     # Answering ---------------------------------------------------------------------------------------------------
 
-    async def answer(
-        self, callback_id: str, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
-    ) -> JSONObject:
+    async def answer(self, request: HookCallbackRequest, context: HandlerContext) -> JSONObject:
         """Run the handler and return the reply. A handler's failure is reported and does not raise.
 
         Cancelling cancels the handler.
         """
+        callback_id, data = request.callback_id, request.input
         entry = self._registered.get(callback_id)
         if entry is None:
             return self._answer_unknown(callback_id, str(data.get("hook_event_name")))
         started = time.monotonic()
-        output, error = await self._call_filtered(entry, data, tool_use_id, context)
+        output, error = await self._call_filtered(entry, data, request.tool_use_id, context)
         if self._on_run is not None and not entry.is_builtin:
             run = HookRun(
                 event=entry.event,
@@ -212,12 +212,9 @@ class HookDispatcher:
             timeout=entry.matcher.timeout,
             cancellation=context.cancellation,
         )
-        may_withhold = entry.event in WITHHOLDING and entry.matcher.blocks(entry.event)
-        try:
-            return await (self._call_unless_withheld(entry, call) if may_withhold else call), None
-        except HandlerError as failure:
-            self._report(failure)
-            return _build_failure_output(entry, data, failure).to_wire(), failure
+        if entry.event in WITHHOLDING and entry.matcher.blocks(entry.event):
+            call = self._call_unless_withheld(entry, call)
+        return await answer_or_refuse(call, partial(_build_failure_output, entry, data), self._report)
 
     async def _call_unless_withheld(self, entry: _Registered, call: Awaitable[JSONObject]) -> JSONObject:
         scope = anyio.CancelScope()
@@ -238,13 +235,13 @@ class HookDispatcher:
         for ended in pending.values():
             await ended.wait()
 
-    def fail(
-        self, callback_id: object, data: Mapping[str, object], reason: str, cause: BaseException | None = None
-    ) -> JSONObject:
+    def fail(self, fields: Mapping[str, object], reason: str, cause: BaseException | None = None) -> JSONObject:
         """Report a handler whose request could not be read or whose answer could not be sent. Return the reply.
 
-        `data` is the hook's input, or the fields of it that could be read.
+        `fields` are those of the request that can be read.
         """
+        callback_id, given = fields.get("callback_id"), fields.get("input")
+        data: JSONObject = given if isinstance(given, dict) else {}
         if not isinstance(callback_id, str):
             return self._fail_unidentified(reason)
         entry = self._registered.get(callback_id)
@@ -253,7 +250,7 @@ class HookDispatcher:
         failure = HandlerError(entry.handler.name, reason)
         failure.__cause__ = cause
         self._report(failure)
-        return _build_failure_output(entry, {"hook_event_name": entry.event, **data}, failure).to_wire()
+        return _build_failure_output(entry, {"hook_event_name": entry.event, **data}, failure)
 
     def _fail_unidentified(self, reason: str) -> JSONObject:
         """Return the reply to a request that names no hook: it stops everything if any hook blocks on failure."""
@@ -301,14 +298,14 @@ def _read_output(event: str, data: Mapping[str, object], value: object) -> JSONO
     return output.to_wire()
 
 
-def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> outputs.HookOutput:
+def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> JSONObject:
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
+    output: outputs.HookOutput | None = None
     if _withholds(entry, error):
-        return withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
-    if not entry.matcher.blocks(entry.event):
-        return outputs.HookOutput()
-    blocked = parsing.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
-    return blocked if blocked is not None else outputs.HookOutput()
+        output = withhold_output(data, f"Output withheld: the hook {error.handler} failed: {error.reason}.")
+    elif entry.matcher.blocks(entry.event):
+        output = parsing.blocking_output(entry.event, f"Blocked: the hook {error.handler} failed: {error.reason}.")
+    return {} if output is None else output.to_wire()
 
 
 def _withholds(entry: _Registered, error: HandlerError) -> bool:

@@ -4,18 +4,18 @@ A prompt goes to the handler of its kind, then to the inbox, and is refused if n
 times out, or returns an invalid answer refuses.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any, Final
 
-from claude_agent_py._base.callbacks import Callback, make_handler_error
+from claude_agent_py._base.callbacks import Callback, answer_or_refuse
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.event_loop import call_later
 from claude_agent_py.permissions.contexts import PermissionContext, note_answer, note_asked
 from claude_agent_py.permissions.inbox import Inbox, PendingInteractions
 from claude_agent_py.permissions.interactions import AnswerSource
-from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, get_kind, get_kind_of_tool
+from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, get_kind, get_kind_of_tool, leave_plan_mode
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 
@@ -64,6 +64,8 @@ class PermissionDispatcher:
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._report = report
+        self.ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[JSONObject]] | None = None
+        """Answers for a child agent without handlers of its own; None without such a parent."""
 
     def close(self) -> None:
         """Close the inbox if the dispatcher created it."""
@@ -72,38 +74,41 @@ class PermissionDispatcher:
 
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
+        if self.ask_parent is not None:
+            return await self.ask_parent(request, context)
         kind = get_kind(request)
         cancel_timer: Callable[[], object] = lambda: None  # noqa: E731
         if context.agent_id is not None:  # a policy decides in a moment, and what takes longer asks a person
             cancel_timer = call_later(MOMENT, partial(note_asked, context))
         try:
             reply = await self._ask_handler(kind, request, context)
-            return await self._ask_inbox(kind, request, context) if reply is None else reply
+            if reply is None:
+                reply = await self._ask_inbox(kind, request, context)
+            return leave_plan_mode(request, reply)
         finally:
             cancel_timer()
 
-    def fail(self, fields: Mapping[str, object], reason: str) -> JSONObject:
-        """Report the handler of a request that could not be read, and return its refusal.
+    def fail(self, fields: Mapping[str, object], reason: str, cause: BaseException | None = None) -> JSONObject:
+        """Report the handler of a request that could not be read or answered, and return its refusal.
 
-        Args:
-            fields: The fields of the request that could be read.
-            reason: The error.
+        `fields` are those of the request that can be read.
         """
         kind: Kind = _KIND_BY_SUBTYPE.get(fields.get("subtype")) or get_kind_of_tool(fields.get("tool_name"))
-        self._report(HandlerError(HANDLERS[kind], reason))
-        return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {reason}.")
+        failure = HandlerError(HANDLERS[kind], reason)
+        failure.__cause__ = cause
+        self._report(failure)
+        return _refuse(kind, failure)
 
     async def _ask_inbox(self, kind: Kind, request: object, context: PermissionContext) -> JSONObject:
         if self.interactions is None:
             return KINDS[kind].refuse("No handler is configured to allow this.")
-        try:
-            return await self.interactions.ask(kind, request, context)
-        except BaseException as error:
-            # An inbox may be a file or the user's class, so it can fail in any way.
-            self._report(make_handler_error("interactions", error))
-            refusal = KINDS[kind].refuse("Denied: the inbox failed.")
-            note_answer(context, refusal, AnswerSource("", "interactions"))
-            return refusal
+        # An inbox may be a file or the user's class, so it can fail in any way.
+        asking = self.interactions.ask(kind, request, context)
+        refusal = KINDS[kind].refuse("Denied: the inbox failed.")
+        reply, failure = await answer_or_refuse(asking, lambda failure: refusal, self._report, name="interactions")
+        if failure is not None:
+            note_answer(context, reply, AnswerSource("", "interactions"))
+        return reply
 
     async def _ask_handler(self, kind: Kind, request: object, context: PermissionContext) -> JSONObject | None:
         """Return the reply of the kind's handler, or None if there is no handler or it has no opinion."""
@@ -115,11 +120,8 @@ class PermissionDispatcher:
         subject = KINDS[kind].subject(_copy(request), context)  # edits of the handler change no record
         if kind != "permission":
             note_asked(context)
-        try:
-            reply = await handler.call_and_read(subject, context, read=lambda value: self._read(kind, request, value))
-        except HandlerError as error:
-            self._report(error)
-            reply = KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {error.reason}.")
+        call = handler.call_and_read(subject, context, read=lambda value: self._read(kind, request, value))
+        reply, _ = await answer_or_refuse(call, partial(_refuse, kind), self._report)
         if reply is not None:
             note_answer(context, reply, AnswerSource(handler.name.rpartition(".")[2], HANDLERS[kind]))
         return reply
@@ -129,6 +131,10 @@ class PermissionDispatcher:
             # The policy has no opinion, so a person decides.
             return None
         return KINDS[kind].read(request, value)
+
+
+def _refuse(kind: Kind, failure: HandlerError) -> JSONObject:
+    return KINDS[kind].refuse(f"Denied: {HANDLERS[kind]} failed: {failure.reason}.")
 
 
 def _copy(request: object) -> object:

@@ -406,10 +406,9 @@ async def run_tool(
             result = add_structure(result, always=tool.structured is True)
         limit = SizeLimit(chars=tool.max_result_chars, policy=tool.overflow, directory=tool.overflow_directory)
         encoded = await encode_result(result, encoder or tool.encoder, limit)
-    except ToolError as error:
-        return build_failure(tool.name, error)
     except BaseException as error:
-        (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
+        if not isinstance(error, ToolError):
+            (report or log_failure)(make_handler_error(f"tool {tool.name}", error))
         return build_failure(tool.name, error)
     return replace(encoded, value=value)
 

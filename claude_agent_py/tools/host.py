@@ -20,6 +20,7 @@ from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.tools.session import Send, ServerSession
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.asks import MCPMessageRequest
 
 if TYPE_CHECKING:
     from claude_agent_py.tools.package_session import PackageSession
@@ -80,6 +81,7 @@ class MCPHost:
         cwd: The session's directory, for `ToolContext.cwd`.
         ask: Asks a person or a model for a server; None refuses.
         samples: Whether servers are told that a model can be asked.
+        start: Starts the workers of a server of the `mcp` package; without it, such a server answers with an error.
 
     Raises:
         OptionsError: A server cannot run in this process.
@@ -94,10 +96,12 @@ class MCPHost:
         cwd: str | None = None,
         ask: "Ask | None" = None,
         samples: bool = False,
+        start: Start | None = None,
     ) -> None:
         self._send = send
         self._ask = ask
         self._samples = samples
+        self._start = start
         self._report = report
         self._cwd = cwd
         self._servers: dict[str, object] = {}
@@ -113,18 +117,16 @@ class MCPHost:
         """The servers by name."""
         return dict(self._servers)
 
-    async def answer(
-        self, server_name: str, message: JSONObject, context: HandlerContext, start: Start | None = None
-    ) -> JSONObject:
+    async def answer(self, request: MCPMessageRequest, context: HandlerContext) -> JSONObject:
         """Handle a message for a server and return the payload of the reply. Never raises.
 
-        `start` starts the workers of a server of the `mcp` package; without it, such a server answers with an error.
         Concurrent calls are safe. Cancelling cancels the running tool.
         """
+        server_name, message = request.server_name, request.message
         try:
             if server_name not in self._servers:
                 raise RPCError(jsonrpc.METHOD_NOT_FOUND, f"unknown server {server_name!r}")
-            reply = await self._get_session(server_name, start).handle(message, context)
+            reply = await self._get_session(server_name).handle(message, context)
         except RPCError as error:
             reply = error.to_response(jsonrpc.get_request_id(message))
         except Exception as error:
@@ -133,28 +135,31 @@ class MCPHost:
             reply = failure.to_response(jsonrpc.get_request_id(message))
         return {"mcp_response": ACK if reply is None else reply}
 
-    def fail(self, server_name: str, message: JSONObject, reason: str) -> JSONObject | None:
-        """Report a server whose message could not be read. Return the payload of the reply, None if it has no id.
+    def fail(self, fields: Mapping[str, object], reason: str, cause: BaseException | None = None) -> JSONObject | None:
+        """Report a server whose message could not be read or answered. Return the reply, None if the message has no id.
 
-        `message` has the fields that could be read.
+        `fields` are those of the request that can be read.
         """
-        error = HandlerError(f"MCP server {server_name}", reason)
-        (self._report or log_failure)(error)
+        given = fields.get("message")
+        message: JSONObject = given if isinstance(given, dict) else {}
+        failure = HandlerError(f"MCP server {fields.get('server_name')}", reason)
+        failure.__cause__ = cause
+        (self._report or log_failure)(failure)
         request_id = jsonrpc.get_request_id(message)
         if request_id is None:
             return None
         return {"mcp_response": RPCError(jsonrpc.INVALID_REQUEST, reason).to_response(request_id)}
 
-    def _get_session(self, name: str, start: Start | None = None) -> "ServerSession | PackageSession":
+    def _get_session(self, name: str) -> "ServerSession | PackageSession":
         """Return the session of a server, which its first message opens."""
         session = self._sessions.get(name)
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask)
-            elif start is not None:
+            elif self._start is not None:
                 low_level = find_low_level(server)
-                session = _open_package_session(low_level, name, send, start, self._ask, samples=self._samples)
+                session = _open_package_session(low_level, name, send, self._start, self._ask, samples=self._samples)
             else:
                 raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session

@@ -133,7 +133,8 @@ async def test_each_kind_has_its_handler() -> None:
     )
     assert await session.ask(BASH) == {"behavior": "deny", "message": "no"}
     assert (await session.ask(QUESTION))["updatedInput"]["answers"] == {"Which?": "A"}
-    assert await session.ask(PLAN) == {"behavior": "allow"}
+    mode = {"type": "setMode", "mode": "default", "destination": "session"}
+    assert await session.ask(PLAN) == {"behavior": "allow", "updatedPermissions": [mode]}
     assert await session.ask(FORM) == {"action": "accept", "content": {"n": 3}}
     assert await session.ask(DIALOG) == {"behavior": "completed", "result": "x"}
     assert [tool_use_id for _, tool_use_id in seen] == ["t1", "t2", "t3", None, "t4"]

@@ -35,6 +35,10 @@ def calling(name: str, tool_use_id: Any = "toolu_1", request_id: int = 1) -> dic
     return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
 
 
+def to(server_name: str, message: dict[str, Any]) -> MCPMessageRequest:
+    return MCPMessageRequest(server_name=server_name, message=message)
+
+
 def text_of(reply: dict[str, Any]) -> str:
     text: str = reply["mcp_response"]["result"]["content"][0]["text"]
     return text
@@ -43,20 +47,20 @@ def text_of(reply: dict[str, Any]) -> str:
 async def test_messages_reach_their_server() -> None:
     host = hosting(ToolServer("a", [who]), ToolServer("b.c", [who]))
 
-    assert text_of(await host.answer("b.c", calling("who"), CONTEXT)) == '["b.c", null, null]'
+    assert text_of(await host.answer(to("b.c", calling("who")), CONTEXT)) == '["b.c", null, null]'
 
 
 async def test_notifications_are_acknowledged() -> None:
     host = hosting(ToolServer("a"))
 
-    reply = await host.answer("a", {"jsonrpc": "2.0", "method": "notifications/initialized"}, CONTEXT)
+    reply = await host.answer(to("a", {"jsonrpc": "2.0", "method": "notifications/initialized"}), CONTEXT)
 
     assert reply == {"mcp_response": {"jsonrpc": "2.0", "result": {}}}
 
 
 @pytest.mark.parametrize("message", [{"jsonrpc": "2.0", "id": 5, "method": "initialize"}, {"method": "x"}, {}])
 async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> None:
-    reply = (await hosting().answer("nobody", message, CONTEXT))["mcp_response"]
+    reply = (await hosting().answer(to("nobody", message), CONTEXT))["mcp_response"]
 
     assert reply["id"] == message.get("id")
     assert reply["error"] == {"code": -32601, "message": "unknown server 'nobody'"}
@@ -64,7 +68,7 @@ async def test_an_unknown_server_is_answered_too(message: dict[str, Any]) -> Non
 
 def test_a_message_names_its_call_and_the_token_for_its_progress() -> None:
     def read(message: Any) -> tuple[object, object]:
-        request = MCPMessageRequest(server_name="s", message=message)
+        request = to("s", message)
         return request.tool_use_id, request.progress_token
 
     assert read(calling("who")) == ("toolu_1", None)
@@ -78,7 +82,7 @@ async def test_messages_of_servers_carry_their_name() -> None:
     server = ToolServer("a", [who])
     sent: list[Any] = []
     host = MCPHost({"wire name": server}, lambda name, message: sent.append((name, message["method"])))
-    await host.answer("wire name", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
+    await host.answer(to("wire name", {"jsonrpc": "2.0", "id": 1, "method": "ping"}), CONTEXT)
 
     server.remove("who")
 
@@ -103,7 +107,7 @@ async def test_two_clients_of_one_server_do_not_disturb_each_other() -> None:
     replies: dict[int, dict[str, Any]] = {}
 
     async def call(index: int) -> None:
-        replies[index] = await hosts[index].answer("a", calling("slow"), CONTEXT)
+        replies[index] = await hosts[index].answer(to("a", calling("slow")), CONTEXT)
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
@@ -111,7 +115,7 @@ async def test_two_clients_of_one_server_do_not_disturb_each_other() -> None:
                 workers.start_soon(call, index)
                 await started[index].wait()
             cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}}
-            await hosts[0].answer("a", cancel, CONTEXT)
+            await hosts[0].answer(to("a", cancel), CONTEXT)
             finish.set()
 
     assert "error" in replies[0]["mcp_response"]
@@ -130,7 +134,7 @@ async def test_closing_ends_calls_and_leaves_the_host_usable() -> None:
     replies: list[dict[str, Any]] = []
 
     async def call() -> None:
-        replies.append(await host.answer("a", calling("slow"), HandlerContext(request_id="r1")))
+        replies.append(await host.answer(to("a", calling("slow")), HandlerContext(request_id="r1")))
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
@@ -139,7 +143,7 @@ async def test_closing_ends_calls_and_leaves_the_host_usable() -> None:
             host.close()
 
     assert replies[0]["mcp_response"]["error"]["code"] == -32800
-    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", null, null]'
+    assert text_of(await host.answer(to("a", calling("who")), CONTEXT)) == '["a", null, null]'
 
 
 async def test_servers_come_and_go() -> None:
@@ -147,11 +151,11 @@ async def test_servers_come_and_go() -> None:
     assert not host
 
     host.add("a", ToolServer("a", [who]))
-    assert text_of(await host.answer("a", calling("who"), CONTEXT)) == '["a", null, null]'
+    assert text_of(await host.answer(to("a", calling("who")), CONTEXT)) == '["a", null, null]'
     host.remove("a")
     host.remove("a")
 
-    assert "error" in (await host.answer("a", calling("who"), CONTEXT))["mcp_response"]
+    assert "error" in (await host.answer(to("a", calling("who")), CONTEXT))["mcp_response"]
     assert host.servers == {}
 
 
@@ -195,7 +199,7 @@ async def test_failures_are_reported() -> None:
     reported: list[HandlerError] = []
     host = hosting(ToolServer("a", [fail]), report=reported.append)
 
-    await host.answer("a", calling("fail"), CONTEXT)
+    await host.answer(to("a", calling("fail")), CONTEXT)
 
     [error] = reported
     assert (error.handler, error.reason) == ("tool fail", "it raised ValueError")

@@ -12,6 +12,7 @@ import pytest
 from anyio import Event
 from anyio.abc import TaskGroup
 
+from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.tools.host import MCPHost, is_hosted
 
@@ -23,6 +24,10 @@ IS_VERSION_2 = not importlib.metadata.version("mcp").startswith("1.")
 pytestmark = [pytest.mark.anyio]
 
 CONTEXT = HandlerContext(request_id="r1")
+
+
+def to_helper(message: dict[str, Any]) -> MCPMessageRequest:
+    return MCPMessageRequest(server_name="helper", message=message)
 
 
 def comfortable(started: Event) -> Any:
@@ -55,21 +60,19 @@ class Connected:
 
     def __init__(self, workers: TaskGroup, server: Any) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
-        self.host = MCPHost({"helper": server}, lambda name, message: self.sent.append((name, message)))
-        self.workers = workers
+        send = lambda name, message: self.sent.append((name, message))  # noqa: E731
+        self.host = MCPHost({"helper": server}, send, start=workers.start_soon)
         self._ids = itertools.count()
 
     async def ask(self, method: str, params: Any = None) -> dict[str, Any]:
         message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method, "params": params or {}}
-        reply: dict[str, Any] = (await self.host.answer("helper", message, CONTEXT, self.workers.start_soon))[
-            "mcp_response"
-        ]
+        reply: dict[str, Any] = (await self.host.answer(to_helper(message), CONTEXT))["mcp_response"]
         assert reply["id"] == message["id"]
         return reply
 
     async def tell(self, method: str, params: Any = None) -> None:
         message = {"jsonrpc": "2.0", "method": method, **({"params": params} if params else {})}
-        await self.host.answer("helper", message, CONTEXT, self.workers.start_soon)
+        await self.host.answer(to_helper(message), CONTEXT)
 
     async def shake_hands(self) -> dict[str, Any]:
         info = {"name": "claude-code", "version": "2"}
@@ -142,7 +145,7 @@ async def test_closing_ends_a_call() -> None:
 async def test_a_bad_message_is_answered() -> None:
     async def use(server: Connected) -> None:
         message = {"jsonrpc": "2.0", "id": {"no": "id"}, "method": "ping"}
-        reply = (await server.host.answer("helper", message, CONTEXT, server.workers.start_soon))["mcp_response"]
+        reply = (await server.host.answer(to_helper(message), CONTEXT))["mcp_response"]
         assert reply["error"]["code"] == -32600
 
     await with_server(use, comfortable(Event()))
@@ -185,7 +188,7 @@ async def test_a_server_that_fails_is_answered_for(caplog: pytest.LogCaptureFixt
 async def test_without_a_running_session_it_says_so() -> None:
     host = MCPHost({"helper": comfortable(Event())}, print)
 
-    reply = await host.answer("helper", {"jsonrpc": "2.0", "id": 1, "method": "ping"}, CONTEXT)
+    reply = await host.answer(to_helper({"jsonrpc": "2.0", "id": 1, "method": "ping"}), CONTEXT)
 
     assert "requires a running session" in reply["mcp_response"]["error"]["message"]
 

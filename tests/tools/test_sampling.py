@@ -12,6 +12,7 @@ from anyio import Event
 from pydantic import TypeAdapter
 
 from claude_agent_py import Client, ToolContext
+from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
@@ -183,10 +184,12 @@ async def test_a_malformed_request_is_refused(params: dict[str, Any], problem: s
         raise AssertionError
 
     server = Malformed(params)
-    host = MCPHost({"notes": server}, lambda name, message: None, ask=ask, samples=True)
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
+            host = MCPHost(
+                {"notes": server}, lambda name, message: None, ask=ask, samples=True, start=workers.start_soon
+            )
             ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-            await host.answer("notes", ping, HandlerContext(request_id="r1"), workers.start_soon)
+            await host.answer(MCPMessageRequest(server_name="notes", message=ping), HandlerContext(request_id="r1"))
             host.close()
     assert server.answer["error"] == {"code": -32602, "message": problem}

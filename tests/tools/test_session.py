@@ -9,6 +9,7 @@ from anyio import Event
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
+from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import OptionsError, ToolError
 from claude_agent_py.formatting import File, Image
 from claude_agent_py.tasks.handler_context import HandlerContext
@@ -42,7 +43,9 @@ class Client:
 
     async def send(self, message: dict[str, Any], context: HandlerContext | None = None) -> dict[str, Any]:
         """Send any message and give the reply."""
-        payload = await self.host.answer("calc", message, context or HandlerContext(request_id=""))
+        payload = await self.host.answer(
+            MCPMessageRequest(server_name="calc", message=message), context or HandlerContext(request_id="")
+        )
         reply: dict[str, Any] = payload["mcp_response"]
         return reply
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
         HANDLERS as HANDLERS,
         PermissionDispatcher as PermissionDispatcher,
     )
-    from claude_agent_py.permissions.prompts import WireRequest as WireRequest, leave_plan_mode as leave_plan_mode
+    from claude_agent_py.permissions.prompts import WireRequest as WireRequest
     from claude_agent_py.tools.asking import ServerRequest as ServerRequest, sample as sample
     from claude_agent_py.tools.host import MCPHost as MCPHost, is_hosted as is_hosted
     from claude_agent_py.tools.server import ToolServer as ToolServer
@@ -26,7 +26,7 @@ else:
         "claude_agent_py.options.output_hook": "output_hooks",
         "claude_agent_py.permissions.contexts": "PermissionContext",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
-        "claude_agent_py.permissions.prompts": "WireRequest leave_plan_mode",
+        "claude_agent_py.permissions.prompts": "WireRequest",
         "claude_agent_py.tools.asking": "ServerRequest sample",
         "claude_agent_py.tools.host": "MCPHost is_hosted",
         "claude_agent_py.tools.server": "ToolServer",

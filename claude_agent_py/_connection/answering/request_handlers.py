@@ -5,43 +5,41 @@ Features load when the options need them or on their first request. Without a ha
 
 import contextlib
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import anyio
 from msgspec import Struct
 
-from claude_agent_py._base.callbacks import error_text, is_not_the_functions
+from claude_agent_py._base.callbacks import is_not_the_functions
 from claude_agent_py._base.cancellation import Cancellation
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.event_loop import Returned, contain_cancellation, run_until_wait
-from claude_agent_py._base.log import logger
+from claude_agent_py._base.event_loop import contain_cancellation, run_until_wait
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestUnreadable
-from claude_agent_py._journal.requests import PROGRESS, HookRun
+from claude_agent_py._journal.requests import PROGRESS, QUESTIONS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.asks import (
-    CanUseToolRequest,
-    ElicitationRequest,
-    HookCallbackRequest,
-    MCPMessageRequest,
-    UserDialogRequest,
-)
+from claude_agent_py.wire.control.asks import ElicitationRequest, HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import (
     ControlCancelRequest,
     ControlFailure,
     ControlRequest,
     ControlResponse,
     ControlSuccess,
+    RequestFromCLI,
+    UnknownControlRequest,
 )
+
+_Room: TypeAlias = "answering.HookDispatcher | answering.PermissionDispatcher | answering.MCPHost"
+"""Answers requests (`answer`), and refuses those whose handler failed (`fail`)."""
 
 
 class _Pending(Struct):
@@ -64,10 +62,6 @@ class RequestHandlers:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.ask_parent: (
-            Callable[[answering.WireRequest, answering.PermissionContext], Awaitable[JSONObject]] | None
-        ) = None
-        """Answers permission prompts for a child agent without handlers of its own; None means `permissions`."""
         options = session.options
         self._cwd: str | None = None
         """The directory in which the CLI starts; None if it is unknown because ours was removed."""
@@ -107,7 +101,7 @@ class RequestHandlers:
 
     def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _Pending | None:
         """Note a request, or refuse it if it is not supported."""
-        if type(frame.request) in self._ANSWERS:
+        if frame.subtype in self._ROOMS:
             pending = self._pending[frame.request_id] = _Pending(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {frame.subtype}"
@@ -127,14 +121,15 @@ class RequestHandlers:
         reply: ControlSuccess | ControlFailure | None = None
         self._tell(ControlRequest(request_id=request_id, request=request) if self._session.agent_id else frame)
         try:
-            payload = await contain_cancellation(self._ANSWERS[type(request)](self, request_id, request, cancellation))
+            payload = await contain_cancellation(self._call_room(request_id, request, cancellation))
             self._session.engine.answer(frame.request_id, payload)
             reply = ControlSuccess(request_id=request_id, response=payload)
         except BaseException as error:
             if is_not_the_functions(error):
                 raise
             reply = ControlFailure(request_id=request_id, error="")
-            self._answer_failure(frame, error)
+            reason = f"its answer cannot be sent: {type(error).__name__}"
+            self._refuse(frame.request_id, {"subtype": frame.subtype, **request.raw}, reason, error)
         finally:
             self._pending.pop(frame.request_id, None)
             self._session.flush()
@@ -153,8 +148,7 @@ class RequestHandlers:
         agent = "" if agent_id == self._session.agent_id else agent_id
         self._tell(ControlRequest(request_id=request_id, request=request), agent=agent)
         try:
-            asking = self._make_permission_context(request_id, request, context, context.cancellation)
-            payload = await self.answer_person(request, asking)
+            payload = await self._call_room(request_id, request, context.cancellation, context)
             reply = ControlSuccess(request_id=request_id, response=payload)
             return payload
         finally:
@@ -189,46 +183,20 @@ class RequestHandlers:
         if self._session.options.include_hook_events:  # the CLI reports only the command hooks of settings files
             self._session.readers.put(run)
 
-    def _answer_failure(self, frame: ControlRequest, error: BaseException) -> None:
-        """Answer a request whose answer could not be made or sent. A hook that guards something refuses."""
-        request_id, request = frame.request_id, frame.request
-        if isinstance(request, HookCallbackRequest):
-            reason = f"its answer cannot be sent: {type(error).__name__}"
-            reply = self.hooks.fail(request.callback_id, request.input, reason, error)
-            self._session.engine.answer(request_id, reply)
-        else:
-            logger.error("answering %s failed", type(request).__name__, exc_info=error)
-            self._session.engine.answer_error(request_id, f"{type(error).__name__}: {error_text(error)}")
-
     def answer_unreadable(self, event: RequestUnreadable) -> None:
-        """Answer a request that cannot be decoded as if its handler had failed, so that what it guards is refused."""
-        request, reason = event.request, f"its request cannot be read: {event.problem}"
-        payload: JSONObject | None
-        match request.get("subtype"):
-            case "hook_callback":
-                payload = self.hooks.fail(request.get("callback_id"), _get_dict(request, "input"), reason)
-            case "can_use_tool" | "elicitation" | "request_user_dialog":
-                payload = self.permissions.fail(request, reason)
-            case "mcp_message":
-                message = _get_dict(request, "message")
-                payload = self.mcp.fail(str(request.get("server_name")), message, reason)
-            case _:
-                payload = None
+        """Answer a request that cannot be decoded as if its handler had failed."""
+        self._refuse(event.request_id, event.request, f"its request cannot be read: {event.problem}")
+
+    def _refuse(
+        self, request_id: str, fields: Mapping[str, object], reason: str, cause: BaseException | None = None
+    ) -> None:
+        """Answer a request as if its handler had failed, so that what it guards is refused."""
+        find_room = self._ROOMS.get(fields.get("subtype"))
+        payload = None if find_room is None else find_room(self).fail(fields, reason, cause)
         if payload is None:
-            self._session.engine.answer_error(event.request_id, f"malformed request: {event.problem}")
+            self._session.engine.answer_error(request_id, reason)
         else:
-            self._session.engine.answer(event.request_id, payload)
-
-    async def _answer_hook(
-        self, request_id: str, request: HookCallbackRequest, cancellation: Cancellation
-    ) -> JSONObject:
-        context = self._make_context(request_id, request.input.get("agent_id"), cancellation)
-        return await self.hooks.answer(request.callback_id, request.input, request.tool_use_id, context)
-
-    async def _answer_mcp(self, request_id: str, request: MCPMessageRequest, cancellation: Cancellation) -> JSONObject:
-        caller = self._session.intake.ledger.calls.find_caller(request.tool_use_id)
-        context = self._make_context(request_id, caller, cancellation)
-        return await self.mcp.answer(request.server_name, request.message, context, self._session.workers.start)
+            self._session.engine.answer(request_id, payload)
 
     async def _ask_for_server(self, request: "answering.ServerRequest", context: HandlerContext) -> JSONObject:
         """Ask a person or a model for a server in this process."""
@@ -236,47 +204,53 @@ class RequestHandlers:
             return await answering.sample(self._session.options.on_sampling, request, context, self._session.report)
         return await self.ask(request, context)
 
-    async def _answer_permission(self, request_id: str, request: Any, cancellation: Cancellation) -> JSONObject:
-        context = self._make_permission_context(request_id, request, request, cancellation)
-        return answering.leave_plan_mode(request, await self.answer_person(request, context))
-
-    async def answer_person(
-        self, request: "answering.WireRequest", context: "answering.PermissionContext"
-    ) -> JSONObject:
-        """Return the reply to a permission prompt, question, plan, elicitation or dialog."""
-        if self.ask_parent is not None:
-            return await self.ask_parent(request, context)
-        return await self.permissions.answer(request, context)
-
-    _ANSWERS: ClassVar[dict[type, Callable[..., Returned[JSONObject]]]] = {
-        HookCallbackRequest: _answer_hook,
-        MCPMessageRequest: _answer_mcp,
-        CanUseToolRequest: _answer_permission,
-        ElicitationRequest: _answer_permission,
-        UserDialogRequest: _answer_permission,
+    _ROOMS: ClassVar[Mapping[object, Callable[["RequestHandlers"], _Room]]] = {
+        HookCallbackRequest.subtype: lambda self: self.hooks,
+        MCPMessageRequest.subtype: lambda self: self.mcp,
+        **dict.fromkeys((kind.subtype for kind in QUESTIONS), lambda self: self.permissions),
     }
-    """Calls the handler of a request and returns the answer; the handler runs until the cancellation is set. Requests
-    of other types are refused."""
+    """What answers requests, by their subtype. Others are refused."""
 
-    def _make_context(self, request_id: str, agent_id: object, cancellation: Cancellation) -> HandlerContext:
+    async def _call_room(
+        self,
+        request_id: str,
+        request: RequestFromCLI | UnknownControlRequest,
+        cancellation: Cancellation,
+        asking: HandlerContext | None = None,
+    ) -> JSONObject:
+        """Return what the handler of a request answers."""
+        room: Any = self._ROOMS[request.subtype](self)
+        payload: JSONObject = await room.answer(request, self._make_context(request_id, request, cancellation, asking))
+        return payload
+
+    def _find_agent(self, request: object) -> object:
+        """Return the id of the subagent that a request of the CLI names; None for the main agent."""
+        if isinstance(request, HookCallbackRequest):
+            return request.input.get("agent_id")
+        if isinstance(request, MCPMessageRequest):
+            return self._session.intake.ledger.calls.find_caller(request.tool_use_id)
+        return getattr(request, "agent_id", None)
+
+    def _make_context(
+        self, request_id: str, request: object, cancellation: Cancellation, asking: HandlerContext | None
+    ) -> HandlerContext:
+        """Return the context of a request; `asking` is that of the tool which asks, if it is not the CLI."""
+        agent_id = self._find_agent(request) if asking is None else asking.agent_id
         if not isinstance(agent_id, str):
             agent_id = self._session.agent_id or None
-        return HandlerContext(
+        context = HandlerContext(
             request_id=request_id,
             agent_id=agent_id,
             task=self._find_task(agent_id) if agent_id else None,
             session_id=self._session.reported.session_id,
             cancellation=cancellation,
         )
-
-    def _make_permission_context(
-        self, request_id: str, request: "answering.WireRequest", asking: object, cancellation: Cancellation
-    ) -> "answering.PermissionContext":
-        """Return the context of a question, for the agent and the call that a request or a tool's context names."""
+        if not isinstance(request, QUESTIONS):
+            return context
         return extend(
-            self._make_context(request_id, getattr(asking, "agent_id", None), cancellation),
+            context,
             answering.PermissionContext,
-            tool_use_id=getattr(asking, "tool_use_id", None),
+            tool_use_id=getattr(asking or request, "tool_use_id", None),
             cwd=self._cwd,
             _request=request,
             _tell=self._tell,
@@ -334,6 +308,7 @@ class RequestHandlers:
             send,
             report=self._session.report,
             cwd=self._cwd,
+            start=self._session.workers.start,
             ask=self._ask_for_server,
             samples=self._session.options.on_sampling is not None,
         )
@@ -364,11 +339,6 @@ class RequestHandlers:
             self._mcp.close()
         if self._permissions is not None:
             self._permissions.close()
-
-
-def _get_dict(fields: JSONObject, name: str) -> JSONObject:
-    value = fields.get(name)
-    return value if isinstance(value, dict) else {}
 
 
 def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
