@@ -57,10 +57,10 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.tasks.spending import read_count
 from claude_agent_py._journal.turns import Turn, Turns
-from claude_agent_py.wire.base import INTERRUPTED, NO_ANSWER, SYNTHETIC_MODEL
+from claude_agent_py.wire.base import INTERRUPTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
-from claude_agent_py.wire.messages.content import ToolResultBlock, ToolUseBlock, text_of
+from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -122,6 +122,8 @@ class ProcessEnd(msgspec.Struct, frozen=True):
 
     error: str | None = _ENDED
     """Why its turn failed; None if the client ended the session."""
+    has_successor: bool = False
+    """Whether another process follows. It reports the background tasks that did not end."""
 
 
 class Journal:
@@ -310,7 +312,7 @@ class Journal:
             self._leave_turn(self._worked_at)
 
     def _on_process_end(self, end: ProcessEnd) -> None:
-        if not self._follows:
+        if not (self._follows or end.has_successor):
             self._feed_ledger(Ledger.end_all, LEFT_BEHIND, EndedBy.PROCESS)
         self._leave_finished_turn()
         self._requests.cancel(self._at)
@@ -368,8 +370,6 @@ class Journal:
         if agent == MAIN:
             self._follow_turns(message)
             self._problem = self._problem or ("error" if error else None)
-            if content.model == SYNTHETIC_MODEL and message.text == NO_ANSWER:
-                self._problem = self._problem or "error"
             self._stop_reason = "error" if message.is_api_error_message else content.stop_reason
         added = self._add(
             MessageAdded,
@@ -417,6 +417,8 @@ class Journal:
         content = message.content
         if not isinstance(content, str):
             content = [block for block in content if type(block) is not ToolResultBlock]
+            if len(content) == 1 and type(content[0]) is TextBlock:
+                content = content[0].text  # as in a transcript
         if content and not message.is_replay:
             self._add(InputAdded, at, id=message.uuid, agent=agent, content=content)
             if agent == MAIN and message.text.startswith(INTERRUPTED):

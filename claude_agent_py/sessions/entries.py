@@ -14,11 +14,13 @@ from typing import Final
 
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.log import logger
-from claude_agent_py._journal.fold import TimedFrame
-from claude_agent_py.sessions.notifications import find_notifications, read_notifications
+from claude_agent_py._journal.fold import ProcessEnd, TimedFrame
+from claude_agent_py._journal.tasks.signals import ended_with_process
+from claude_agent_py.sessions.notifications import Notice, find_notices, read_notices
 from claude_agent_py.sessions.prompt_entries import is_prompt
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
+from claude_agent_py.wire.base import CUT_OFF, NO_ANSWER, SYNTHETIC_MODEL
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
@@ -79,11 +81,29 @@ class _Sources:
 
 
 def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
+    """Yield the frames of the main agent, with the starts of turns and the ends of processes that left one open."""
+    is_resuming = False
     for message, at in _read(history, None):
+        if _is_of_resumption(message):
+            if not is_resuming:
+                yield ProcessEnd(has_successor=True), None, False
+            is_resuming = True
+            if isinstance(message, AssistantMessage):
+                continue
         begins = isinstance(message, UserMessage) and not message.tool_results and is_prompt(message.raw)
+        is_resuming = is_resuming and not begins and not isinstance(message, AssistantMessage)
         yield message, at, begins
         if begins:
             yield InitMessage(session_id=session_id, user_message_uuids=[message.uuid]), at, False
+
+
+def _is_of_resumption(message: TranscriptMessage | Notice) -> bool:
+    """Return whether the CLI added a message because an earlier process left something open (CLI 2.1.332)."""
+    if isinstance(message, TaskNotificationMessage):
+        return ended_with_process(message)
+    if isinstance(message, AssistantMessage):
+        return message.message.model == SYNTHETIC_MODEL and message.text == NO_ANSWER
+    return isinstance(message, InitMessage) or any(result.content == CUT_OFF for result in message.tool_results)
 
 
 def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
@@ -91,7 +111,7 @@ def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
     last: TranscriptMessage | None = None
     try:
         for message, at in _read(agent.messages, agent.agent_id):
-            if not isinstance(message, TaskNotificationMessage):
+            if not isinstance(message, TaskNotificationMessage | InitMessage):
                 prompt = message.text if isinstance(message, UserMessage) else None
                 if last is None:
                     yield _describe(agent, prompt), at, False
@@ -127,14 +147,12 @@ def _describe(agent: StoredSubagent, prompt: str | None) -> TaskStartedMessage:
     )
 
 
-def _read(
-    transcript: Transcript, agent_id: str | None
-) -> Iterator[tuple[TranscriptMessage | TaskNotificationMessage, float | None]]:
-    """Yield the messages of an agent and the notifications to it, with their times."""
-    notices = deque(find_notifications(transcript.snapshot))
+def _read(transcript: Transcript, agent_id: str | None) -> Iterator[tuple[TranscriptMessage | Notice, float | None]]:
+    """Yield the messages of an agent and what the CLI has told it, with their times."""
+    notices = deque(find_notices(transcript.snapshot))
     for place, message in chain(_read_pages(transcript), [(math.inf, None)]):
         while notices and notices[0] <= place:
-            yield from read_notifications(transcript.read_line(notices.popleft()))
+            yield from read_notices(transcript.read_line(notices.popleft()))
         if message is not None:
             if message.agent_id != agent_id:
                 message = message.replace(agent_id=agent_id)

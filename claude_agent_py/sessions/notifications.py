@@ -1,17 +1,23 @@
-"""The notifications to the model about tasks in a transcript: an entry for each, or an attachment within a turn."""
+"""What the CLI tells the model in a transcript: that a task has ended, or to carry on with the turn of a prompt.
+
+A notification about a task is an entry, or an attachment within a turn.
+"""
 
 import contextlib
 import re
 from array import array
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds
 
+_RESUMED: Final = b'"carriesOnTurnOf"'
+"""The key for the prompt of a turn that another process was cut off in (CLI 2.1.332)."""
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -22,21 +28,30 @@ _SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?
 _USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
 
 
-def find_notifications(snapshot: Snapshot) -> "array[int]":
-    """Return the offsets of the lines that may notify the model; fewer if the file cannot be read to its end."""
+Notice: TypeAlias = TaskNotificationMessage | InitMessage
+"""The end of a task, or the start of a turn that goes on in another process."""
+
+
+def find_notices(snapshot: Snapshot) -> "array[int]":
+    """Return the offsets of the lines that may have notices; fewer if the file cannot be read to its end."""
     found: array[int] = array("Q")
     with contextlib.suppress(OSError):
         for offset, line in snapshot.forwards():
-            if line is not None and b"<task-notification>" in line and b'"task-notification"' in line:
+            if line is None:
+                continue
+            if _RESUMED in line or (b"<task-notification>" in line and b'"task-notification"' in line):
                 found.append(offset)
     return found
 
 
-def read_notifications(line: bytes) -> Iterator[tuple[TaskNotificationMessage, float | None]]:
-    """Yield the notifications in a line, with their times."""
+def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
+    """Yield the notices in a line, with their times."""
     entry = read_object(line)
     if entry is None:
         return
+    prompt = entry.get("carriesOnTurnOf")
+    if isinstance(prompt, str):
+        yield InitMessage(user_message_uuids=[prompt]), seconds(entry.get("timestamp"))
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
     origin = holder.get("origin")

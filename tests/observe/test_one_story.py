@@ -2,8 +2,8 @@
 
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -18,11 +18,13 @@ from live import Conversation, View
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, spans_of, write
 
-from claude_agent_py import Client, ClientOptions, CLIExitError, RunResult, Task, TaskManager
+from claude_agent_py import Client, ClientOptions, CLIExitError, Run, RunResult, Task, TaskManager
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
     Fact,
+    InputAdded,
+    PromptSent,
     TaskAnswered,
     TaskBackgrounded,
     TaskChanged,
@@ -53,6 +55,9 @@ OPEN: Final = "open"
 """The status of what has no end."""
 
 
+SHARED: Final = (PromptSent, TurnStarted, TurnEnded, InputAdded, CallStarted, CallEnded, TaskStarted, TaskFinished)
+
+
 class Call(NamedTuple):
     status: str
     agent: str
@@ -73,6 +78,7 @@ class Story:
 
     turns: dict[str, str] = field(default_factory=dict)
     """Their statuses. A turn that leaves nothing in the conversation is not told."""
+    facts: list[Fact] = field(default_factory=list, compare=False, repr=False)
     calls: dict[str, Call] = field(default_factory=dict)
     tasks: dict[str, Work] = field(default_factory=dict)
 
@@ -80,6 +86,7 @@ class Story:
     def of(cls, facts: Iterable[Fact]) -> "Story":
         story = cls()
         for fact in facts:
+            story.facts.append(fact)
             match fact:
                 case TurnStarted() | TurnEnded():
                     story.turns[fact.id] = fact.status if isinstance(fact, TurnEnded) else OPEN
@@ -100,6 +107,16 @@ class Story:
                 case _:
                     pass
         return story
+
+    def identities(self, *, but: Collection[str] = ()) -> Counter[tuple[str, str, str]]:
+        """Return what every source has, by agent, type and id, but for some calls."""
+        silent = {fact.id for fact in self.facts if isinstance(fact, TurnEnded) and fact.is_silent}
+        return Counter(
+            (fact.agent, fact.fact, fact.id)
+            for fact in self.facts
+            if isinstance(fact, SHARED) and fact.id not in silent and fact.id not in but
+            if not (isinstance(fact, InputAdded) and NOT_SENT in str(fact.content))
+        )
 
     def end(self, task: str, status: TaskStatus, at: float | None) -> None:
         known = self.tasks[task]
@@ -126,6 +143,9 @@ CORRECTED: Final = 0.1
 OF_MESSAGES: Final = (
     "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it"
 )
+HIDDEN: Final = "calls that the CLI takes out of a conversation that it resumes are not in its journal on disk"
+NOT_SENT: Final = "<task-notification>"
+"""The CLI does not send what it tells the model about tasks that an earlier process left."""
 ON_DISK: Final = "recordings lack the files that tell how a task ended, and what a subagent of a subagent launched"
 
 
@@ -264,12 +284,19 @@ def test_every_recording_has_the_same_calls_on_disk(tmp_path: Path) -> None:
 # Live ----------------------------------------------------------------------------------------------------------------
 
 
-async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]]) -> Story:
-    """Do work with a client whose views are all followed, and compare them when it is closed."""
+async def tell(
+    client: Client,
+    work: Callable[[], Awaitable[Sequence[RunResult]]],
+    begin: Callable[[], Awaitable[object]] | None = None,
+) -> Story:
+    """Do work with a client whose views are all followed, and compare them when its process has ended.
+
+    If it begins otherwise than by connecting, the client is not closed.
+    """
     items: list[Any] = []
     with anyio.fail_after(DEADLINE):
         async with TaskHistory(":memory:") as history, anyio.create_task_group() as group:
-            async with client:
+            async with client if begin is None else begun(begin):
                 earlier = {task.id for task in client.tasks}
                 history.attach(client.tasks, "live")
                 facts, spans = client.journal(), watch(client)
@@ -285,12 +312,19 @@ async def tell(client: Client, work: Callable[[], Awaitable[Sequence[RunResult]]
     check_timeline(story, spans.spans)
     check_history(story, tree)
     if results:
-        calls = of_records(call for result in results for call in result.tool_calls)
+        records = [call for result in results for call in result.tool_calls if call.id in story.calls or begin is None]
+        calls = of_records(records)
         expected = {call: told.status for call, told in story.calls.items()}
         assert calls == expected
         denials = {denial.tool_use_id for result in results for denial in result.permission_denials}
         assert denials == {call for call, status in expected.items() if status == "denied"}
     return story
+
+
+@asynccontextmanager
+async def begun(begin: Callable[[], Awaitable[object]]) -> AsyncIterator[None]:
+    await begin()
+    yield
 
 
 async def read_to_the_end(seen: list[Any], source: AsyncIterator[Any]) -> None:
@@ -536,49 +570,63 @@ async def wait_on_disk(config: Path, *texts: str) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.real_cli
+@pytest.mark.each_backend
 @pytest.mark.parametrize("caller", ["main agent", "subagent"])
-@pytest.mark.parametrize("resumed", ["with its turn", "with a prompt"])
-async def test_a_session_whose_process_was_killed_is_one_story(caller: str, resumed: str) -> None:
+@pytest.mark.parametrize("how", ["reopened", "resumed", "resumed with a prompt"])
+async def test_a_session_whose_process_was_killed_is_one_story(caller: str, how: str) -> None:
     call = tool_use("Bash", SLOW) if caller == "main agent" else tool_use("Agent", FOREGROUND)
+    shell = tool_use("Bash", {"command": "sleep 600", "run_in_background": True, "description": "wait"})
     done = tool_use("Bash", {"command": "echo done"})
     agents = {"look closely": [Reply([tool_use("Bash", SLOW)])]}
     gate = Gate()
-    async with ScriptedModel([Reply([done, call]), Reply("At last.", after=gate)], agents=agents) as model:
+    script = [Reply([shell, done, call]), Reply("At last.", after=gate)]
+    async with ScriptedModel(script, agents=agents) as model, AsyncExitStack() as stack:
         config = Path(model.environment()["CLAUDE_CONFIG_DIR"])
         client = Client(model.options(allowed_tools=["Bash"]))
+        stack.push_async_callback(client.close)
 
         async def work() -> list[RunResult]:
             facts = client.journal()
             run = client.query("go")
             with suppress(CLIExitError):
-                while not isinstance(await anext(facts), CallEnded):
-                    pass
+                for _ in range(2):
+                    while not isinstance(await anext(facts), CallEnded):
+                        pass
                 await wait_on_disk(config, "seq 600", '"content":"done"')
                 client.kill()
             with pytest.raises(CLIExitError) as died:
                 await run
             assert died.value.result is not None
+            runs.append(run)
             return [died.value.result]
 
-        story = await tell(client, work)
-        assert {call.status for call in story.calls.values()} == {"succeeded", "cancelled"}
+        runs: list[Run] = []
+        before = await tell(client, work, client.connect)
+        assert {call.status for call in before.calls.values()} == {"succeeded", "cancelled"}
         session = get_session(str(client.session_id), config_dir=config)
         stored = Story.of(session.journal())
-        assert (stored.calls, stored.turns) == (story.calls, story.turns)
+        assert (stored.calls, stored.turns) == (before.calls, before.turns)
+        assert stored.identities() == before.identities()
         check_editor(stored, session.events())
         check_timeline(stored, Timeline.from_session(session).spans)
 
-        options = model.options(
-            resume=session.id, allowed_tools=["Bash"], resume_interrupted_turn=resumed == "with its turn"
-        )
-        client = Client(options)
+        if how != "reopened":
+            client = Client(client.options.replace(resume=session.id, resume_interrupted_turn=how == "resumed"))
+            stack.push_async_callback(client.close)
 
         async def go_on() -> list[RunResult]:
             gate.open()
-            return [await (client.resumed_run or client.query("and now"))]
+            run = runs[0] if how == "reopened" else client.resumed_run or client.query("and now")
+            result = await run
+            await client.close()
+            return [result]
 
-        later = await tell(client, go_on)
-        stored = Story.of(get_session(session.id, config_dir=config).journal())
-        hidden = story.calls.keys() - stored.calls.keys()
-        assert stored.calls == {call: told for call, told in (story.calls | later.calls).items() if call not in hidden}
-        assert stored.turns == story.turns | later.turns
+        after = await tell(client, go_on, client.reopen if how == "reopened" else client.connect)
+        session = get_session(session.id, config_dir=config)
+        stored = Story.of(session.journal())
+        hidden = before.calls.keys() - stored.calls.keys()
+        assert not hidden or (caller, how) != ("main agent", "resumed with a prompt"), HIDDEN
+        assert stored.calls == {call: told for call, told in (before.calls | after.calls).items() if call not in hidden}
+        assert stored.turns == before.turns | after.turns
+        assert stored.identities(but=hidden) == before.identities(but=hidden) + after.identities()
+        check_editor(stored, session.events())

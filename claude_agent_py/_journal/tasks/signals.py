@@ -160,12 +160,13 @@ def _on_notification(ledger: Ledger, message: TaskNotificationMessage, now: floa
 
 def read_end(run: TaskRun, message: TaskNotificationMessage) -> TaskStatus:
     """Return the status with which a run ended. The CLI calls stopped what failed with an earlier process."""
-    if run.is_announced and _ended_with_process(message):
+    if run.is_announced and ended_with_process(message):
         return EndedBy.PROCESS.status
     return message.task_status or TaskStatus.STOPPED
 
 
-def _ended_with_process(message: TaskNotificationMessage) -> bool:
+def ended_with_process(message: TaskNotificationMessage) -> bool:
+    """Return whether a task ended with an earlier process."""
     return not message.is_success and any(text in message.summary for text in _WITH_PROCESS)
 
 
@@ -464,7 +465,7 @@ def _apply_report(record: Record, run: TaskRun, message: TaskNotificationMessage
         run.exit_code = code
     if not message.is_success:
         run.failure_reason = run.failure_reason or summary or message.reason
-        if _ended_with_process(message):
+        if ended_with_process(message):
             run.ended_by = run.ended_by or EndedBy.PROCESS
 
 
