@@ -13,7 +13,7 @@ import yaml
 from inside import ANSWER_SECONDS, parse_address, read_size
 
 from claude_agent_py.cli.program import make_parser
-from claude_agent_py.fleet.metrics import FIGURES, PREFIX, UNITS
+from claude_agent_py.fleet import FleetMetrics
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
 
@@ -90,5 +90,7 @@ def test_the_autoscaler_looks_at_the_backlog_and_at_figures_that_exist() -> None
     # The task queue of an agent and its deployment have the agent's name; versions are strings.
     assert backlog["taskQueue"] == backlog["workerDeploymentName"]
     assert all(isinstance(value, str) for value in backlog.values())
-    known = {PREFIX + figure.name + UNITS[figure.unit] for figure in FIGURES if not figure.is_sum}
-    assert set(re.findall(r"claude_agent_fleet_\w+", running["query"])) <= known
+    shown = FleetMetrics(
+        at=0.0, queued={"ready": 1}, running=1, waiting=1, failed=1, workers=1, slots=1
+    ).to_prometheus()
+    assert set(re.findall(r"claude_agent_fleet_\w+", running["query"])) <= set(re.findall(r"^\w+", shown, re.MULTILINE))
