@@ -43,12 +43,18 @@ class Group(NamedTuple):
 
 GROUPS: Final = {
     "engine": Group(
-        [f"_journal/{name}.py" for name in ("engine", "state", "skimming", "turns", "routes", "open_runs")],
+        [f"_journal/{name}.py" for name in ("engine", "state", "skimming", "router", "routes", "open_runs")],
         ["tests/protocol"],
     ),
     "fold": Group(
-        [f"_journal/{name}.py" for name in ("fold", "open_requests", "task_facts", "tool_calls")],
-        ["tests/observe/test_fold.py", "tests/observe/test_journal.py", "tests/observe/test_one_story.py"],
+        [
+            f"_journal/{name}.py"
+            for name in ("fold", "turns", "call_facts", "open_requests", "task_facts", "tool_calls")
+        ],
+        [
+            "tests/protocol/test_turns.py",
+            *(f"tests/observe/test_{name}.py" for name in ("fold", "journal", "one_story")),
+        ],
     ),
     "tasks": Group(["_journal/tasks/*", "_journal/task_owners.py"], ["tests/tasks"]),
     "permissions": Group(["permissions/*"], ["tests/permissions", "tests/bad_peers/test_bad_handlers.py"]),

@@ -65,8 +65,8 @@ class Snapshot:
         """Yield the lines like `forwards`, last line first."""
         with self.open() as file:
             end = self.size
-            rest = b""  # the end of a line whose start has not been read yet
-            is_long = False
+            rest: list[bytes] = []  # the end of a line whose start has not been read yet, last piece first
+            length = 0
             while end > 0:
                 size = min(CHUNK, end)
                 end -= size
@@ -76,11 +76,13 @@ class Snapshot:
                 start = end + len(block)
                 for piece in reversed(others):
                     start -= len(piece)
-                    line = piece + rest
-                    yield start, None if is_long or len(line) > LINE_BYTES else line
+                    length += len(piece)
+                    yield start, None if length > LINE_BYTES else b"".join((piece, *reversed(rest)))
                     start -= 1
-                    rest, is_long = b"", False
-                is_long = is_long or len(first) + len(rest) > LINE_BYTES
-                rest = b"" if is_long else first + rest
-            if rest or is_long:
-                yield 0, None if is_long else rest
+                    rest, length = [], 0
+                length += len(first)
+                rest.append(first)
+                if length > LINE_BYTES:
+                    rest.clear()
+            if length:
+                yield 0, None if length > LINE_BYTES else b"".join(reversed(rest))
