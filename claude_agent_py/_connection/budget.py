@@ -49,19 +49,15 @@ async def subtract_spent(
     Raises:
         BudgetExceededError: Nothing is left.
     """
-    spent, limit = await _find_known(options, config_dir, last), options.max_budget_usd
-    session.reported.spent_before_usd = spent.total - spent.noted
-    if limit is None or not spent.total:
-        return options
-    if spent.total >= limit:
-        raise BudgetExceededError(describe_spent(spent.total, limit))
-    return options.replace(max_budget_usd=limit - spent.total)
-
-
-async def _find_known(options: ClientOptions, config_dir: str | None, last: Session | None) -> Spent:
     spent = await _read_spent(options, config_dir, Prices() if last is None else last.intake.ledger.prices)
     known = 0.0 if last is None else last.reported.spent_before_usd + last.reported.cost_usd
-    return spent._replace(total=max(spent.total, known))
+    total, limit = max(spent.total, known), options.max_budget_usd
+    session.reported.spent_before_usd = total - spent.noted
+    if limit is None or not total:
+        return options
+    if total >= limit:
+        raise BudgetExceededError(describe_spent(total, limit))
+    return options.replace(max_budget_usd=limit - total)
 
 
 async def _read_spent(options: ClientOptions, config_dir: str | None, prices: Prices) -> Spent:

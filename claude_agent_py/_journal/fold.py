@@ -42,9 +42,7 @@ from claude_agent_py._journal.facts import (
     MessageAdded,
     PromptSent,
     RequestRetried,
-    Spent,
     StateChanged,
-    Tokens,
     TurnEnded,
     TurnStarted,
     TurnStatus,
@@ -55,7 +53,7 @@ from claude_agent_py._journal.task_facts import TaskFacts
 from claude_agent_py._journal.tasks import signals
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy
-from claude_agent_py._journal.tasks.spending import read_count
+from claude_agent_py._journal.tasks.spending import read_spent, read_tokens
 from claude_agent_py._journal.turns import Turn, Turns
 from claude_agent_py.wire.base import INTERRUPTED, SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import MCPMessageRequest
@@ -84,7 +82,6 @@ from claude_agent_py.wire.messages.tasks import (
     TaskStartedMessage,
     TaskUpdatedMessage,
 )
-from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -324,10 +321,7 @@ class Journal:
         status: TurnStatus = "error" if message.is_error else "ok"
         if message.was_interrupted:
             status = "cancelled"
-        models = {
-            model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=float(usage.cost_usd))
-            for model, usage in (message.model_usage_since_last_result or {}).items()
-        }
+        models = read_spent(message.model_usage_since_last_result)
         cause = None if message.origin is None else self._tasks.find_named_run(message.origin.run_id)
         self._follow_turns(
             message,
@@ -497,15 +491,3 @@ _ABOUT_TASKS: Final = frozenset(
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:
     return check_time(seconds(message.timestamp)) or at
-
-
-def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
-    """Convert the usage of a message or a model."""
-    if usage is None:
-        return None
-    return Tokens(
-        input=read_count(usage.input_tokens),
-        output=read_count(usage.output_tokens),
-        cache_read=read_count(usage.cache_read_input_tokens),
-        cache_write=read_count(usage.cache_creation_input_tokens),
-    )

@@ -225,14 +225,13 @@ class ToolTraffic:
                 calls.deny(message)
             case TaskNotificationMessage():
                 calls.leave(message.task_id)
-            case ResultMessage() | InitMessage():
+            case ResultMessage():
                 calls.cut_off_all(at, of=MAIN)
-                if isinstance(message, InitMessage):
-                    calls.cut_off_left(at)
+            case InitMessage():
+                calls.cut_off_all(at, of=MAIN)
+                calls.cut_off_left(at)
             case ProcessEnd():
                 calls.cut_off_all(at)
-            case _:
-                pass
         return self._done
 
     def _add(self, kind: Callable[..., Kind], at: float | None, /, **fields: object) -> Kind:

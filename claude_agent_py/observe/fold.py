@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from msgspec.structs import asdict
+
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import (
@@ -263,9 +265,7 @@ class SpanFold(View):
             "terminal_reason": fact.terminal_reason,
             "error": self._texts.shorten(fact.error),
             "output": self._texts.shorten(fact.text),
-            "models": {
-                model: {"tokens": spent.tokens, "cost_usd": spent.cost_usd} for model, spent in self._spent.items()
-            },
+            "models": {model: asdict(spent) for model, spent in self._spent.items()},
         }
         turn.links = fact.causes or turn.links
 

@@ -101,9 +101,7 @@ class Used(msgspec.Struct, kw_only=True):
     @property
     def tokens(self) -> Tokens:
         """The larger count: live messages lack most of their output tokens, and transcripts lack results."""
-        if self.from_results.total >= self.from_messages.total:
-            return self.from_results
-        return self.from_messages
+        return max(self.from_results, self.from_messages, key=lambda tokens: tokens.total)
 
 
 class Summary(msgspec.Struct, kw_only=True, eq=False):

@@ -9,8 +9,9 @@ from typing import Self
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py._journal.facts import Fact, Spent, TaskFinished, Tokens
-from claude_agent_py._journal.fold import fold, read_tokens
+from claude_agent_py._journal.facts import Fact, TaskFinished
+from claude_agent_py._journal.fold import fold
+from claude_agent_py._journal.tasks.spending import read_spent
 from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.page import build_iframe, build_page
@@ -132,12 +133,7 @@ class Timeline:
         timeline = cls.from_facts(facts, title=title, source=source, max_spans=max_spans, max_chars=max_chars)
         if timeline.summary.cost_usd is None:
             timeline.summary.cost_usd = session.usage.cost_usd
-            timeline.summary.add_costs(
-                {
-                    model: Spent(tokens=read_tokens(usage) or Tokens(), cost_usd=usage.cost_usd)
-                    for model, usage in session.usage.reported.items()
-                }
-            )
+            timeline.summary.add_costs(read_spent(session.usage.reported))
         return timeline
 
     @classmethod

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from claude_agent_py._journal.fact_base import Spent, Tokens
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
-from claude_agent_py.wire.messages.usage import ModelUsage
+from claude_agent_py.wire.messages.usage import ModelUsage, Usage
 
 Counts: TypeAlias = tuple[float, float, float, float, float]
 """Tokens: input, output, cache writes kept for 5 minutes and for an hour, cache reads."""
@@ -56,14 +56,7 @@ class Prices:
         """Derive prices from the totals of a result. Return whether a model got its first price."""
         known = len(self._implied)
         for name, usage in spent.items():
-            counts = _to_counts(
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.cache_creation_input_tokens,
-                usage.cache_creation_ephemeral_1h_input_tokens or 0,
-                usage.cache_read_input_tokens,
-            )
-            units = weigh(counts)
+            units = sum(count * weight for count, weight in zip(_read_counts(usage), _WEIGHTS, strict=True))
             cost = usage.cost_usd - usage.web_search_requests * _WEB_SEARCH_USD
             if units > 0 and cost > 0:
                 price = cost / units * 1_000_000
@@ -84,26 +77,15 @@ class Prices:
 
     def price(self, spent: Mapping[str, Counts]) -> dict[str, Spent]:
         """Return tokens by model with their cost, which is 0 if the price of the model is unknown."""
-        priced = {}
-        for model, counts in spent.items():
-            price = self._find(model)
-            cost = 0.0 if price is None else price.cost_of(counts)
-            priced[model] = Spent(tokens=to_tokens(counts), cost_usd=cost)
-        return priced
+        return {
+            model: Spent(
+                tokens=to_tokens(counts), cost_usd=price.cost_of(counts) if (price := self._find(model)) else 0.0
+            )
+            for model, counts in spent.items()
+        }
 
     def _find(self, model: str) -> ModelPrice | None:
         return self.given.get(model) or self._implied.get(model)
-
-
-def to_tokens(counts: Counts) -> Tokens:
-    """Return counts without how long cache writes are kept."""
-    given, output, written, written_1h, read = map(read_count, counts)
-    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
-
-
-def weigh(counts: Counts) -> float:
-    """Return the price of tokens relative to that of an input token."""
-    return sum(count * weight for count, weight in zip(counts, _WEIGHTS, strict=True))
 
 
 class Spending(Struct, gc=False):
@@ -127,14 +109,7 @@ class Spending(Struct, gc=False):
             return _NO_COUNTS
         key = message.message.id or message.uuid
         model = message.message.model or ""
-        by_duration = usage.cache_creation
-        counts = _to_counts(
-            usage.input_tokens or 0,
-            usage.output_tokens or 0,
-            usage.cache_creation_input_tokens or 0,
-            by_duration.ephemeral_1h_input_tokens if by_duration else 0,
-            usage.cache_read_input_tokens or 0,
-        )
+        counts = _read_counts(usage)
         if min(counts) < 0 or max(counts) >= _MAX_TOKENS:  # any program may have written a transcript
             counts = _NO_COUNTS
         earlier = self._messages.get(key)
@@ -246,6 +221,32 @@ def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, 
     return {model: counts for model, counts in left.items() if any(counts)}
 
 
+def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
+    """Return the tokens of a message, a turn or a model."""
+    if usage is None:
+        return None
+    return Tokens(
+        input=read_count(usage.input_tokens),
+        output=read_count(usage.output_tokens),
+        cache_read=read_count(usage.cache_read_input_tokens),
+        cache_write=read_count(usage.cache_creation_input_tokens),
+    )
+
+
+def read_spent(usage: Mapping[str, ModelUsage] | None) -> dict[str, Spent]:
+    """Return the tokens and the costs of models."""
+    return {
+        model: Spent(tokens=read_tokens(used) or Tokens(), cost_usd=float(used.cost_usd))
+        for model, used in (usage or {}).items()
+    }
+
+
+def to_tokens(counts: Counts) -> Tokens:
+    """Return counts without how long cache writes are kept."""
+    given, output, written, written_1h, read = map(read_count, counts)
+    return Tokens(input=given, output=output, cache_read=read, cache_write=written + written_1h)
+
+
 def read_count(number: float | None) -> int:
     """Return a count of the wire as an int; 0 if it is missing or absurd."""
     return int(number) if number is not None and 0 <= number < 2**53 else 0
@@ -265,8 +266,12 @@ def add_counts(one: Counts, other: Counts) -> Counts:
     return a + v, b + w, c + x, d + y, e + z
 
 
-def _to_counts(
-    input_tokens: float, output_tokens: float, cache_written: float, written_1h: float, cache_read: float
-) -> Counts:
-    written_1h = min(written_1h, cache_written)
-    return input_tokens, output_tokens, cache_written - written_1h, written_1h, cache_read
+def _read_counts(usage: Usage | ModelUsage) -> Counts:
+    if isinstance(usage, ModelUsage):
+        written_1h = usage.cache_creation_ephemeral_1h_input_tokens or 0
+    else:
+        written_1h = usage.cache_creation.ephemeral_1h_input_tokens if usage.cache_creation else 0
+    given, output, read = usage.input_tokens or 0, usage.output_tokens or 0, usage.cache_read_input_tokens or 0
+    written = usage.cache_creation_input_tokens or 0
+    written_1h = min(written_1h, written)
+    return given, output, written - written_1h, written_1h, read
