@@ -15,16 +15,30 @@ import recordings_loader as recordings
 from each import for_each
 from later import Later
 from live import Conversation, View
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from peers import read_into, start_in_memory
 from test_fold import SESSION, UNLIKE, entries_of, frames_of, live_journal, path_of, spans_of, write
 
-from claude_agent_py import Client, ClientOptions, CLIExitError, Run, RunResult, Task, TaskManager
+from claude_agent_py import (
+    Client,
+    ClientOptions,
+    CLIExitError,
+    ConnectionClosedError,
+    Run,
+    RunResult,
+    Task,
+    TaskManager,
+)
 from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
     Fact,
     InputAdded,
     PromptSent,
+    RequestOpened,
+    RequestSettled,
     TaskAnswered,
     TaskBackgrounded,
     TaskChanged,
@@ -37,10 +51,10 @@ from claude_agent_py.journal import (
     TurnStarted,
     read_recording,
 )
-from claude_agent_py.observe import Span, Timeline, watch
+from claude_agent_py.observe import Span, Summary, Telemetry, Timeline, Used, watch
 from claude_agent_py.permissions import Allow, Deny, PendingInteractions
 from claude_agent_py.sessions import get_session
-from claude_agent_py.tasks import RecordedTask, TaskEvent, TaskHistory, TaskStatus
+from claude_agent_py.tasks import RecordedTask, TaskEvent, TaskHistory, TaskStatus, TaskUsage
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 from claude_agent_py.tools import ToolCallRecord, ToolTraffic
 from claude_agent_py.wire import JSONObject
@@ -63,6 +77,15 @@ class Call(NamedTuple):
     agent: str
 
 
+class Spent(NamedTuple):
+    tokens: int
+    cost: float | None
+
+
+def spend(tokens: float, cost: float | None) -> Spent:
+    return Spent(int(tokens), None if cost is None else round(cost, 9))
+
+
 class Work(NamedTuple):
     """A task."""
 
@@ -78,7 +101,15 @@ class Story:
 
     turns: dict[str, str] = field(default_factory=dict)
     """Their statuses. A turn that leaves nothing in the conversation is not told."""
+    spent: dict[str, Spent] = field(default_factory=dict)
+    """By turn and by task. The next turn of the run shows what a silent one has cost."""
+    silent: float = 0.0
+    """What the silent turns since the latest other turn have cost."""
+    rest: float = 0.0
+    """What the silent turns have cost that no other turn of their run followed."""
     facts: list[Fact] = field(default_factory=list, compare=False, repr=False)
+    summary: Summary = field(default_factory=Summary, compare=False, repr=False)
+    """That of the timeline."""
     calls: dict[str, Call] = field(default_factory=dict)
     tasks: dict[str, Work] = field(default_factory=dict)
 
@@ -88,10 +119,10 @@ class Story:
         for fact in facts:
             story.facts.append(fact)
             match fact:
-                case TurnStarted() | TurnEnded():
-                    story.turns[fact.id] = fact.status if isinstance(fact, TurnEnded) else OPEN
-                    if isinstance(fact, TurnEnded) and fact.is_silent:
-                        del story.turns[fact.id]
+                case TurnStarted():
+                    story.start_turn(fact)
+                case TurnEnded():
+                    story.end_turn(fact)
                 case CallStarted():
                     story.calls[fact.id] = Call(OPEN, fact.agent)
                 case CallEnded():
@@ -101,7 +132,7 @@ class Story:
                 case TaskStatusChanged() if fact.new.is_terminal:
                     story.end(fact.task_id, fact.new, fact.at)
                 case TaskFinished() | TaskRevised():
-                    story.end(fact.task_id, fact.outcome.status, fact.at)
+                    story.end(fact.task_id, fact.outcome.status, fact.at, fact.outcome.usage)
                 case TaskBackgrounded():
                     story.tasks[fact.task_id] = story.tasks[fact.task_id]._replace(is_shown=True)
                 case _:
@@ -118,7 +149,27 @@ class Story:
             if not (isinstance(fact, InputAdded) and NOT_SENT in str(fact.content))
         )
 
-    def end(self, task: str, status: TaskStatus, at: float | None) -> None:
+    def start_turn(self, fact: TurnStarted) -> None:
+        self.turns[fact.id] = OPEN
+        if fact.prompts:
+            self.rest, self.silent = self.rest + self.silent, 0.0
+
+    def end_turn(self, fact: TurnEnded) -> None:
+        self.turns[fact.id] = fact.status
+        if fact.is_silent:
+            del self.turns[fact.id]
+            self.silent += fact.cost_usd or 0.0
+        elif fact.cost_usd is not None:
+            self.spent[fact.id] = spend(fact.tokens.total if fact.tokens else 0, fact.cost_usd + self.silent)
+            self.silent = 0.0
+
+    def sum_up(self, parts: Iterable[str]) -> float:
+        """Return what some turns or tasks have cost."""
+        return sum(self.spent[part].cost or 0.0 for part in parts if part in self.spent)
+
+    def end(self, task: str, status: TaskStatus, at: float | None, usage: TaskUsage | None = None) -> None:
+        if usage is not None:
+            self.spent[task] = spend(usage.total_tokens, usage.cost_usd)
         known = self.tasks[task]
         self.tasks[task] = known._replace(status=status.value, ended_at=known.ended_at or at)
 
@@ -142,6 +193,9 @@ CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
 OF_MESSAGES: Final = (
     "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it"
+)
+BY_MODEL: Final = (
+    "the tokens of a subagent that was cut off are what the CLI reported last; those by model are from its messages"
 )
 HIDDEN: Final = "calls that the CLI takes out of a conversation that it resumes are not in its journal on disk"
 NOT_SENT: Final = "<task-notification>"
@@ -215,9 +269,47 @@ def check_history(story: Story, tree: Iterable[RecordedTask]) -> None:
     while waiting:
         task = waiting.pop()
         found[task.id] = task.status.value if task.status.is_terminal else OPEN
+        if task.id in story.spent:
+            assert task.usage is not None
+            assert spend(task.usage.total_tokens, task.usage.cost_usd) == story.spent[task.id]
         waiting += task.children
     expected = {task: told.status for task, told in story.tasks.items()}
     assert {task: status for task, status in found.items() if task in expected} == expected, A_PART
+
+
+def check_usage(story: Story, timeline: Timeline, traced: Iterable[ReadableSpan], known: Iterable[Task]) -> None:
+    """Compare the tokens and costs of turns and tasks."""
+    turns = {turn: story.spent[turn] for turn in story.turns if turn in story.spent}
+    tasks = {task: story.spent[task] for task in story.tasks if task in story.spent}
+    shown = {span.id.removeprefix("run:"): span for span in timeline.spans if span.kind != "run"}
+    assert {turn: spend(span.tokens.total, span.cost_usd) for turn in turns if (span := shown[turn]).tokens} == turns
+    assert {task: spend(shown[task].attributes["total_tokens"], shown[task].cost_usd) for task in tasks} == tasks
+    assert {task.id: spend(task.usage.total_tokens, task.usage.cost_usd) for task in known if task.usage} == tasks
+    ended = {task: spent for task, spent in tasks.items() if story.tasks[task].status == "completed"}
+    used = timeline.summary.by_agent
+    assert {task: spend(used[task].tokens.total, used[task].cost_usd) for task in ended} == ended, BY_MODEL
+    exported = [dict(span.attributes or {}) for span in traced]
+    assert {span.get("gen_ai.tool.call.id") for span in exported} - {None} == story.calls.keys()
+    agents = [span for span in exported if span.get("gen_ai.operation.name") == "invoke_agent"]
+    of_turns = [span for span in agents if "claude_agent.task.id" not in span]
+    tokens = sum_of(of_turns, "gen_ai.usage.input_tokens") + sum_of(of_turns, "gen_ai.usage.output_tokens")
+    assert spend(tokens, sum_of(of_turns, "claude_agent.cost_usd")) == spend(
+        sum(spent.tokens for spent in turns.values()), sum(spent.cost or 0.0 for spent in turns.values())
+    )
+
+
+def check_costs(story: Story, summary: Summary, results: Sequence[RunResult]) -> None:
+    """Compare the costs of a whole session, whose turns all have a result."""
+    whole = story.sum_up(story.turns) + story.silent + story.rest
+    assert sum(result.cost_usd for result in results) == pytest.approx(whole)
+    assert (summary.cost_usd or 0.0) == pytest.approx(whole)
+    main = max(0.0, whole - story.sum_up(story.tasks))
+    assert (summary.by_agent.get("", Used()).cost_usd or 0.0) == pytest.approx(main)
+    assert sum(result.usage_by_agent[""].cost_usd or 0.0 for result in results) == pytest.approx(main)
+
+
+def sum_of(spans: Iterable[Mapping[str, Any]], attribute: str) -> Any:
+    return sum(span.get(attribute, 0) for span in spans)
 
 
 def facts_among(items: Iterable[Any]) -> list[Fact]:
@@ -294,24 +386,33 @@ async def tell(
     If it begins otherwise than by connecting, the client is not closed.
     """
     items: list[Any] = []
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    telemetry = Telemetry(tracer_provider=provider)
     with anyio.fail_after(DEADLINE):
         async with TaskHistory(":memory:") as history, anyio.create_task_group() as group:
             async with client if begin is None else begun(begin):
                 earlier = {task.id for task in client.tasks}
                 history.attach(client.tasks, "live")
                 facts, spans = client.journal(), watch(client)
+                telemetry.observe(client.session)
                 group.start_soon(read_to_the_end, items, client.events(facts=True))
                 results = await work()
             told = [fact async for fact in facts]
             tree = (await history.rebuild("live")).roots
     assert facts_among(items) == told
     story = Story.of(told)
-    check_tasks(story, [task for task in client.tasks if task.id in story.tasks or task.id not in earlier])
+    story.summary = spans.timeline().summary
+    known = [task for task in client.tasks if task.id in story.tasks or task.id not in earlier]
+    check_tasks(story, known)
     check_editor(story, items)
     check_chat(story, items)
     check_timeline(story, spans.spans)
     check_history(story, tree)
+    check_usage(story, spans.timeline(), exporter.get_finished_spans(), known)
     if results:
+        if begin is None and all(fact.cost_usd is not None for fact in told if isinstance(fact, TurnEnded)):
+            check_costs(story, spans.timeline().summary, results)
         records = [call for result in results for call in result.tool_calls if call.id in story.calls or begin is None]
         calls = of_records(records)
         expected = {call: told.status for call, told in story.calls.items()}
@@ -389,27 +490,36 @@ async def test_an_end_that_a_late_report_corrects_is_corrected_in_every_view() -
 
 @pytest.mark.anyio
 @pytest.mark.each_backend
-async def test_the_end_of_the_process_ends_tasks_in_every_view() -> None:
+@pytest.mark.parametrize("is_asked", [False, True])
+async def test_the_end_of_the_process_ends_everything_in_every_view(is_asked: bool) -> None:
     gate = Gate()
     look = frames.tool_use_block("Read", {"file_path": "/a"}, id="t2")
+    asked = frames.can_use_tool("r1", tool_use_id="t2")
     fake = FakeCLI(
         steps.wait_for_prompt(),
-        steps.emit(frames.init(**frames.PROMPT_FIELDS), *launched(), frames.assistant([look])),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), *launched(), frames.assistant([look]), asked),
         steps.wait_gate(gate),
         steps.exit(1),
     )
-    client = start_in_memory(fake)
+    client = start_in_memory(fake, interactions=PendingInteractions(), permission_mode="default")
 
     async def work() -> list[RunResult]:
+        facts = client.journal()
         run = client.query("go")
-        gate.open()
-        with pytest.raises(CLIExitError):
+        while not isinstance(await anext(facts), RequestOpened):
+            pass
+        if is_asked:
+            client.abort()
+        else:
+            gate.open()
+        with pytest.raises((CLIExitError, ConnectionClosedError)):
             await run
         return []
 
     story = await tell(client, work)
-    assert (story.tasks["b1"].status, story.calls["t2"].status) == ("failed", "cancelled")
-    assert list(story.turns.values()) == ["error"]
+    assert (story.tasks["b1"].status, story.calls["t2"].status) == ("stopped" if is_asked else "failed", "cancelled")
+    assert list(story.turns.values()) == ["cancelled" if is_asked else "error"]
+    assert [fact.status for fact in story.facts if isinstance(fact, RequestSettled)] == ["cancelled"]
 
 
 @pytest.mark.anyio
@@ -554,7 +664,15 @@ async def test_a_session_of_the_cli_is_one_story_live_and_on_disk() -> None:
             task: told.status for task, told in story.tasks.items()
         }
         check_editor(stored, session.events())
-        check_timeline(stored, Timeline.from_session(session).spans)
+        timeline = Timeline.from_session(session)
+        check_timeline(stored, timeline.spans)
+        assert by_agent(timeline.summary) == by_agent(story.summary)
+        assert spend(0, session.usage.cost_usd) == spend(0, story.summary.cost_usd)
+        assert session.usage.total.total_tokens == sum(spent.tokens for spent in by_agent(story.summary).values())
+
+
+def by_agent(summary: Summary) -> dict[str, Spent]:
+    return {agent: spend(used.tokens.total, used.cost_usd) for agent, used in summary.by_agent.items()}
 
 
 AGENT: Final = {"description": "look", "prompt": "look closely", "subagent_type": "general-purpose"}
