@@ -21,7 +21,7 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 * **A call without a result** ends as one that was cut off: with its turn, or else with the process.
 * **The end of the process** ends everything that is open: of a running session, of one on disk that no process has
-  open, and of a recording that notes it. Otherwise, what is open has no end.
+  open, of one in a store, and of a recording that notes it. Otherwise, what is open has no end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
