@@ -14,8 +14,9 @@ from claude_agent_py._journal.facts import (
 )
 from claude_agent_py._journal.open_requests import Add
 from claude_agent_py._journal.requests import PROGRESS
-from claude_agent_py.wire.base import CUT_OFF, INTERRUPTED, REJECTED
+from claude_agent_py.wire.base import CUT_OFF, INTERRUPTED, REJECTED, Number, WireModel
 from claude_agent_py.wire.control.asks import MCPMessageRequest
+from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, PermissionDecision, UserMessage
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
@@ -32,6 +33,15 @@ _CANCELLED: Final = (
 _TOO_LARGE: Final = ("<persisted-output>", "Error: result (")
 """How the CLI's notes begin that stand for a result in a file."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
+
+
+class _Progress(WireModel):
+    """A server's report of the progress of a call."""
+
+    progress: Number
+    token: str | int = msgspec.field(name="progressToken")
+    total: Number | None = None
+    message: str | None = None
 
 
 class CallFacts:
@@ -88,10 +98,10 @@ class CallFacts:
     def add_progress(self, request: object, at: float | None) -> None:
         """Add the progress that a server in this process reports for a call."""
         if isinstance(request, MCPMessageRequest) and request.message.get("method") == PROGRESS:
-            given = request.message["params"]
-            call = self.open.get(self._tokens.get((request.server_name, given["progressToken"]), ""))
-            if call is not None:
-                about = {"progress": given["progress"], "total": given.get("total"), "text": given.get("message") or ""}
+            given = read(_Progress, request.message.get("params"))
+            call = given and self.open.get(self._tokens.get((request.server_name, given.token), ""))
+            if given and call:
+                about = {"progress": given.progress, "total": given.total, "text": given.message or ""}
                 self._add(CallProgressed, at, id=call.id, agent=call.agent, **about)
 
     # Ends

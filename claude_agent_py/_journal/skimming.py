@@ -5,6 +5,7 @@ a nested value is not mistaken for a field of the frame.
 """
 
 import json
+import math
 import re
 from typing import Any, Final, NamedTuple
 
@@ -123,6 +124,8 @@ class Skimmer:
                 value = json.loads(text.decode(errors="replace"))
             except ValueError:
                 text = b""
+            if isinstance(value, float) and not math.isfinite(value):  # 1e999 has no JSON form any more
+                value, text = None, b""
         if self._is_key:
             self._open[-1] = (self._open[-1][0], value if isinstance(value, str) else "")
         else:

@@ -17,6 +17,7 @@ from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 from claude_agent_py import CLIExitError, OptionsError
 from claude_agent_py.journal import (
     CallEnded,
+    CallProgressed,
     CallStarted,
     Fact,
     Journal,
@@ -144,6 +145,26 @@ def test_a_journal_does_not_grow_with_the_commands_that_have_ended() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 200 * 500
+
+
+@pytest.mark.parametrize("wrong", [{"progress": "half"}, {"total": []}, {"message": 1}, {"progressToken": {}}, None])
+def test_a_report_of_progress_that_cannot_be_read_is_no_fact(wrong: JSONObject | None) -> None:
+    def tell(request: JSONObject, *, sent: bool = False) -> list[Fact]:
+        body = {"subtype": "mcp_message", "server_name": "s", "message": request}
+        frame = {"type": "control_request", "request_id": "r", "request": body}
+        return journal.feed(decode(json.dumps(frame).encode()), sent=sent)
+
+    journal = Journal()
+    call = frames.assistant([frames.tool_use_block("mcp__s__t", id="t1")])
+    journal.feed(decode(json.dumps(call).encode()))
+    meta = {"progressToken": 1, "claudecode/toolUseId": "t1"}
+    tell({"method": "tools/call", "params": {"name": "t", "_meta": meta}})
+    good = {"progressToken": 1, "progress": 1, "total": 2}
+    report = {"method": "notifications/progress", "params": None if wrong is None else good | wrong}
+    assert tell(report, sent=True) == []
+    [fact] = tell({"method": "notifications/progress", "params": good}, sent=True)
+    assert isinstance(fact, CallProgressed)
+    assert (fact.progress, fact.total) == (1, 2)
 
 
 def list_open(*told: object) -> list[tuple[str, str]]:

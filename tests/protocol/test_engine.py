@@ -226,6 +226,16 @@ def test_a_result_is_readable_without_the_large_input_of_a_denied_call(large: st
     assert message.usage.input_tokens == 100
 
 
+def test_a_result_is_readable_without_a_number_that_is_too_large() -> None:
+    driver = Driver()
+    denial = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"a": "DEEP"}}
+    ids: dict[str, Any] = {"user_message_uuid": "u1", "user_message_uuids": ["u1"]}
+    result = frames.result("hi") | ids | {"permission_denials": [denial], "ttft_ms": "HUGE"}
+    (message,) = driver.engine.receive_data(deep(result).replace(b'"HUGE"', b"1e999"))
+    assert isinstance(message, ResultMessage)
+    assert message.result == "hi"
+
+
 def test_a_result_whose_output_is_nested_too_deeply_is_reported_as_such() -> None:
     driver = Driver()
     result = {"structured_output": {"a": "DEEP"}, **frames.result("hi")}
