@@ -109,8 +109,7 @@ def fold_frames(read: Callable[[Ledger], Iterable[TimedFrame]]) -> Iterator[tupl
     """
     journal = Journal()
     for timed in read(journal.ledger):
-        frame, at, is_sent = timed
-        yield timed, journal.feed(frame, at, sent=is_sent)
+        yield timed, journal.feed(timed[0], timed[1], sent=timed[2])
     yield None, journal.finish()
 
 

@@ -425,9 +425,11 @@ class ChildRun:
             if not isinstance(event, TaskFinished | TaskRevised) or event.outcome.evidence is Evidence.NOTIFICATION:
                 continue
             if isinstance(event, TaskRevised) or event.message is None:
-                end = TaskFinished(task_id=event.task_id, at=event.at, outcome=event.outcome)
-                self._set_cause(event.task_id, end.outcome.ended_by, end.outcome.evidence)
-                self.parent.connection.inject(end.notification())
+                outcome, used = event.outcome, event.outcome.usage
+                if used is not None and used.cost_is_derived:  # the cost of the child includes it
+                    outcome = replace(outcome, usage=used.replace(cost_usd=None, cost_is_derived=False))
+                self._set_cause(event.task_id, outcome.ended_by, outcome.evidence)
+                self.parent.connection.inject(TaskFinished(task_id=event.task_id, outcome=outcome).notification())
 
 
 async def _finish_quietly(run: Run) -> None:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
@@ -61,8 +61,7 @@ class SessionUsage:
         return Usage(**counts)
 
 
-@dataclass(frozen=True, slots=True)
-class _Totals:
+class _Totals(NamedTuple):
     """What a pass over the frames leaves."""
 
     records: Sequence[Record]

@@ -389,3 +389,34 @@ async def test_no_child_without_a_session(agent_of: MakeAgent) -> None:
     with pytest.raises(ConnectionClosedError):
         await client.spawn(agent_of(child_cli()), "Do it.")
     assert len(client.tasks) == 0
+
+
+async def test_the_cost_of_a_child_includes_its_subagents(agent_of: MakeAgent) -> None:
+    """Also that of a subagent whose end is in the result of its call, once the price is known."""
+    launch = frames.tool_use_block("Agent", {"prompt": "Look", "subagent_type": "scout"}, id="t1")
+    ended = {"status": "completed", "agentId": "a1", "content": [{"type": "text", "text": "Seen."}]}
+    used = {"input_tokens": 1000, "output_tokens": 100}
+    of_agent = frames.assistant("Seen.", agent_id="a1", parent_tool_use_id="t1")
+    of_agent["message"] |= {"model": "m", "usage": used}
+    spent = {"m": {"inputTokens": 2000, "outputTokens": 200, "costUSD": 0.25}}
+    fake = child_cli(
+        steps.turn(
+            [
+                frames.assistant([launch]),
+                frames.task_started("a1", tool_use_id="t1", is_backgrounded=False, subagent_type="scout"),
+                of_agent,
+                frames.tool_result("t1", "Seen.", tool_use_result=ended),
+                frames.assistant("Done."),
+            ],
+            total_cost_usd=0.25,
+            modelUsage=spent,
+        )
+    )
+    with anyio.fail_after(60):
+        async with parent() as client:
+            task = await client.spawn(agent_of(fake), "Do it.")
+            await task
+            [below] = task.children
+    assert below.usage is not None
+    assert (below.usage.total_tokens, below.usage.cost_usd) == (1100, None)
+    assert task.total_usage.cost_usd == 0.25
