@@ -117,7 +117,7 @@ async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen
             fleet.agent("builder", ClientOptions(permission_mode="bypassPermissions"))
             for name in names:
                 await fleet.start("builder", f"Build {name}", id=name)
-            while not all(shown.get(name, "").startswith("idle") for name in names):
+            while not all(shown.get(name) in ("idle", "failed") for name in names):
                 for info in await fleet.list():
                     if info.worker and info.worker not in machines:
                         machines = {worker.id: worker.machine for worker in await fleet.workers()}
@@ -133,8 +133,8 @@ async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen
                 await anyio.sleep(0.1)
             outcomes = {name: await fleet.session(name).outcome(1) for name in names}
     for name, outcome in outcomes.items():
-        print(f"{name}: {outcome.text}")
-    ran = [len((folder / f"ran-{name}").read_text().split()) for name in names]
+        print(f"{name}: {outcome.text or outcome.reason}")
+    ran = [len(path.read_text().split()) for name in names if (path := folder / f"ran-{name}").exists()]
     answered = sum(outcome.state == "done" for outcome in outcomes.values())
     print(f"\n{answered} of {SESSIONS} prompts answered; commands that ran once: {ran.count(1)} of {SESSIONS}")
     return 0 if answered == ran.count(1) == SESSIONS else 1
