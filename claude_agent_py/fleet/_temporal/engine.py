@@ -24,7 +24,6 @@ from temporalio.common import (
 )
 from temporalio.converter import PayloadCodec
 from temporalio.exceptions import WorkflowAlreadyStartedError
-from temporalio.service import RPCError, RPCStatusCode
 
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py.errors import FleetError, OptionsError
@@ -89,8 +88,6 @@ class TemporalEngine:
         self._settings = settings
         self._sent: BoundedDict[str, int] = BoundedDict(KNOWN)
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
-        self._registered: set[str] = set()
-        """The agents that the server knows."""
         self._conversations: BoundedDict[str, str] = BoundedDict(KNOWN)
         """Those of the sessions whose events this process has read: who reads deltas reads these first."""
 
@@ -104,7 +101,7 @@ class TemporalEngine:
         client = await self._server.connect()
         check_size(new.prompts[0].content)
         if not known:
-            await self._check_agent(new.agent)
+            await self._server.check_agent(new.agent)
         session = WorkflowSession(**vars(new))
         session.created_at = session.updated_at = datetime.now(UTC).timestamp()
         override = None
@@ -125,20 +122,6 @@ class TemporalEngine:
         found = await self._load(new.id)
         if found.agent != new.agent:
             raise OptionsError(f"the session {new.id!r} belongs to the agent {found.agent!r}", option="id")
-
-    async def _check_agent(self, agent: str) -> None:
-        """Raise OptionsError if no worker has registered an agent. The server may be asked a few times a second."""
-        if agent in self._registered:
-            return
-        try:
-            found = await self._server.find_deployment(agent)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED:
-                raise
-        else:
-            if found is None:
-                raise OptionsError(f"no worker has registered an agent {agent!r}", option="agent")
-            self._registered.add(agent)
 
     @on_asyncio
     async def send(self, session: str, prompt: Any, timeout: float | None, key: str, by: AnswerSource) -> int:

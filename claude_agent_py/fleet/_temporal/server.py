@@ -136,6 +136,8 @@ class Server:
                 payload_codec=codec, failure_converter_class=DefaultFailureConverterWithEncodedAttributes
             )
         self._client: Client | None = None
+        self._registered: set[str] = set()
+        """The agents that the server knows."""
 
     def close(self) -> None:
         """Forget the connection."""
@@ -188,6 +190,20 @@ class Server:
                 await anyio.sleep(0.2)
             else:
                 return
+
+    async def check_agent(self, agent: str) -> None:
+        """Raise OptionsError if no worker has registered an agent. The server may be asked a few times a second."""
+        if agent in self._registered:
+            return
+        try:
+            found = await self.find_deployment(agent)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.RESOURCE_EXHAUSTED:
+                raise
+        else:
+            if found is None:
+                raise OptionsError(f"no worker has registered an agent {agent!r}", option="agent")
+            self._registered.add(agent)
 
     async def find_deployment(self, agent: str) -> Any:
         """Return what the server knows of the versions of an agent, or None."""
