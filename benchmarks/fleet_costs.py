@@ -21,7 +21,7 @@ from benchmarks.pooling import surroundings
 from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.fleet._local import _changes
-from claude_agent_py.fleet._local._file import File, Transaction
+from claude_agent_py.fleet._local._file import FleetFile, Transaction
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 from claude_agent_py.transport.locate import find_cli
@@ -55,7 +55,7 @@ async def measure_agent(folder: Path, url: str, options: ClientOptions, given: a
         idle = await measure_idle()
         await measure_runs(fleet, given.runs, idle)
         if url.startswith("sqlite"):
-            there, file = 0, File(Path(url.removeprefix("sqlite:///")), create=False)
+            there, file = 0, FleetFile(Path(url.removeprefix("sqlite:///")), create=False)
             for count in given.waiting:
                 await file.write(make_waiting, there, count)
                 there = count
@@ -115,7 +115,7 @@ async def weigh(fleet: Fleet, session: FleetSession) -> str:
     return text
 
 
-async def measure_waiting(fleet: Fleet, file: File, count: int) -> None:
+async def measure_waiting(fleet: Fleet, file: FleetFile, count: int) -> None:
     looks, ends = [], []
     for _ in range(20):
         at = time.perf_counter()

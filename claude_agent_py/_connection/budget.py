@@ -24,7 +24,7 @@ from claude_agent_py.sessions.resuming import find_title
 from claude_agent_py.sessions.stored_session import get_session
 
 
-class Spent(NamedTuple):
+class EarlierCost(NamedTuple):
     """The cost of the earlier processes of a session, in US dollars."""
 
     total: float = 0.0
@@ -32,7 +32,7 @@ class Spent(NamedTuple):
     """The part that the CLI knows and includes in its totals."""
 
 
-NOTHING: Final = Spent()
+NOTHING: Final = EarlierCost()
 
 
 async def subtract_spent(
@@ -60,7 +60,7 @@ async def subtract_spent(
     return options.replace(max_budget_usd=limit - total)
 
 
-async def _read_spent(options: ClientOptions, config_dir: str | None, prices: Prices) -> Spent:
+async def _read_spent(options: ClientOptions, config_dir: str | None, prices: Prices) -> EarlierCost:
     if options.resume is None and not options.continue_conversation:
         return NOTHING
     if config_dir is None and (options.spawn is not None or options.home is True):
@@ -73,7 +73,7 @@ async def _read_spent(options: ClientOptions, config_dir: str | None, prices: Pr
         return NOTHING
 
 
-def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> Spent:
+def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> EarlierCost:
     session_id = _find_session_id(options, config_dir)
     if session_id is None:
         return NOTHING
@@ -84,7 +84,7 @@ def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> Spe
         prices.derive(note.model_usage)
     costs = [note.total_cost_usd or 0.0 for note in notes] or [0.0]
     estimate = prices.cost_of(session.read_spent())  # None if a price is unknown
-    return Spent(max(*costs, estimate or 0.0), costs[-1])
+    return EarlierCost(max(*costs, estimate or 0.0), costs[-1])
 
 
 def _find_session_id(options: ClientOptions, config_dir: Path) -> str | None:

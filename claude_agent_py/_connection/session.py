@@ -63,7 +63,7 @@ KEPT_ERRORS: Final = 1000
 """How many errors of handlers and listeners are kept."""
 
 
-class Waiter:
+class ReplyWaiter:
     """A future for the reply to a request."""
 
     def __init__(self) -> None:
@@ -281,7 +281,7 @@ class Session:
     async def ask(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:
         """Send a request and return the payload of its reply."""
         self.check_open()
-        waiter = Waiter()
+        waiter = ReplyWaiter()
         try:
             request = self.engine.request(subtype, fields, now=self.now(), timeout=timeout, waiter=waiter)
         except (ValueError, TypeError) as error:

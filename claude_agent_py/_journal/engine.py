@@ -21,7 +21,7 @@ from claude_agent_py._journal.events import (
     RequestUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.skimming import Outline, Skimmer, read_outlined, skim
+from claude_agent_py._journal.skimming import LineOutline, Skimmer, read_outlined, skim
 from claude_agent_py._journal.state import CAN_SEND, CLI_READS, State, Step, advance
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.codec import decode, encode, encode_answer, encode_json
@@ -109,7 +109,7 @@ class Engine:
     def _on_malformed(self, frame: MalformedFrame, events: list[Event]) -> None:
         """Report the frame, and react to its readable parts, so that neither side waits forever."""
         if frame.raw is not None:
-            self._report(frame, Outline(frame.raw, frozenset()), events)
+            self._report(frame, LineOutline(frame.raw, frozenset()), events)
         else:  # invalid JSON, or nested too deeply
             self._report_undecodable(frame, skim(frame.line), events)
 
@@ -117,7 +117,7 @@ class Engine:
         problem = f"the line is {line.length} bytes long, more than limits.max_line_bytes; it was dropped"
         self._report_undecodable(MalformedFrame(line=line.head, error=problem, is_whole=False), line.outline, events)
 
-    def _report_undecodable(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
+    def _report_undecodable(self, frame: MalformedFrame, outline: LineOutline, events: list[Event]) -> None:
         """Report a frame, or the result that remains without its large informational fields, such as denied calls."""
         message = read_outlined(frame, outline)
         if isinstance(message, MalformedFrame):
@@ -126,7 +126,7 @@ class Engine:
             logger.warning("dropped parts of %s of a result: %s", ", ".join(sorted(outline.incomplete)), frame.error)
             events.append(message)
 
-    def _report(self, frame: MalformedFrame, outline: Outline, events: list[Event]) -> None:
+    def _report(self, frame: MalformedFrame, outline: LineOutline, events: list[Event]) -> None:
         """Report a frame. A request of the CLI needs an answer, and a reply fails its request."""
         events.append(frame)
         match outline.value:

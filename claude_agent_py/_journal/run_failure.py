@@ -71,7 +71,7 @@ BY_STATUS: Final[dict[int, str]] = {
 }
 
 
-class Failure(NamedTuple):
+class RunFailure(NamedTuple):
     """Why a run failed."""
 
     error: str
@@ -81,7 +81,7 @@ class Failure(NamedTuple):
     """When a rate limit resets, in seconds since the epoch, if known."""
 
 
-def find_failure(result: ResultMessage, messages: Sequence[object]) -> Failure | None:
+def find_failure(result: ResultMessage, messages: Sequence[object]) -> RunFailure | None:
     """Return the failure that a result reports, or None on success.
 
     `messages` are those of the run: the last assistant message has the error of the API, and a rate limit
@@ -96,8 +96,8 @@ def find_failure(result: ResultMessage, messages: Sequence[object]) -> Failure |
     error_message = _last_error_message(turn)
     error = _classify(result, error_message, turn)
     if error == "InterruptedRunError":  # the CLI's text is about its internals
-        return Failure(error, f"the run was interrupted ({result.terminal_reason})")
-    failure = Failure(error, _text(result, error_message))
+        return RunFailure(error, f"the run was interrupted ({result.terminal_reason})")
+    failure = RunFailure(error, _text(result, error_message))
     if error == "RateLimitedError":
         failure = failure._replace(resets_at=_resets_at(readable))
     return failure
@@ -108,7 +108,7 @@ def is_fine(result: ResultMessage) -> bool:
     return not result.is_error and bool(result.num_turns) and result.terminal_reason not in BY_TERMINAL_REASON
 
 
-def _find_hook_stop(result: ResultMessage, turn: list[object]) -> Failure | None:
+def _find_hook_stop(result: ResultMessage, turn: list[object]) -> RunFailure | None:
     """Return the failure of a turn that a hook ended, or whose prompt a hook blocked, or None.
 
     The CLI reports both as a success, although there is no answer.
@@ -117,9 +117,9 @@ def _find_hook_stop(result: ResultMessage, turn: list[object]) -> Failure | None
         outcome = message.prompt_submit_outcome if isinstance(message, InformationalMessage) else None
         if outcome is not None and outcome.kind:
             reason = f": {outcome.reason}" if outcome.reason else ""
-            return Failure("HookStoppedError", f"a hook blocked the prompt ({outcome.kind}){reason}")
+            return RunFailure("HookStoppedError", f"a hook blocked the prompt ({outcome.kind}){reason}")
     if BY_TERMINAL_REASON.get(result.terminal_reason or "") == "HookStoppedError":
-        return Failure("HookStoppedError", f"a hook ended the run ({result.terminal_reason})")
+        return RunFailure("HookStoppedError", f"a hook ended the run ({result.terminal_reason})")
     return None
 
 

@@ -31,7 +31,7 @@ _SPACE: Final = re.compile(rb"\s*+")
 _REST_OF_STRING: Final = re.compile(rb'(?s)(?:[^"\\]++|\\.)*+')
 
 
-class Outline(NamedTuple):
+class LineOutline(NamedTuple):
     """The outline of a line."""
 
     value: Any
@@ -77,11 +77,11 @@ class Skimmer:
                 position = token.end()
                 self._take(token["string"] or token["word"], token["mark"])
 
-    def end(self) -> Outline:
+    def end(self) -> LineOutline:
         """Return the outline of the whole line."""
         if self._carry:
             self.feed(b" ")  # ends a number
-        return Outline(self._root[0] if self._root else None, frozenset(self._incomplete))
+        return LineOutline(self._root[0] if self._root else None, frozenset(self._incomplete))
 
     def _begin_string(self, data: bytes, position: int) -> int:
         """Begin an unfinished string, unless there is only white space, and return where to continue."""
@@ -152,14 +152,14 @@ class Skimmer:
             self._incomplete.add(self._open[1][1] or "")
 
 
-def skim(line: bytes) -> Outline:
+def skim(line: bytes) -> LineOutline:
     """Return the outline of a line."""
     skimmer = Skimmer()
     skimmer.feed(line)
     return skimmer.end()
 
 
-def read_outlined(frame: MalformedFrame, outline: Outline) -> MalformedFrame | ResultMessage:
+def read_outlined(frame: MalformedFrame, outline: LineOutline) -> MalformedFrame | ResultMessage:
     """Return what the outline of a frame shows: a result if only informational fields are incomplete, or the frame."""
     value, incomplete = outline
     if not isinstance(value, dict) or value.get("type") != "result":

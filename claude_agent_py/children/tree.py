@@ -12,7 +12,7 @@ from claude_agent_py.client import Client
 from claude_agent_py.options.values import Limits
 
 
-class Places:
+class ProcessPlaces:
     """A limited number of running processes. A free place goes to the most urgent run that waits."""
 
     def __init__(self, total: int) -> None:
@@ -50,7 +50,7 @@ class Tree:
         self._limits = limits
         self._started = 0
         """The number of children in the whole tree."""
-        self._places: dict[int, Places] = {}
+        self._places: dict[int, ProcessPlaces] = {}
 
     def admit(self, lineage: tuple[str, ...]) -> None:
         """Count one more child.
@@ -74,12 +74,12 @@ class Tree:
             )
         self._started += 1
 
-    def places(self, generation: int) -> Places:
+    def places(self, generation: int) -> ProcessPlaces:
         """Limits the processes of all children of one generation.
 
         Each generation has its own, so parents cannot starve their children.
         """
-        return self._places.setdefault(generation, Places(self._limits.child_processes))
+        return self._places.setdefault(generation, ProcessPlaces(self._limits.child_processes))
 
 
 _trees: "weakref.WeakKeyDictionary[Client, Tree]" = weakref.WeakKeyDictionary()

@@ -37,7 +37,7 @@ FLEET_SECONDS: Final = 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class WatchedRow:
     """A session or one of its tasks."""
 
     title: str
@@ -46,7 +46,7 @@ class Row:
     """Further facts of the line."""
     spent: str = ""
     """The age, the tokens and the cost: a row whose `spent` alone differs has not changed."""
-    children: "tuple[Row, ...]" = ()
+    children: "tuple[WatchedRow, ...]" = ()
     facts: JSONObject = field(default_factory=dict, compare=False)
     """The facts for `--json`."""
 
@@ -57,7 +57,7 @@ class Row:
         for child in self.children:
             yield from child.lines(indent + "  ")
 
-    def timeless(self) -> "Row":
+    def timeless(self) -> "WatchedRow":
         """Return the row without what changes all the time."""
         return replace(self, spent="", children=tuple(child.timeless() for child in self.children))
 
@@ -118,12 +118,12 @@ def _serve_page(arguments: argparse.Namespace) -> int:
     return serve.serve_object(fleet or options, arguments.fleet, port=0, open_browser=True)
 
 
-def _read(arguments: argparse.Namespace, fleet: "fleet_room.Fleet | None") -> tuple[list[Row], list[str]]:
+def _read(arguments: argparse.Namespace, fleet: "fleet_room.Fleet | None") -> tuple[list[WatchedRow], list[str]]:
     """Return the rows, and the problems of sources that cannot be read, which do not affect the others."""
-    rows: list[Row] = []
+    rows: list[WatchedRow] = []
     problems: list[str] = []
     config_dir = arguments.config_dir
-    sources: dict[str, Callable[[], list[Row]]] = {
+    sources: dict[str, Callable[[], list[WatchedRow]]] = {
         "machine": lambda: [_describe(running, config_dir) for running in running_sessions(config_dir)]
     }
     if fleet is not None:
@@ -141,10 +141,10 @@ def _read(arguments: argparse.Namespace, fleet: "fleet_room.Fleet | None") -> tu
 # This machine -------------------------------------------------------------------------------------------------------
 
 
-def _describe(running: RunningSession, config_dir: str | None) -> Row:
+def _describe(running: RunningSession, config_dir: str | None) -> WatchedRow:
     process = running.process
     title, usage = "", SessionUsage()
-    tasks: tuple[Row, ...] = ()
+    tasks: tuple[WatchedRow, ...] = ()
     try:
         session = get_session(running.session_id, config_dir=config_dir)
         title = session.info.summary
@@ -154,7 +154,7 @@ def _describe(running: RunningSession, config_dir: str | None) -> Row:
         pass  # the CLI has not written a transcript yet
     tokens, cost = usage.total.total_tokens, usage.cost_usd
     waits = f"waits for {process.waiting_for}" if process.waiting_for else ""
-    return Row(
+    return WatchedRow(
         title or f"no prompt yet ({running.session_id[:8]})",
         process.status or "?",
         (waits, f"pid {process.pid}", running.cwd),
@@ -177,13 +177,13 @@ def _describe(running: RunningSession, config_dir: str | None) -> Row:
     )
 
 
-def _describe_tasks(session: StoredSession) -> tuple[Row, ...]:
+def _describe_tasks(session: StoredSession) -> tuple[WatchedRow, ...]:
     """Return the running tasks, each below the subagent that launched it."""
     running = {task.id: task for task in session.tasks if task.outcome is None}
 
-    def below(parent: str | None) -> tuple[Row, ...]:
+    def below(parent: str | None) -> tuple[WatchedRow, ...]:
         return tuple(
-            Row(
+            WatchedRow(
                 f"{task.description} ({task.subagent.agent_type if task.subagent else task.type})",
                 task.status.value,
                 spent=_format_spent(task.started_at),
@@ -225,18 +225,18 @@ def format_elapsed(since: float) -> str:
 # A fleet and an inbox -----------------------------------------------------------------------------------------------
 
 
-async def _read_fleet(fleet: "fleet_room.Fleet", is_all: bool) -> list[Row]:
+async def _read_fleet(fleet: "fleet_room.Fleet", is_all: bool) -> list[WatchedRow]:
     try:
         with anyio.fail_after(FLEET_SECONDS):
             found = {info.id: info for state in ((None,) if is_all else LIVE) for info in await fleet.list(state=state)}
             questions = await fleet.interactions()
     except TimeoutError:
         raise FleetError(f"the database of the fleet does not answer within {FLEET_SECONDS:g} s") from None
-    asked: dict[str, list[Row]] = {}
+    asked: dict[str, list[WatchedRow]] = {}
     for question in questions:
         asked.setdefault(question.session_id or "", []).append(_describe_question(question))
     return [
-        Row(
+        WatchedRow(
             f"{info.id} ({info.agent})",
             info.state,
             (f"on {info.worker}" if info.worker else "", info.reason or ""),
@@ -248,8 +248,8 @@ async def _read_fleet(fleet: "fleet_room.Fleet", is_all: bool) -> list[Row]:
     ]
 
 
-def _describe_question(question: "Interaction") -> Row:
-    return Row(
+def _describe_question(question: "Interaction") -> WatchedRow:
+    return WatchedRow(
         question.summary,
         "asks",
         (question.kind, question.id, f"session {question.session_id}" if question.session_id else ""),

@@ -139,7 +139,7 @@ async def run_turn(
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
     check_prompt(prompt)
     options.replace(session_store=store, session_store_project=project)  # refuses what does not go with a store
-    return await _Turn(
+    return await _DurableTurn(
         options=options,
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
@@ -180,7 +180,7 @@ def _asking_desk() -> Iterator[None]:
 
 
 @dataclass(kw_only=True, eq=False)
-class _Turn:
+class _DurableTurn:
     """One call of `run_turn`, which documents the fields."""
 
     options: ClientOptions

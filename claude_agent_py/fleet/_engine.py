@@ -1,4 +1,4 @@
-"""`Engine`: what a fleet asks of the system that keeps its sessions and runs them.
+"""`FleetEngine`: what a fleet asks of the system that keeps its sessions and runs them.
 
 `Fleet` and `FleetSession` check arguments, and call an engine, which `Fleet` chooses by the address. Any process may
 call it, and may repeat calls that take an id or a key. They raise FleetError if the engine does not answer, with
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import Question, Session
+from claude_agent_py.fleet._state import FleetQuestion, SessionRecord
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.records import (
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from claude_agent_py.fleet.worker import Worker
 
 
-class Engine(Protocol):
+class FleetEngine(Protocol):
     """Keeps sessions, and runs them in workers.
 
     Whoever changes something is named by an `AnswerSource`, for the audit log. A change and its entry are one
@@ -46,7 +46,7 @@ class Engine(Protocol):
 
     # Commands to a session -------------------------------------------------------------------------------------------
 
-    async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+    async def start(self, new: SessionRecord, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         """Register the agents that this process knows, and start a session unless one with this id exists.
 
         Raises:
@@ -100,7 +100,7 @@ class Engine(Protocol):
         """Return the latest deltas after a number; none if the engine keeps none."""
         ...
 
-    async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:
+    async def questions(self, session: str | None) -> Sequence[tuple[str, FleetQuestion]]:
         """Return the unanswered questions of one session or of all, each with its session, oldest first."""
         ...
 

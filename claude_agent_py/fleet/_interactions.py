@@ -6,8 +6,8 @@ from typing import Any, TypeVar
 
 import anyio
 
-from claude_agent_py.fleet._engine import Engine
-from claude_agent_py.fleet._state import Question
+from claude_agent_py.fleet._engine import FleetEngine
+from claude_agent_py.fleet._state import FleetQuestion
 from claude_agent_py.permissions import AnswerSource, Interaction, QuestionRecord
 from claude_agent_py.wire import JSONObject
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 class FleetInteraction(Interaction):
     """A question of a fleet session. `await interaction.answer(value)` answers it, from any process."""
 
-    def __init__(self, engine: Engine, session: str, question: Question) -> None:
+    def __init__(self, engine: FleetEngine, session: str, question: FleetQuestion) -> None:
         self._engine = engine
         self._session = session
         self._record = QuestionRecord.from_dict(question.record)

@@ -1,4 +1,4 @@
-"""`Session`: the state of a session, and the rules by which commands, outcomes and crashes change it.
+"""`SessionRecord`: the state of a session, and the rules by which commands, outcomes and crashes change it.
 
 Both engines keep it: the one on SQLite in rows, the one on Temporal in a workflow, which replays. So the rules are
 pure: times and ids are arguments.
@@ -24,7 +24,7 @@ ENDS: Final = {"done": "done", "failed": "failed", "interrupted": "cancelled"}
 
 
 @dataclass
-class Prompt:
+class FleetPrompt:
     """A prompt, and what became of it."""
 
     number: int
@@ -49,7 +49,7 @@ class Prompt:
 
 
 @dataclass
-class Question:
+class FleetQuestion:
     """An open question: a `QuestionRecord`, and its answer."""
 
     id: str
@@ -91,7 +91,7 @@ class TurnResult:
 
 
 @dataclass
-class Session:
+class SessionRecord:
     """The state of a session. On Temporal, it also begins its next workflow run."""
 
     id: str
@@ -113,9 +113,9 @@ class Session:
     epoch: int = 0
     """The number of calls of `run_turn`."""
     runs: int = 0
-    prompts: list[Prompt] = field(default_factory=list[Prompt])
+    prompts: list[FleetPrompt] = field(default_factory=list[FleetPrompt])
     """Those that have not ended, and the last ones that have."""
-    questions: list[Question] = field(default_factory=list[Question])
+    questions: list[FleetQuestion] = field(default_factory=list[FleetQuestion])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     """The numbers of the latest prompts by key."""
     timeout: float | None = None
@@ -137,26 +137,26 @@ class Session:
         key: str | None = None,
     ) -> Self:
         """Return a session with its first prompt. Without a version, its engine chooses one."""
-        prompts, keys = [Prompt(1, str(uuid4()), prompt, timeout)], {} if key is None else {key: 1}
+        prompts, keys = [FleetPrompt(1, str(uuid4()), prompt, timeout)], {} if key is None else {key: 1}
         fields: JSONObject = {"version": version or "", "tenant": tenant, "priority": priority}
         return cls(id, agent, str(uuid4()), prompts=prompts, runs=1, keys=keys, **fields)
 
     @property
-    def current(self) -> Prompt | None:
+    def current(self) -> FleetPrompt | None:
         """The first prompt that has not ended."""
         return next((prompt for prompt in self.prompts if prompt.state in ("queued", "running")), None)
 
     @property
-    def unanswered(self) -> list[Question]:
+    def unanswered(self) -> list[FleetQuestion]:
         """The questions without an answer."""
         return [question for question in self.questions if question.reply is None]
 
     # Commands --------------------------------------------------------------------------------------------------------
 
-    def add(self, uuid: str, content: Any, timeout: float | None, key: str | None, now: float) -> Prompt:
+    def add(self, uuid: str, content: Any, timeout: float | None, key: str | None, now: float) -> FleetPrompt:
         """Add a prompt."""
         self.runs += 1
-        prompt = Prompt(self.runs, uuid, content, timeout)
+        prompt = FleetPrompt(self.runs, uuid, content, timeout)
         self.set_deadline(prompt, now)
         self.prompts.append(prompt)
         if key is not None:
@@ -165,7 +165,7 @@ class Session:
             self.state, self.reason = "queued", None
         return prompt
 
-    def set_deadline(self, prompt: Prompt, now: float) -> None:
+    def set_deadline(self, prompt: FleetPrompt, now: float) -> None:
         """Set the deadline of a prompt that has a timeout."""
         if prompt.timeout is None:
             prompt.timeout = self.timeout
@@ -202,7 +202,7 @@ class Session:
             self.end(prompt, "cancelled", {"error": "", "reason": reason}, now)
         self.state, self.reason, self.worker, self.wanted = "cancelled", reason, None, None
 
-    def stop(self, prompt: Prompt, now: float) -> None:
+    def stop(self, prompt: FleetPrompt, now: float) -> None:
         """End the current prompt, or the session, as somebody wants."""
         if self.wanted == "cancel":
             self.cancel(now)
@@ -225,7 +225,7 @@ class Session:
         """Keep a question, unless one with its key is open, or take its answer."""
         asked = next((question for question in self.questions if question.key == key), None)
         if asked is None:
-            self.questions.append(Question(make_id(), key, record, now))
+            self.questions.append(FleetQuestion(make_id(), key, record, now))
         elif asked.reply is not None:
             self.questions.remove(asked)
             return asked.reply
@@ -235,7 +235,7 @@ class Session:
         """Close a question."""
         self.questions = [question for question in self.questions if question.key != key]
 
-    def settle(self, prompt: Prompt, result: TurnResult, now: float) -> None:
+    def settle(self, prompt: FleetPrompt, result: TurnResult, now: float) -> None:
         """Note what became of the current prompt."""
         self.worker = None
         if result.kind == "failed":
@@ -254,7 +254,7 @@ class Session:
         if self.wanted == "cancel":
             self.cancel(now)
 
-    def crash(self, prompt: Prompt, now: float) -> None:
+    def crash(self, prompt: FleetPrompt, now: float) -> None:
         """Note that the worker of the current prompt died."""
         prompt.crashes += 1
         if self.wanted is None and prompt.crashes >= self.max_crashes:
@@ -263,7 +263,7 @@ class Session:
         else:
             self.settle(prompt, TurnResult("later"), now)
 
-    def end(self, prompt: Prompt, state: str, result: JSONMapping, now: float) -> None:
+    def end(self, prompt: FleetPrompt, state: str, result: JSONMapping, now: float) -> None:
         """End a prompt. If it is the current one, its questions end too, and the next prompt follows."""
         is_current = prompt is self.current
         prompt.state, prompt.result, prompt.ended_at = state, add_cost(result, prompt.spent_usd), now
@@ -274,7 +274,7 @@ class Session:
             if self.wanted != "cancel":
                 self.wanted = self.reason = None
 
-    def fail(self, prompt: Prompt, result: JSONMapping, now: float) -> None:
+    def fail(self, prompt: FleetPrompt, result: JSONMapping, now: float) -> None:
         """End a prompt that failed for good, and perhaps those behind it."""
         was_current = prompt is self.current
         self.end(prompt, "failed", result, now)
@@ -294,9 +294,9 @@ def add_cost(result: JSONMapping, spent_usd: float) -> JSONObject:
     return {**result, "cost_usd": cost} if cost else dict(result)
 
 
-def list_retried(prompts: Sequence[Prompt]) -> list[Prompt]:
+def list_retried(prompts: Sequence[FleetPrompt]) -> list[FleetPrompt]:
     """Return the prompts of a failed session that `retry` sends again, last first."""
-    found: list[Prompt] = []
+    found: list[FleetPrompt] = []
     for prompt in reversed(prompts):
         if prompt.state != "failed":
             break
@@ -307,7 +307,7 @@ def list_retried(prompts: Sequence[Prompt]) -> list[Prompt]:
 
 
 def read_outcome(session: str, conversation: str, number: int, run: JSONMapping) -> FleetOutcome:
-    """Return the record of a prompt, from the fields of `Prompt`."""
+    """Return the record of a prompt, from the fields of `FleetPrompt`."""
     names = FleetOutcome.__dataclass_fields__
     result = {name: value for name, value in run["result"].items() if name in names and value is not None}
     given = {name: run[name] for name in ("state", "attempts", "crashes", "started_at", "ended_at") if name in run}

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self
 import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
-from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._folders import find_own_file
 from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.fleet._settings import FleetSettings, read_seconds
-from claude_agent_py.fleet._state import Session
+from claude_agent_py.fleet._state import SessionRecord
 from claude_agent_py.fleet.agents import (
     AfterFailure,
     FleetAgent,
@@ -257,7 +257,7 @@ class Fleet(FleetSettings):
             FleetError: The database does not answer.
         """
         source = name_source(actor)
-        new = Session.new(
+        new = SessionRecord.new(
             check_session_id(id or secrets.token_hex(8)),
             agent,
             prompt_as_json(prompt),
@@ -484,7 +484,7 @@ class Fleet(FleetSettings):
             worker.wake()
 
 
-def _open_engine(url: str | None, create: bool, codec: "PayloadCodec | None", settings: FleetSettings) -> Engine:
+def _open_engine(url: str | None, create: bool, codec: "PayloadCodec | None", settings: FleetSettings) -> FleetEngine:
     """Return the engine for an address. Raises OptionsError."""
     if url is None or url.startswith(SQLITE):
         if codec is not None:

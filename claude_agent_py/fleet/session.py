@@ -9,7 +9,7 @@ import anyio
 
 from claude_agent_py._base.errors import FleetRunError, FleetTimeoutError
 from claude_agent_py._base.streams import Polling
-from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._interactions import FleetInteraction
 from claude_agent_py.fleet.agents import check_timeout, name_source, prompt_as_json
 from claude_agent_py.fleet.records import FleetDelta, FleetEvent, FleetOutcome, FleetSessionInfo
@@ -25,7 +25,7 @@ MAX_EVENTS: Final = 500
 class FleetSession:
     """A session of a fleet. The object has no state: create any number, in any process, on asyncio and trio."""
 
-    def __init__(self, engine: Engine, session_id: str, wake: Callable[[], object]) -> None:
+    def __init__(self, engine: FleetEngine, session_id: str, wake: Callable[[], object]) -> None:
         self._engine = engine
         self._wake = wake
         self.id: str = session_id

@@ -160,7 +160,7 @@ def _drop_compacted(messages: list[object]) -> list[object]:
 
 
 @dataclass
-class _Turn:
+class _APITurn:
     """A part of the conversation. `render` merges adjacent turns of the same role."""
 
     role: str
@@ -171,10 +171,10 @@ class _Turn:
 
 class _Conversation:
     def __init__(self) -> None:
-        self._turns: list[_Turn] = []
-        self._turns_by_message: dict[str, _Turn] = {}
+        self._turns: list[_APITurn] = []
+        self._turns_by_message: dict[str, _APITurn] = {}
         """Assistant turns by the id of their API message."""
-        self._turns_by_call: dict[str, _Turn] = {}
+        self._turns_by_call: dict[str, _APITurn] = {}
         """Assistant turns by the ids of their calls."""
         self._subagent_task_ids: set[str] = set()
         """The ids of tasks that report to a subagent."""
@@ -207,7 +207,7 @@ class _Conversation:
         turn = self._turns_by_message.get(message.message_id)
         if turn is None:
             self._add_notifications()
-            turn = _Turn("assistant", [])
+            turn = _APITurn("assistant", [])
             self._turns.append(turn)
             if message.message_id:
                 self._turns_by_message[message.message_id] = turn
@@ -233,7 +233,7 @@ class _Conversation:
             elif block.tool_use_id in self._turns_by_call:
                 self._turns_by_call[block.tool_use_id].results[block.tool_use_id] = sent
         if others:
-            self._turns.append(_Turn("user", others))
+            self._turns.append(_APITurn("user", others))
         if not is_empty:
             self._schedule_notifications()
 
@@ -259,7 +259,7 @@ class _Conversation:
         if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].results:
             self._schedule_notifications()
         if self._due_notifications:
-            self._turns.append(_Turn("user", [{"type": "text", "text": text} for text in self._due_notifications]))
+            self._turns.append(_APITurn("user", [{"type": "text", "text": text} for text in self._due_notifications]))
             self._due_notifications = []
 
     def render(self) -> list[JSONObject]:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
-from claude_agent_py.history.table import Row, build_row
+from claude_agent_py.history.table import FactRow, build_row
 from claude_agent_py.tasks.manager import TaskManager
 
 
@@ -38,7 +38,7 @@ class Recorder:
         """The runs that have not ended, by id."""
         self._steps: Counter[tuple[str, str]] = Counter()
         """How many facts there were of each run and kind."""
-        self.waiting: deque[Row] = deque()
+        self.waiting: deque[FactRow] = deque()
         """The facts to store."""
         self._drops = Drops("the history of a session")
 

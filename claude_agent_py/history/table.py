@@ -33,7 +33,7 @@ HAS_ENDED: Final = """SELECT status FROM facts WHERE session_id = ? AND task_id 
 """The final status of a task whose last run with a known id has ended."""
 
 
-class Row(NamedTuple):
+class FactRow(NamedTuple):
     """A fact to store, with the columns that queries use. The session and the number follow when it is stored."""
 
     task_id: str
@@ -52,17 +52,17 @@ class Row(NamedTuple):
     """Tells facts of the same kind about the same run apart: a fact that is recorded again has the same step."""
 
 
-def build_row(fact: TaskEvent, step: object, agent: str | None) -> Row:
+def build_row(fact: TaskEvent, step: object, agent: str | None) -> FactRow:
     """Return the row of a fact. Raises ValueError, TypeError or RecursionError if it has no JSON form."""
     line = encode_fact(fact.replace(number=0)).decode()
     status = ended_at = None
     if isinstance(fact, TaskFinished | TaskRevised):
         status, ended_at = fact.outcome.status.value, fact.outcome.ended_at or fact.at
     run_id = fact.run_id or ""
-    return Row(fact.task_id, run_id, fact.fact, fact.at or 0.0, status, ended_at, agent, line, str(step))
+    return FactRow(fact.task_id, run_id, fact.fact, fact.at or 0.0, status, ended_at, agent, line, str(step))
 
 
-def put_rows(cursor: sqlite3.Cursor, session_id: str, rows: Iterable[Row], writer: str | None) -> None:
+def put_rows(cursor: sqlite3.Cursor, session_id: str, rows: Iterable[FactRow], writer: str | None) -> None:
     """Store facts with the next numbers of their session. A fact that is already stored keeps its number."""
     if not cursor.connection.in_transaction:
         cursor.execute("BEGIN IMMEDIATE")  # so that no other process assigns the same numbers

@@ -25,7 +25,7 @@ from claude_agent_py._base.streams import Polling
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.history.recorded import RecordedTask, RecordedTree, apply, rebuild
 from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.table import HAS_ENDED, LATEST, SCHEMA, VERSION, Row, put_rows, read_fact, select
+from claude_agent_py.history.table import HAS_ENDED, LATEST, SCHEMA, VERSION, FactRow, put_rows, read_fact, select
 from claude_agent_py.history.writers import Writers
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
@@ -335,7 +335,7 @@ def _refuse(cursor: sqlite3.Cursor, version: int) -> None:
         raise sqlite3.DatabaseError("it was written by an older version of the library; start a new file")
 
 
-def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: Row, session_id: str) -> bool:
+def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: FactRow, session_id: str) -> bool:
     """Return whether an earlier process has stored the run. A resumed session reports its end without a run id."""
     if row.run_id:
         return False

@@ -40,7 +40,7 @@ or stopped, and the model then reads the output that the handler had to withhold
 
 
 @dataclass(frozen=True)
-class _Registered:
+class _RegisteredHook:
     event: str
     matcher: HookMatcher
     handler: Callback
@@ -74,7 +74,7 @@ class HookDispatcher:
         self._report = report
         self._on_run = on_run
         self._ids = itertools.count()
-        self._registered: dict[str, _Registered] = {}
+        self._registered: dict[str, _RegisteredHook] = {}
         self._removed: set[str] = set()
         self._final_filter = final_filter
         self._withholding: dict[anyio.CancelScope, LazyEvent] = {}
@@ -112,7 +112,7 @@ class HookDispatcher:
         known = {entry.event for entry in self._registered.values() if matcher.only_for and entry.matcher is matcher}
         for each, handler in itertools.product(events, matcher.handlers):
             if each not in known:
-                entry = _Registered(each, matcher, Callback(handler), is_builtin)
+                entry = _RegisteredHook(each, matcher, Callback(handler), is_builtin)
                 self._registered[f"hook_{next(self._ids)}"] = entry
 
     @property
@@ -185,7 +185,7 @@ class HookDispatcher:
         return output
 
     async def _call_filtered(
-        self, entry: _Registered, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
+        self, entry: _RegisteredHook, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and apply the final filter if it concerns the tool call."""
         final = self._final_filter
@@ -200,7 +200,7 @@ class HookDispatcher:
         return final.end(tool_use_id, data, output), error
 
     async def _call(
-        self, entry: _Registered, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
+        self, entry: _RegisteredHook, data: Mapping[str, object], tool_use_id: str | None, context: HandlerContext
     ) -> tuple[JSONObject, HandlerError | None]:
         """Call the handler, and return the reply and the failure, if any."""
         if entry.event not in HOOKS_ABOUT_CALLS:
@@ -216,7 +216,7 @@ class HookDispatcher:
             call = self._call_unless_withheld(entry, call)
         return await answer_or_refuse(call, partial(_build_failure_output, entry, data), self._report)
 
-    async def _call_unless_withheld(self, entry: _Registered, call: Awaitable[JSONObject]) -> JSONObject:
+    async def _call_unless_withheld(self, entry: _RegisteredHook, call: Awaitable[JSONObject]) -> JSONObject:
         scope = anyio.CancelScope()
         ended = self._withholding[scope] = LazyEvent()
         try:
@@ -273,7 +273,7 @@ class HookDispatcher:
         return {} if blocked is None else blocked.to_wire()
 
 
-def _build_group(entry: _Registered) -> JSONObject:
+def _build_group(entry: _RegisteredHook) -> JSONObject:
     group: JSONObject = {"hookCallbackIds": []}
     if entry.matcher.pattern is not None:
         group["matcher"] = entry.matcher.pattern
@@ -298,7 +298,7 @@ def _read_output(event: str, data: Mapping[str, object], value: object) -> JSONO
     return output.to_wire()
 
 
-def _build_failure_output(entry: _Registered, data: Mapping[str, object], error: HandlerError) -> JSONObject:
+def _build_failure_output(entry: _RegisteredHook, data: Mapping[str, object], error: HandlerError) -> JSONObject:
     """Return the reply to a failure: a refusal for a guard, otherwise an empty output."""
     output: outputs.HookOutput | None = None
     if _withholds(entry, error):
@@ -308,7 +308,7 @@ def _build_failure_output(entry: _Registered, data: Mapping[str, object], error:
     return {} if output is None else output.to_wire()
 
 
-def _withholds(entry: _Registered, error: HandlerError) -> bool:
+def _withholds(entry: _RegisteredHook, error: HandlerError) -> bool:
     """Return whether a failure hides the tool's output from the model."""
     if entry.event not in WITHHOLDING:
         return False

@@ -28,7 +28,7 @@ class FinalFilter:
     def __init__(self, names: Collection[str], change: Callable[[Any, bool], object]) -> None:
         self.names = names
         self._change = change
-        self._calls: dict[str, _Call] = {}
+        self._calls: dict[str, _PendingCall] = {}
 
     def concerns(self, event: str, data: Mapping[str, object]) -> bool:
         """Return whether a hook's call is about the tool's output."""
@@ -36,7 +36,7 @@ class FinalFilter:
 
     def begin(self, call_id: str, hooks: int) -> None:
         """Register a call with the number of its hooks. Repeated calls do nothing."""
-        self._calls.setdefault(call_id, _Call(hooks))
+        self._calls.setdefault(call_id, _PendingCall(hooks))
 
     def end(self, call_id: str, data: Mapping[str, object], output: JSONObject) -> JSONObject:
         """Return the answer of a hook, with the change if it is the last hook of its call."""
@@ -65,7 +65,7 @@ class FinalFilter:
 
 
 @dataclass(slots=True)
-class _Call:
+class _PendingCall:
     """The hooks of a call that have not answered yet, and the newest replacement."""
 
     left: int

@@ -56,7 +56,7 @@ _MAX_IDS: Final = 100_000
 
 
 @dataclass(slots=True)
-class Conversation:
+class AgentConversation:
     """The conversation of the main agent or a subagent."""
 
     asked_at: float | None = None
@@ -96,7 +96,7 @@ class SpanFold(View):
         """The usage by model of turns without an answer, caused by finished subagents. It is added to the next turn."""
         self._sent: dict[str, tuple[str, float]] = {}
         """The prompts without a turn yet, with their times."""
-        self._conversations: defaultdict[str, Conversation] = defaultdict(Conversation)
+        self._conversations: defaultdict[str, AgentConversation] = defaultdict(AgentConversation)
         self._calls: dict[str, OpenSpan] = {}
         self._tasks: dict[str, OpenSpan] = {}
         self._requests: dict[str, OpenSpan] = {}

@@ -51,7 +51,7 @@ def _find_start(messages: Iterable[object]) -> float | None:
 # Recordings ------------------------------------------------------------------------------------------------------
 
 
-class _Line(msgspec.Struct, gc=False):
+class _RecordedLine(msgspec.Struct, gc=False):
     """A line of a recording: a frame with its time and direction."""
 
     t: float = 0.0
@@ -59,7 +59,7 @@ class _Line(msgspec.Struct, gc=False):
     m: msgspec.Raw = msgspec.Raw(b"null")
 
 
-_read_line: Final = msgspec.json.Decoder(_Line).decode
+_read_line: Final = msgspec.json.Decoder(_RecordedLine).decode
 
 
 def read_recording(path: str | os.PathLike[str]) -> Iterator[Fact]:

@@ -33,7 +33,7 @@ _SCOPES: Final = {
 _ACCEPT_EDITS: Final = SetMode(mode="acceptEdits", destination="session")
 
 
-class Step(NamedTuple):
+class AnswerStep(NamedTuple):
     """One answer that the person types."""
 
     help: str
@@ -66,7 +66,7 @@ class OpenQuestion:
     def __init__(self, interaction: Interaction, *, limit: int | None = VALUE_CHARS, is_compared: bool = True) -> None:
         self.interaction = interaction
         self.diff: list[str] = []
-        self.steps: Sequence[Step] = ()
+        self.steps: Sequence[AnswerStep] = ()
         self.syntax: str = HELP[interaction.kind]
         self._updates: Sequence[PermissionUpdate] = ()
         self._texts: list[str] = []
@@ -98,13 +98,13 @@ class OpenQuestion:
         values = [value.replace("\n", _CONTINUED) for value in values]
         self.lines: list[str] = [displayable(value, limit or len(value)) for value in values]
         if not self.steps and interaction.kind not in DECISIONS:
-            self.steps = [Step(self.syntax)]
+            self.steps = [AnswerStep(self.syntax)]
         agent = interaction.task_description or interaction.agent_id
         self.title: str = one_line(f"{title} (asked by {agent})" if agent else title, TITLE_CHARS)
         self.always: str = one_line("; ".join(map(_describe_update, self._updates)), TITLE_CHARS)
 
     @property
-    def step(self) -> Step | None:
+    def step(self) -> AnswerStep | None:
         """The next answer to type; None for a decision."""
         return self.steps[len(self._texts)] if self.steps else None
 
@@ -160,13 +160,13 @@ class OpenQuestion:
             raise ValueError(f"answer with y, n [why]{' or a' if self.always else ''}")
 
 
-def _build_step(question: Question, limit: int | None) -> Step:
+def _build_step(question: Question, limit: int | None) -> AnswerStep:
     options = []
     for number, option in enumerate(question.options, 1):
         description = f": {option.description}" if option.description else ""
         options.append(one_line(f"{number}. {option.label}{description}", VALUE_CHARS))
     help_text = "numbers such as 1,3, or your own words" if question.multi_select else "a number, or your own words"
-    return Step(help_text, displayable(question.question, limit or len(question.question)), options)
+    return AnswerStep(help_text, displayable(question.question, limit or len(question.question)), options)
 
 
 def _list_allowed_updates(request: PermissionRequest) -> list[PermissionUpdate]:

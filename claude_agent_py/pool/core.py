@@ -21,7 +21,7 @@ from claude_agent_py.client import current_client
 from claude_agent_py.pool.compatibility import SessionRequest, names_one_session
 from claude_agent_py.pool.pooled_process import READY, Phase, PooledProcess
 from claude_agent_py.pool.processes import Processes, can_serve, is_same
-from claude_agent_py.pool.targets import PoolStats, SpareTarget, Waiter
+from claude_agent_py.pool.targets import PoolStats, ProcessWaiter, SpareTarget
 
 CLOSED: Final = "the pool is closed"
 
@@ -59,7 +59,7 @@ class PoolCore:
         """Whether new callers are refused."""
         self.last_error: Exception | None = None
         self._idle = idle
-        self._queue: list[Waiter] = []
+        self._queue: list[ProcessWaiter] = []
         self._workers: TaskGroup | None = None
         self._is_closing = False
         self._closed = LazyEvent()
@@ -151,7 +151,7 @@ class PoolCore:
             ClaudeAgentError: The process could not be started.
         """
         self.check_open()
-        waiter = Waiter(request)
+        waiter = ProcessWaiter(request)
         if deadline > anyio.current_time() or self._processes.find_spare(request) is not None:
             self._queue.append(waiter)
             self.dispatch()
@@ -172,7 +172,7 @@ class PoolCore:
         waiter.process.enter(Phase.USED)
         return waiter.process, is_warm
 
-    def _remove_waiter(self, waiter: Waiter) -> None:
+    def _remove_waiter(self, waiter: ProcessWaiter) -> None:
         """Remove a caller that stopped waiting. Its reserved process becomes a spare again."""
         if waiter in self._queue:
             self._queue.remove(waiter)
@@ -238,7 +238,7 @@ class PoolCore:
                 # No queued caller can use this spare, so close it to make room.
                 self._expire(spares[0])
 
-    def _reserve(self, process: PooledProcess, waiter: Waiter) -> None:
+    def _reserve(self, process: PooledProcess, waiter: ProcessWaiter) -> None:
         process.phase = Phase.RESERVED
         waiter.process = process
         self._queue.remove(waiter)
@@ -323,7 +323,7 @@ class PoolCore:
         if process.phase is Phase.CLOSING:
             return
         self._note_failure(process, error, "failed")
-        waiter: Waiter | None = None
+        waiter: ProcessWaiter | None = None
         # No caller waits for a parked process.
         if not process.made_for.is_parked:
             waiter = next((waiting for waiting in self._queue if can_serve(process, waiting.request)), None)

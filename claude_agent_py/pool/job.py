@@ -1,4 +1,4 @@
-"""`Job`: the work behind `MapRuns`, with its own workers, independent of its readers; and its `Journal`."""
+"""`Job`: the work behind `MapRuns`, with its own workers, independent of its readers; and its `JobJournal`."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class _Entry(msgspec.Struct):
     attempts: int = 1
 
 
-class Journal:
+class JobJournal:
     """The outcomes of `map_runs` in a JSONL file, opened and locked for one call (locked on POSIX only).
 
     The first line names the prompts by a digest; each further line is one outcome. Lines are on disk before an outcome
@@ -331,12 +331,12 @@ class Job:
             self._done.set()
             self._changed.set()
 
-    async def _open_journal(self, stack: AsyncExitStack) -> Journal | None:
+    async def _open_journal(self, stack: AsyncExitStack) -> JobJournal | None:
         """Open the journal and load its answers."""
         self._todo.extend(range(len(self.prompts)))
         if self.journal is None:
             return None
-        journal = await run_file_work(Journal, self.journal, self.prompts)
+        journal = await run_file_work(JobJournal, self.journal, self.prompts)
         stack.callback(journal.close)
         shape = self.options.output_shape
         found = await run_file_work(journal.answers, None if shape is None else shape.adapter)
@@ -353,13 +353,13 @@ class Job:
         spares = max(1, concurrency // 2)
         return Pool(self.options, size=spares, max_size=concurrency + spares, memory=self.memory)
 
-    async def _run_all(self, pool: Pool, journal: Journal | None, report: Report) -> None:
+    async def _run_all(self, pool: Pool, journal: JobJournal | None, report: Report) -> None:
         async with anyio.create_task_group() as group:
             for _ in range(min(self.concurrency, len(self._todo))):
                 group.start_soon(self._run_some, pool, journal, report)
 
     @worker
-    async def _run_some(self, pool: Pool, journal: Journal | None, report: Report) -> None:
+    async def _run_some(self, pool: Pool, journal: JobJournal | None, report: Report) -> None:
         """Run one prompt after another until none is left."""
         while self._todo:
             while len(self._unread) + self._running >= self._ahead:

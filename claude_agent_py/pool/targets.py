@@ -61,7 +61,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds before spares are started again after a failure; doubled with each further one."""
 
 
-class Waiter:
+class ProcessWaiter:
     """A caller that waits for a process."""
 
     def __init__(self, request: SessionRequest) -> None:

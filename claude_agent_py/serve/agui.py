@@ -18,8 +18,8 @@ from ag_ui.core import BaseEvent, RunAgentInput
 
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.agui_following import Follower
-from claude_agent_py.serve.agui_messages import Conversation, is_missing, rename
-from claude_agent_py.serve.agui_run import Run, replay
+from claude_agent_py.serve.agui_messages import ThreadMessages, is_missing, rename
+from claude_agent_py.serve.agui_run import RunEvents, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import FrontendTool, Result
 from claude_agent_py.serve.session import ServedSession, describe
@@ -41,7 +41,7 @@ class Agent:
         self._sessions = sessions
         self._told: WeakKeyDictionary[ServedSession, set[str]] = WeakKeyDictionary()
         """The questions of each session that were interrupts of a run."""
-        self._runs: WeakKeyDictionary[ServedSession, list[Run]] = WeakKeyDictionary()
+        self._runs: WeakKeyDictionary[ServedSession, list[RunEvents]] = WeakKeyDictionary()
         """The runs of each session that answer a prompt now."""
 
     async def run(self, given: RunAgentInput, *, user: str = "") -> AsyncIterator[BaseEvent]:
@@ -52,7 +52,7 @@ class Agent:
         nothing.
         """
         is_new = given.protocol_version is not None
-        run = Run(given.thread_id, given.run_id, given.parent_run_id, prompt="", is_new=is_new)
+        run = RunEvents(given.thread_id, given.run_id, given.parent_run_id, prompt="", is_new=is_new)
         yield run.begin()
         try:
             session = await self.find(given.thread_id, user)
@@ -98,7 +98,7 @@ class Agent:
     # Who tells what -----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _telling(self, session: ServedSession, run: Run) -> Iterator[None]:
+    def _telling(self, session: ServedSession, run: RunEvents) -> Iterator[None]:
         runs = self._runs.setdefault(session, [])
         runs.append(run)
         try:
@@ -110,7 +110,7 @@ class Agent:
         """Return whether a run tells the turn of these prompts; maybe one whose prompt is just being sent."""
         return bool(prompts) and any(not run.prompt or run.prompt in prompts for run in self._runs.get(session, ()))
 
-    def _note_interrupts(self, session: ServedSession, run: Run) -> None:
+    def _note_interrupts(self, session: ServedSession, run: RunEvents) -> None:
         told = self._told.setdefault(session, set())
         told.intersection_update(session.questions)
         told.update(run.questions)
@@ -118,10 +118,10 @@ class Agent:
     # A run --------------------------------------------------------------------------------------------------------
 
     async def _answer(
-        self, session: ServedSession, given: RunAgentInput, user: str, run: Run
+        self, session: ServedSession, given: RunAgentInput, user: str, run: RunEvents
     ) -> AsyncIterator[BaseEvent]:
         position, events = await session.read()
-        earlier = Run(given.thread_id, prompt=None, is_new=True)
+        earlier = RunEvents(given.thread_id, prompt=None, is_new=True)
         is_busy = session.is_busy
         messages = await anyio.to_thread.run_sync(
             _list_missing, events, given, earlier, is_busy
@@ -148,7 +148,7 @@ class Agent:
             await stream.aclose()
 
     async def _send(
-        self, session: ServedSession, given: RunAgentInput, user: str, run: Run, earlier: Run
+        self, session: ServedSession, given: RunAgentInput, user: str, run: RunEvents, earlier: RunEvents
     ) -> Sequence[BaseEvent]:
         """Send what the client has given, and return the first events; the run is over if it cannot go on."""
         has_results = _give_results(session, given, run, earlier)
@@ -168,7 +168,7 @@ class Agent:
         return list(run.interrupt()) if is_blocked else ()
 
 
-def _end(run: Run, event: Any) -> Iterator[BaseEvent]:
+def _end(run: RunEvents, event: Any) -> Iterator[BaseEvent]:
     """Yield the end of the run, if the event ends it."""
     kind = event["type"]
     if kind == "question":
@@ -181,9 +181,9 @@ def _end(run: Run, event: Any) -> Iterator[BaseEvent]:
         raise ValueError("the client has read too slowly: connect again")
 
 
-def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run, is_busy: bool) -> Sequence[Any]:
+def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: RunEvents, is_busy: bool) -> Sequence[Any]:
     """Let a run take the events, and return all messages if the client lacks some; otherwise none."""
-    conversation = Conversation()
+    conversation = ThreadMessages()
     for _, each in replay(run, events, is_busy):
         conversation.take(each)
     messages = conversation.list(without=run.open_messages)
@@ -199,7 +199,7 @@ def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: Run,
     return found if given.protocol_version else [each for each in found if each.role in ("user", "assistant", "tool")]
 
 
-def _give_results(session: ServedSession, given: RunAgentInput, run: Run, earlier: Run) -> bool:
+def _give_results(session: ServedSession, given: RunAgentInput, run: RunEvents, earlier: RunEvents) -> bool:
     """Offer the client's tools, and give its results. Return whether a turn goes on with them."""
     frontend = session.frontend
     if frontend is None:

@@ -15,8 +15,8 @@ from claude_agent_py.serve.agui import Agent
 from claude_agent_py.serve.sessions import AnySessions
 from claude_agent_py.serve.web import (
     LOOPBACK,
+    AccessGuard,
     Authenticate,
-    Guard,
     PromptLimit,
     Refused,
     choose,
@@ -87,7 +87,7 @@ def make_agui_app(
             allow_headers=headers,
             expose_headers=["retry-after"],
         )
-    return Guard(app, hosts, origins)
+    return AccessGuard(app, hosts, origins)
 
 
 async def _read_input(request: Request) -> RunAgentInput:

@@ -13,8 +13,8 @@ from ag_ui import core
 from ag_ui.core import BaseEvent
 
 from claude_agent_py._base.json_object import JSONMapping
-from claude_agent_py.serve.agui_messages import Conversation
-from claude_agent_py.serve.agui_run import Run, replay
+from claude_agent_py.serve.agui_messages import ThreadMessages
+from claude_agent_py.serve.agui_run import RunEvents, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.session import ServedSession, describe
 
@@ -38,7 +38,7 @@ class Follower:
         thread_id: str,
         *,
         is_told: Callable[[Collection[str]], bool],
-        note: Callable[[Run], None],
+        note: Callable[[RunEvents], None],
     ) -> None:
         self._session = session
         self._thread_id = thread_id
@@ -48,7 +48,7 @@ class Follower:
         """The id of the last event of the last run."""
         self._position = ""
         """The id of the last event of the session that was read."""
-        self._run = Run(thread_id, prompt=None, is_new=True)
+        self._run = RunEvents(thread_id, prompt=None, is_new=True)
         self._is_open = False
         """Whether a run has begun and not ended."""
         self._is_muted = False
@@ -85,7 +85,7 @@ class Follower:
         seen = self._session.find_position(self._after)
         questions: dict[str, JSONMapping] = {key: describe(asked) for key, asked in self._session.questions.items()}
         is_busy = self._session.is_busy
-        run = self._run = Run(self._thread_id, prompt=None, is_new=True)
+        run = self._run = RunEvents(self._thread_id, prompt=None, is_new=True)
         made = await anyio.to_thread.run_sync(_fold, run, events, seen, is_busy)  # a long conversation takes long
         run.questions = questions
         self._is_muted = False
@@ -164,9 +164,9 @@ class _Folded(NamedTuple):
     has_news: bool
 
 
-def _fold(run: Run, events: Sequence[ServedEvent], seen: int, is_busy: bool) -> _Folded:
+def _fold(run: RunEvents, events: Sequence[ServedEvent], seen: int, is_busy: bool) -> _Folded:
     """Let a run take all events of a session, of which the reader has those up to a number, unless it is negative."""
-    conversation, has_news = Conversation(), seen < 0
+    conversation, has_news = ThreadMessages(), seen < 0
     todo: list[BaseEvent] = []
     for number, each in replay(run, events, is_busy):
         conversation.take(each)

@@ -1,4 +1,4 @@
-"""`Conversation`: the messages that an AG-UI client has after the events of its runs, for `MESSAGES_SNAPSHOT`.
+"""`ThreadMessages`: the messages that an AG-UI client has after the events of its runs, for `MESSAGES_SNAPSHOT`.
 
 It is the fold that clients make, so that a snapshot has the ids, the parts and the order of what is streamed.
 """
@@ -10,7 +10,7 @@ from ag_ui import core
 from ag_ui.core import BaseEvent
 
 
-class Conversation:
+class ThreadMessages:
     """The messages of a thread."""
 
     def __init__(self) -> None:

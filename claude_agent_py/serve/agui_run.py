@@ -1,4 +1,4 @@
-"""`Run`: the events of AG-UI runs, made from those of a served session.
+"""`RunEvents`: the events of AG-UI runs, made from those of a served session.
 
 It knows what is told and which spans are open, but not who reads: `agui.py` decides when a run begins and ends.
 """
@@ -30,7 +30,7 @@ APPROVAL: Final[JSONObject] = {
 _CHANGED: Final = frozenset({"started", "reopened", "progressed", "status_changed", "asked", "finished", "revised"})
 
 
-class Run:
+class RunEvents:
     """Makes the events of runs: that of one prompt, or those of all turns of a session.
 
     Attributes:
@@ -97,7 +97,7 @@ class Run:
             protocol_version=PROTOCOL_VERSION,
         )
 
-    def go_on(self, session: ServedSession, earlier: "Run") -> Iterator[BaseEvent]:
+    def go_on(self, session: ServedSession, earlier: "RunEvents") -> Iterator[BaseEvent]:
         """Continue the turn of an earlier run, with its calls and the subagents that it waits for."""
         if not session.prompts:  # background work asked, after the answer
             yield from self.end("ok", "")
@@ -373,7 +373,7 @@ class Run:
         self.is_over = True
 
 
-def replay(run: Run, events: Iterable[ServedEvent], is_busy: bool) -> Iterator[tuple[int, BaseEvent]]:
+def replay(run: RunEvents, events: Iterable[ServedEvent], is_busy: bool) -> Iterator[tuple[int, BaseEvent]]:
     """Let a run take all events of a session so far, and yield what it tells, with the numbers of the events.
 
     Unless the session is busy, a turn that is unfinished in the stored conversation has ended with its process.

@@ -101,7 +101,7 @@ def make_app(
         Route("/api/sessions/{session:path}/tasks/{task}/stop", api.stop_task, methods=["POST"]),
         Route("/api/sessions/{session:path}/stop", api.stop, methods=["POST"]),
     ]
-    return Guard(make_routed(sessions, routes), hosts)
+    return AccessGuard(make_routed(sessions, routes), hosts)
 
 
 def choose(token: str | None, authenticate: Authenticate | None) -> Authenticate:
@@ -202,7 +202,7 @@ class PromptLimit:
             raise Refused(429, f"at most {self._most} prompts a minute", {"retry-after": str(math.ceil(wait))})
 
 
-class Guard:
+class AccessGuard:
     """Checks each request before any route sees it, and adds the headers of all responses."""
 
     def __init__(self, app: ASGIApp, hosts: Sequence[str], origins: Sequence[str] = ()) -> None:

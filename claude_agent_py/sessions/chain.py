@@ -40,7 +40,7 @@ class MessageId(msgspec.Struct, gc=False):
     id: str | None = None
 
 
-class PreservedMessages(msgspec.Struct, rename="camel", gc=False):
+class KeptMessages(msgspec.Struct, rename="camel", gc=False):
     """The messages that a compaction kept unchanged."""
 
     anchor_uuid: str | None = None
@@ -50,10 +50,10 @@ class PreservedMessages(msgspec.Struct, rename="camel", gc=False):
 class Compaction(msgspec.Struct, rename="camel", gc=False):
     """The effect of a compaction."""
 
-    preserved_messages: PreservedMessages | None = None
+    preserved_messages: KeptMessages | None = None
 
 
-class Entry(msgspec.Struct, rename="camel", gc=False):
+class EntryLinks(msgspec.Struct, rename="camel", gc=False):
     """An entry's links to the rest of the conversation."""
 
     type: str = ""
@@ -87,10 +87,10 @@ class Entry(msgspec.Struct, rename="camel", gc=False):
         return self.is_message and not self.is_meta and not self.team_name
 
 
-_decode: Final = msgspec.json.Decoder(Entry).decode
+_decode: Final = msgspec.json.Decoder(EntryLinks).decode
 
 
-def read_entry(line: bytes) -> Entry | None:
+def read_entry(line: bytes) -> EntryLinks | None:
     """Return the entry in a line, or None for a note unrelated to the conversation.
 
     Raises:
@@ -111,12 +111,12 @@ def read_entry(line: bytes) -> Entry | None:
         return _read_carefully(line)  # it may have lone surrogates, which JavaScript reads and writes
 
 
-def _read_carefully(line: bytes) -> Entry:
+def _read_carefully(line: bytes) -> EntryLinks:
     """Read an entry, dropping fields of unexpected types."""
     value = read_json(line)
     if not isinstance(value, dict):
         raise ValueError("not a JSON object")
-    return fit(Entry, value, may_drop=lambda place: True)[0]
+    return fit(EntryLinks, value, may_drop=lambda place: True)[0]
 
 
 MOST_DAMAGE: Final = 1000
@@ -211,7 +211,7 @@ class _Traversal:
         """The uuid that was still wanted at the beginning of the file."""
         return self._wanted if self._to_preserve is None else None
 
-    def feed(self, entry: Entry, offset: int, line: bytes) -> bool:
+    def feed(self, entry: EntryLinks, offset: int, line: bytes) -> bool:
         """Process the next entry. Return True after the first entry of the conversation."""
         if not entry.is_linked:
             self._apply_rewind(entry)
@@ -243,11 +243,11 @@ class _Traversal:
         self._wanted = entry.parent_uuid or (entry.logical_parent_uuid if self._whole else None)
         return self._wanted is None
 
-    def _is_start(self, entry: Entry) -> bool:
+    def _is_start(self, entry: EntryLinks) -> bool:
         """Return whether the path starts at an entry: the newest message, unless a rewind named another one."""
         return entry.is_message if self._wanted is None else entry.uuid == self._wanted
 
-    def _apply_rewind(self, entry: Entry) -> None:
+    def _apply_rewind(self, entry: EntryLinks) -> None:
         """Start at the message that a rewind made the current one.
 
         A rewind that is not followed by a prompt leaves a note with the uuid of that message. The last note counts.
@@ -258,7 +258,7 @@ class _Traversal:
         if isinstance(entry.leaf_uuid, str) and entry.leaf_uuid not in self._gaps:
             self._wanted = entry.leaf_uuid
 
-    def _keep_entry(self, entry: Entry, offset: int, line: bytes) -> None:
+    def _keep_entry(self, entry: EntryLinks, offset: int, line: bytes) -> None:
         """Keep an entry on the path, with the rest of its answer."""
         if not entry.is_shown:
             return
@@ -274,7 +274,7 @@ class _Traversal:
             self._results = []
         self.kept.append(offset)
 
-    def _keep_block(self, entry: Entry, offset: int) -> None:
+    def _keep_block(self, entry: EntryLinks, offset: int) -> None:
         """Keep a block of an answer, with the blocks and results off the path that continue it."""
         answer = entry.message.id if entry.message else None
         if answer is None or answer != self._answer:
@@ -296,7 +296,7 @@ class _Traversal:
             place -= 1
         self.kept.insert(place, offset)
 
-    def _handle_off_path(self, entry: Entry, offset: int, line: bytes) -> None:
+    def _handle_off_path(self, entry: EntryLinks, offset: int, line: bytes) -> None:
         """Remember an entry off the path that may still belong to the conversation."""
         if entry.subtype == _BOUNDARY:
             preserved = _read_preserved(entry)
@@ -311,14 +311,14 @@ class _Traversal:
 
     # Compactions that preserved messages
 
-    def _start_preserved(self, preserved: PreservedMessages) -> None:
+    def _start_preserved(self, preserved: KeptMessages) -> None:
         """Collect the messages that a compaction on the path preserved."""
         if self._summary is not None and self._summary[0] == preserved.anchor_uuid:
             self._after_preserved = list(self.kept[self._summary[1] :])
             del self.kept[self._summary[1] :]
         self._to_preserve = set(preserved.uuids)
 
-    def _continue_preserved(self, preserved: PreservedMessages) -> None:
+    def _continue_preserved(self, preserved: KeptMessages) -> None:
         """Collect the preserved messages when the path bypasses the summary and leads to one of them."""
         summary = self._summaries.get(preserved.anchor_uuid or "")
         if self._whole:
@@ -328,7 +328,7 @@ class _Traversal:
         self._after_preserved = [] if summary is None else [summary]
         self._to_preserve = set(preserved.uuids)
 
-    def _collect_preserved(self, entry: Entry, offset: int, left: set[str]) -> None:
+    def _collect_preserved(self, entry: EntryLinks, offset: int, left: set[str]) -> None:
         if entry.uuid in left:
             left.discard(entry.uuid)
             if entry.is_shown:
@@ -340,7 +340,7 @@ class _Traversal:
         self.kept.reverse()
 
 
-def _read_preserved(entry: Entry) -> PreservedMessages | None:
+def _read_preserved(entry: EntryLinks) -> KeptMessages | None:
     return entry.compact_metadata.preserved_messages if entry.compact_metadata else None
 
 

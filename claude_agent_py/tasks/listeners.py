@@ -51,7 +51,7 @@ class EventStream(Stream[EventT]):
             self.skipped += 1
 
 
-class _Registered(Struct, eq=False):
+class _RegisteredListener(Struct, eq=False):
     listener: Listener
     kind: type[TaskEvent]
     wants_notification: bool
@@ -78,7 +78,7 @@ class Listeners:
     """
 
     def __init__(self) -> None:
-        self._registered: list[_Registered] = []
+        self._registered: list[_RegisteredListener] = []
         self._streams: weakref.WeakSet[EventStream[Any]] | tuple[()] = ()
         self.is_closed: bool = False
         """Whether the process has ended, so that new streams are empty."""
@@ -92,7 +92,7 @@ class Listeners:
         is_for_notifications = what == NOTIFICATION
         kind = TaskFinished if is_for_notifications else event_kind(what)
         queue = self._make_queue(listener)
-        self._registered.append(_Registered(listener, kind, is_for_notifications, queue))
+        self._registered.append(_RegisteredListener(listener, kind, is_for_notifications, queue))
         if self._start is not None:
             self._start(queue)
 
@@ -153,10 +153,10 @@ class Listeners:
             receiver.close()
         self._streams = ()
 
-    def _receivers(self) -> "tuple[_Registered | EventStream[Any], ...]":
+    def _receivers(self) -> "tuple[_RegisteredListener | EventStream[Any], ...]":
         return (*self._registered, *self._streams)
 
-    def _find(self, listener: Listener) -> list[_Registered]:
+    def _find(self, listener: Listener) -> list[_RegisteredListener]:
         return [registered for registered in self._registered if is_same_function(registered.listener, listener)]
 
 

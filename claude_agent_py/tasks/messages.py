@@ -82,7 +82,7 @@ def _decode(line: bytes) -> SubagentMessage:
     return cast(SubagentMessage, decode(line, report=False))
 
 
-class Conversation(AsyncIterator[SubagentMessage | MessageGap]):
+class SubagentConversation(AsyncIterator[SubagentMessage | MessageGap]):
     """The messages of a subagent so far, then new ones as they arrive. Iterate it with `async for`."""
 
     def __init__(

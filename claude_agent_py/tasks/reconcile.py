@@ -18,7 +18,7 @@ from claude_agent_py._base.event_loop import Returned, run_file_work
 from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.outcome import TaskFinding
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
@@ -183,7 +183,7 @@ class Reconciler:
             if record.last_activity <= since and record.run not in ledger.unresolved and not record.is_done
         ]
 
-    def _decide(self, record: Record, run: TaskRun, finding: Finding | None, now: float) -> None:
+    def _decide(self, record: Record, run: TaskRun, finding: TaskFinding | None, now: float) -> None:
         if run in self._ledger.unresolved:
             _, until = self._ledger.unresolved[run]
             if until <= now:
@@ -231,7 +231,7 @@ def _count_first_readable(files: Sequence[TaskFile], begins: Sequence[float]) ->
     return Counted(by_run=[Counted() for _ in begins]) if files else None
 
 
-def inspect_files(record: Record, files: Sequence[TaskFile]) -> Finding | None:
+def inspect_files(record: Record, files: Sequence[TaskFile]) -> TaskFinding | None:
     """Return the evidence in the files of one task. An error is logged, so that it does not affect other tasks."""
     inspect = inspect_transcript if record.is_agent else _inspect_shell
     try:
@@ -242,18 +242,18 @@ def inspect_files(record: Record, files: Sequence[TaskFile]) -> Finding | None:
         return None
 
 
-def _inspect_shell(file: TaskFile) -> Finding | None:
+def _inspect_shell(file: TaskFile) -> TaskFinding | None:
     """Return the end of a shell according to its output file, or None if the file cannot be read."""
     try:
         marker = read_marker(file)
     except OSError:
         return None
     if marker is None:
-        return Finding(Evidence.END_MARKER)
+        return TaskFinding(Evidence.END_MARKER)
     if marker.exit_code is None:
-        return Finding(Evidence.END_MARKER, TaskStatus.STOPPED)
+        return TaskFinding(Evidence.END_MARKER, TaskStatus.STOPPED)
     failed = marker.exit_code != 0
-    return Finding(
+    return TaskFinding(
         Evidence.END_MARKER,
         TaskStatus.FAILED if failed else TaskStatus.COMPLETED,
         failure_reason=f"exit code {marker.exit_code}" if failed else None,

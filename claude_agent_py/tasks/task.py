@@ -21,7 +21,7 @@ from claude_agent_py.tasks.files.follow import AgentDecoder, Follow, ShellDecode
 from claude_agent_py.tasks.files.output_reader import OutputReader
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.tasks.intake import TaskIntake
-from claude_agent_py.tasks.messages import Conversation, MessageGap, SubagentMessage
+from claude_agent_py.tasks.messages import MessageGap, SubagentConversation, SubagentMessage
 from claude_agent_py.tasks.tree import Forest, add_usage, build_label, walk
 from claude_agent_py.wire.messages.tasks import TaskStatus, TaskUsage
 
@@ -413,7 +413,7 @@ class Task:
         intake = self._intake
         record = self._record
         event = intake.event(record.id)
-        return Conversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))
+        return SubagentConversation(record.id, intake.messages, lambda: not record.is_live, lambda: intake.wait(event))
 
 
 class TaskNode(Struct, frozen=True):

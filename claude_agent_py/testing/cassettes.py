@@ -44,7 +44,7 @@ class CassetteMismatch(AssertionError):
 
 
 @dataclass
-class Entry:
+class CassetteEntry:
     """A request and its answer. Every text has placeholders instead of secrets, paths and ids."""
 
     conversation: str
@@ -82,7 +82,7 @@ class Matching:
             line = pattern.sub("<ignored>", line)
         return mask_times(line)
 
-    def find(self, asked: Entry, entries: Sequence[Entry], played: Collection[int]) -> int | None:
+    def find(self, asked: CassetteEntry, entries: Sequence[CassetteEntry], played: Collection[int]) -> int | None:
         """Return the position of the matching entry, or None.
 
         Entries that have not been played yet come first. If all have been, the request is a retry of the last one.
@@ -93,7 +93,7 @@ class Matching:
                 return at
         return matching[-1] if matching else None
 
-    def _matches(self, asked: Entry, entry: Entry) -> bool:
+    def _matches(self, asked: CassetteEntry, entry: CassetteEntry) -> bool:
         return (
             self.normalize(asked.conversation) == self.normalize(entry.conversation)
             and asked.history == entry.history
@@ -101,21 +101,21 @@ class Matching:
             and not self.find_different_facts(asked, entry)
         )
 
-    def find_different_facts(self, asked: Entry, entry: Entry) -> list[str]:
+    def find_different_facts(self, asked: CassetteEntry, entry: CassetteEntry) -> list[str]:
         """Return the names of the facts that differ. Facts that the entry lacks do not count."""
         return [name for name in self._facts if name in entry.facts and entry.facts[name] != asked.facts[name]]
 
-    def compute_similarity(self, asked: Entry, entry: Entry) -> float:
+    def compute_similarity(self, asked: CassetteEntry, entry: CassetteEntry) -> float:
         """Return the similarity of an entry and a request, for the diff."""
         same = (entry.conversation == asked.conversation) + (entry.history == asked.history)
         return same + SequenceMatcher(None, "\n".join(asked.lines), "\n".join(entry.lines)).quick_ratio()
 
-    def _normalize_lines(self, entry: Entry) -> list[str]:
+    def _normalize_lines(self, entry: CassetteEntry) -> list[str]:
         # Results of parallel work come in any order.
         return sorted(self.normalize(line) for line in entry.lines)
 
 
-def describe_mismatch(asked: Entry, left: Sequence[Entry], matching: Matching, path: Path) -> str:
+def describe_mismatch(asked: CassetteEntry, left: Sequence[CassetteEntry], matching: Matching, path: Path) -> str:
     """Describe a request that is not in the cassette as a diff from the most similar entry."""
     sender = "the main agent" if asked.conversation == "main" else asked.conversation
     head = f"{sender} sent a request that is not in {path}"
@@ -216,7 +216,7 @@ class Cassette(ScriptedModel):
         exists = self.path.exists()
         self.is_recording: bool = mode == "all" or not exists
         """Whether requests go to the real model."""
-        self._entries: list[Entry] = []
+        self._entries: list[CassetteEntry] = []
         self.mismatches: list[str] = []
         """The requests that differ from the recording, each with a diff."""
         if not exists and mode == "none":
@@ -283,7 +283,7 @@ class Cassette(ScriptedModel):
         entry, ids = self._build_entry(request)
         return self._record(request, entry, ids) if self.is_recording else self._replay(entry, ids)
 
-    def _build_entry(self, request: RecordedRequest) -> tuple[Entry, dict[str, str]]:
+    def _build_entry(self, request: RecordedRequest) -> tuple[CassetteEntry, dict[str, str]]:
         """Convert a request to an entry without an answer. Also return its ids with their placeholders."""
         answers, lines = extract_lines(request)
         texts: list[str] = []
@@ -291,7 +291,7 @@ class Cassette(ScriptedModel):
         ids = find_ids(texts)
         hidden = self._places.hide
         history = "\n".join(hidden(answers, ids))
-        entry = Entry(
+        entry = CassetteEntry(
             conversation=hidden(name_conversation(request), ids),
             history=sha256(history.encode()).hexdigest()[:16] if answers else "",
             lines=hidden(lines, ids),
@@ -299,7 +299,7 @@ class Cassette(ScriptedModel):
         )
         return entry, ids
 
-    def _record(self, request: RecordedRequest, entry: Entry, ids: Mapping[str, str]) -> Answer:
+    def _record(self, request: RecordedRequest, entry: CassetteEntry, ids: Mapping[str, str]) -> Answer:
         assert self._upstream is not None  # noqa: S101 - for the type checker
         with self._changed:
             self._steps += 1
@@ -317,7 +317,7 @@ class Cassette(ScriptedModel):
             self._entries.append(entry)
         return build_answer(answer)
 
-    def _replay(self, asked: Entry, ids: Mapping[str, str]) -> Answer:
+    def _replay(self, asked: CassetteEntry, ids: Mapping[str, str]) -> Answer:
         with self._changed:
             found = self._matching.find(asked, self._entries, self._asked)
             if found is None:
@@ -330,7 +330,7 @@ class Cassette(ScriptedModel):
             self._changed.wait_for(lambda: self._closing or before <= self._asked, HOLD)
         return build_answer(self._places.restore(entry.answer, ids))
 
-    def _report_mismatch(self, asked: Entry) -> Answer:
+    def _report_mismatch(self, asked: CassetteEntry) -> Answer:
         if asked.conversation == "side":
             return DEFAULT_REPLY
         left = [entry for at, entry in enumerate(self._entries) if at not in self._asked]
@@ -352,12 +352,12 @@ class Cassette(ScriptedModel):
         partial.replace(self.path)
 
 
-def _load(path: Path) -> tuple[list[Entry], bool]:
+def _load(path: Path) -> tuple[list[CassetteEntry], bool]:
     """Return the entries of a file, and whether the CLI had a login when they were recorded."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         if found["cassette"] != FORMAT:
             raise OptionsError(f"{path} has the format {found['cassette']!r}, not {FORMAT}", option="cassette")
-        return [Entry(**entry) for entry in found["entries"]], found.get("login") is True
+        return [CassetteEntry(**entry) for entry in found["entries"]], found.get("login") is True
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise OptionsError(f"{path} is not a cassette: {error!r}", option="cassette") from None

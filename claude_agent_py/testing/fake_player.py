@@ -47,7 +47,7 @@ class Player:
     """The state of a scenario. Feed it input and perform the actions that `advance` returns."""
 
     def __init__(
-        self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool], transcript: "Transcript | None" = None
+        self, scenario: Mapping[str, Any], gate_is_open: Callable[[int], bool], transcript: "TurnMirror | None" = None
     ) -> None:
         self.ended: bool = False
         self.polls: bool = False
@@ -202,7 +202,7 @@ class Player:
         return {key: item for key, item in resolved.items() if item is not GONE}
 
 
-class Transcript:
+class TurnMirror:
     """Mirrors the prompts, answers and tool results of a session, as the real CLI does before the result of a turn."""
 
     def __init__(self, folder: str, session_id: str | None) -> None:
@@ -232,14 +232,14 @@ class Transcript:
         return [{"type": "transcript_mirror", "filePath": path, "entries": entries}, frame]
 
 
-def open_transcript(argv: list[str], environment: Mapping[str, str]) -> Transcript | None:
+def open_transcript(argv: list[str], environment: Mapping[str, str]) -> TurnMirror | None:
     """Return the transcript of a process that has to mirror it, or None."""
     if "--session-mirror" not in argv:
         return None
     given = dict(itertools.pairwise(part for argument in argv for part in argument.split("=", 1)))
     folder = environment.get("CLAUDE_CONFIG_DIR") or environment.get("HOME", "") + "/.claude"
     session_id = given.get("--session-id") or given.get("--resume")
-    return Transcript(folder, None if "--fork-session" in argv else session_id)
+    return TurnMirror(folder, None if "--fork-session" in argv else session_id)
 
 
 def contains(frame: object, match: object) -> bool:
@@ -304,7 +304,7 @@ def main(folder: Path, argv: list[str]) -> None:
 class _Process:
     """Drives a player on stdin, stdout and stderr."""
 
-    def __init__(self, folder: Path, scenario: Mapping[str, object], transcript: Transcript | None) -> None:
+    def __init__(self, folder: Path, scenario: Mapping[str, object], transcript: TurnMirror | None) -> None:
         self._log_file = os.open(folder / "log.jsonl", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         self._player = Player(scenario, lambda gate: (folder / f"gate-{gate}").exists(), transcript)
         self._logged = 0

@@ -12,7 +12,7 @@ NewID = Callable[[str], str]
 """Returns a fresh id with a prefix."""
 
 
-class Step(NamedTuple):
+class StreamStep(NamedTuple):
     """One event of a stream."""
 
     event: JSONObject
@@ -24,15 +24,15 @@ class Step(NamedTuple):
         return f"event: {self.event['type']}\ndata: {json.dumps(self.event)}\n\n".encode()
 
 
-def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[Step]:
+def stream(reply: Reply, model: str, new_id: NewID) -> Iterator[StreamStep]:
     """Yield the events of a reply, from `message_start` to `message_stop`."""
-    yield Step({"type": "message_start", "message": _build_envelope(reply, model, new_id)})
+    yield StreamStep({"type": "message_start", "message": _build_envelope(reply, model, new_id)})
     for index, block in enumerate(reply.blocks):
         yield from _stream_block(block, index, reply.chunk_chars, new_id)
     usage = {"output_tokens": reply.usage.output_tokens}
     delta = {"stop_reason": stop_reason(reply), "stop_sequence": None}
-    yield Step({"type": "message_delta", "delta": delta, "usage": usage})
-    yield Step({"type": "message_stop"})
+    yield StreamStep({"type": "message_delta", "delta": delta, "usage": usage})
+    yield StreamStep({"type": "message_stop"})
 
 
 def message(reply: Reply, model: str, new_id: NewID) -> JSONObject:
@@ -70,7 +70,7 @@ def _build_envelope(reply: Reply, model: str, new_id: NewID) -> JSONObject:
     }
 
 
-def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[Step]:
+def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: NewID) -> Iterator[StreamStep]:
     start = _encode_block(block, new_id)
     kind = field = content = signature = ""
     match start:
@@ -83,15 +83,17 @@ def _stream_block(block: Block, index: int, chunk_chars: int | None, new_id: New
         case {"type": "tool_use", "input": given}:
             kind, field, content = "input_json_delta", "partial_json", json.dumps(given)
             start["input"] = {}
-    yield Step({"type": "content_block_start", "index": index, "content_block": start})
+    yield StreamStep({"type": "content_block_start", "index": index, "content_block": start})
     size = chunk_chars or len(content) or 1
     for at in range(0, len(content), size):
         part = content[at : at + size]
-        yield Step({"type": "content_block_delta", "index": index, "delta": {"type": kind, field: part}}, len(part))
+        yield StreamStep(
+            {"type": "content_block_delta", "index": index, "delta": {"type": kind, field: part}}, len(part)
+        )
     if signature:
         delta = {"type": "signature_delta", "signature": signature}
-        yield Step({"type": "content_block_delta", "index": index, "delta": delta})
-    yield Step({"type": "content_block_stop", "index": index})
+        yield StreamStep({"type": "content_block_delta", "index": index, "delta": delta})
+    yield StreamStep({"type": "content_block_stop", "index": index})
 
 
 def _encode_block(block: Block, new_id: NewID) -> JSONObject:

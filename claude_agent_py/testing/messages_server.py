@@ -183,7 +183,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._reset(cut.when)
             return
         self._hold_back(cut.when, 0.0)
-        event = messages_api.Step(messages_api.error_event(cut.error, "scripted failure in the stream"))
+        event = messages_api.StreamStep(messages_api.error_event(cut.error, "scripted failure in the stream"))
         self._send_chunk(event)
         self.wfile.write(LAST_CHUNK)
 
@@ -204,7 +204,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
 
-    def _send_chunk(self, step: messages_api.Step) -> None:
+    def _send_chunk(self, step: messages_api.StreamStep) -> None:
         data = step.encode()
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
 

@@ -45,7 +45,7 @@ class PackageSession:
         self._send = send
         self._start_worker = start
         self._scope = CancelScope()
-        self._pending: dict[RequestID, _Pending] = {}
+        self._pending: dict[RequestID, _PendingRequest] = {}
         self._inbox: Any = None
         self._started: Event | None = None
 
@@ -73,7 +73,7 @@ class PackageSession:
         return answer
 
     async def _answer(self, request_id: RequestID, parsed: object, context: HandlerContext) -> JSONObject:
-        pending = self._pending[request_id] = _Pending(context)
+        pending = self._pending[request_id] = _PendingRequest(context)
         try:
             if not await self._send_to_server(parsed):
                 raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
@@ -193,7 +193,7 @@ def _load_small_set(request: JSONObject, answer: JSONObject) -> None:
         load_small_set(result.get("tools") or [])
 
 
-class _Pending:
+class _PendingRequest:
     """A request that the server has not answered yet."""
 
     def __init__(self, context: HandlerContext) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from claude_agent_py._journal.skimming import MAX_VALUE, Outline, Skimmer
+from claude_agent_py._journal.skimming import MAX_VALUE, LineOutline, Skimmer
 
 TEXTS = st.text(max_size=80)
 """Texts that are kept: a character may be escaped in twelve bytes."""
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 )
 
 
-def skim(line: bytes, *places: int) -> Outline:
+def skim(line: bytes, *places: int) -> LineOutline:
     """Return the outline of a line that arrives in pieces, cut at these places."""
     skimmer = Skimmer()
     bounds = [0, *sorted(place % (len(line) + 1) for place in places), len(line)]

@@ -13,7 +13,7 @@ from test_agui import check_order, say
 from claude_agent_py import AgentDefinition
 from claude_agent_py.serve import Sessions
 from claude_agent_py.serve.agui import Agent
-from claude_agent_py.serve.agui_messages import Conversation
+from claude_agent_py.serve.agui_messages import ThreadMessages
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -56,7 +56,7 @@ class Client:
         with anyio.fail_after(LIMIT):
             events = [event async for event in self.agent.run(given)]
         check_order(events)
-        conversation = Conversation()
+        conversation = ThreadMessages()
         for event in events:
             conversation.take(event)
             if isinstance(event, core.MessagesSnapshotEvent):

@@ -19,7 +19,7 @@ from claude_agent_py._journal.tasks.announcements import (
     find_announcements as find_announcements,
 )
 from claude_agent_py._journal.tasks.events import EVENT_TYPES as EVENT_TYPES
-from claude_agent_py._journal.tasks.outcome import Finding as Finding
+from claude_agent_py._journal.tasks.outcome import TaskFinding as TaskFinding
 from claude_agent_py._journal.tasks.record import Record as Record, TaskRun as TaskRun
 from claude_agent_py._journal.tasks.spending import Counted as Counted
 from claude_agent_py._journal.tasks.state import (

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from folding import Desk, Finding, child, close_question, kinds, level, open_question, shell_started, turn_over
+from folding import Desk, TaskFinding, child, close_question, kinds, level, open_question, shell_started, turn_over
 
 from claude_agent_py import TaskStatus
 from claude_agent_py.tasks import (
@@ -317,7 +317,7 @@ def test_foreground_tasks_of_a_subagent_end_with_it(desk: Desk) -> None:
 def test_files_decide_where_they_can(desk: Desk) -> None:
     desk.fold(shell_started("b1"), level())
     desk.clock.now += 3
-    finding = Finding(Evidence.END_MARKER, TaskStatus.FAILED, exit_code=3, failure_reason="exit code 3")
+    finding = TaskFinding(Evidence.END_MARKER, TaskStatus.FAILED, exit_code=3, failure_reason="exit code 3")
     desk.ledger.resolve(desk.ledger.records["b1"], finding, desk.clock.now)
     outcome = desk.run("b1").outcome
     assert (outcome.status, outcome.evidence, outcome.exit_code) == ("failed", Evidence.END_MARKER, 3)

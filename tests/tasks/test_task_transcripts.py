@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from bounds import set_bound
-from folding import Counted, Finding, child, intake_of, shell_started, track_hook, tracking
+from folding import Counted, TaskFinding, child, intake_of, shell_started, track_hook, tracking
 
 from claude_agent_py import AssistantMessage, TaskManager, TaskStatus, UnknownBlock, UserMessage
 from claude_agent_py.errors import TaskOutputError
@@ -133,7 +133,7 @@ def test_recorded_ends(agent_id: str, status: TaskStatus, summary: str) -> None:
 def test_an_agent_that_runs_has_notes_that_do_not_say_finished(tmp_path: Path) -> None:
     shutil.copy(recorded(OUTER), tmp_path / "agent-a1.jsonl")
     (tmp_path / "agent-a1.meta.json").write_text('{"agentType":"x"}')
-    assert inspect_transcript(TaskFile(str(tmp_path / "agent-a1.jsonl"))) == Finding(Evidence.TRANSCRIPT)
+    assert inspect_transcript(TaskFile(str(tmp_path / "agent-a1.jsonl"))) == TaskFinding(Evidence.TRANSCRIPT)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ _Room: TypeAlias = "answering.HookDispatcher | answering.PermissionDispatcher | 
 """Answers requests (`answer`), and refuses those whose handler failed (`fail`)."""
 
 
-class _Pending(Struct):
+class _OpenRequest(Struct):
     """A request that is being answered."""
 
     cancellation: Cancellation
@@ -67,7 +67,7 @@ class RequestHandlers:
         """The directory in which the CLI starts; None if it is unknown because ours was removed."""
         with contextlib.suppress(FileNotFoundError):
             self._cwd = os.path.abspath(options.cwd or os.curdir)
-        self._pending: dict[str, _Pending] = {}
+        self._pending: dict[str, _OpenRequest] = {}
         self._permissions: answering.PermissionDispatcher | None = None
         self._mcp: answering.MCPHost | None = None
         self._questions = 0
@@ -99,10 +99,10 @@ class RequestHandlers:
             return False
         return await run_until_wait(self._answer(frame, pending.cancellation), start_pump)
 
-    def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _Pending | None:
+    def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _OpenRequest | None:
         """Note a request, or refuse it if it is not supported."""
         if frame.subtype in self._ROOMS:
-            pending = self._pending[frame.request_id] = _Pending(Cancellation(), scope)
+            pending = self._pending[frame.request_id] = _OpenRequest(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {frame.subtype}"
         self._session.engine.answer_error(frame.request_id, problem, UNSUPPORTED)

@@ -15,7 +15,7 @@ from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.run_state import RunState
-from claude_agent_py._journal.run_failure import Failure, find_failure
+from claude_agent_py._journal.run_failure import RunFailure, find_failure
 from claude_agent_py._journal.tasks.spending import subtract_costs
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.client_options import ClientOptions
@@ -306,7 +306,7 @@ class RunResult(Generic[Output]):
             return lost
         return None
 
-    def _complete(self, failure: Failure) -> Failure:
+    def _complete(self, failure: RunFailure) -> RunFailure:
         """Add the budget of the session: the CLI only names the part of it that its process had."""
         if failure.error != "BudgetExceededError" or self.max_budget_usd is None:
             return failure
@@ -523,7 +523,7 @@ ERRORS: Final[Mapping[str, type[RunError]]] = {
 """The classes of run errors by name."""
 
 
-def make_error(failure: Failure) -> RunError:
+def make_error(failure: RunFailure) -> RunError:
     """Return the error of a failure, without its result."""
     if failure.error == "RateLimitedError":
         return RateLimitedError(failure.text, resets_at=failure.resets_at)

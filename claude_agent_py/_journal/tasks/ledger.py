@@ -25,7 +25,7 @@ from claude_agent_py._journal.tasks.events import (
     TaskStarted,
     TaskStatusChanged,
 )
-from claude_agent_py._journal.tasks.outcome import EndedBy, Finding, TaskOutcome, differ
+from claude_agent_py._journal.tasks.outcome import EndedBy, TaskFinding, TaskOutcome, differ
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.spending import Counted, Prices, subtract_counts
 from claude_agent_py._journal.tasks.state import Evidence, Signal, move, signal_for
@@ -54,7 +54,7 @@ class Grace(Struct, frozen=True):
     """Between two checks of the files of a quiet task."""
 
 
-class OpenQuestion(Struct):
+class QuestionState(Struct):
     """A request of the CLI that a person may have to answer."""
 
     task_id: str | None = None
@@ -71,7 +71,7 @@ class Ledger:
         self.records: dict[str, Record] = {}
         """All tasks, in the order of discovery."""
         self.calls: OpenCalls = OpenCalls()
-        self.questions: dict[str, OpenQuestion] = {}
+        self.questions: dict[str, QuestionState] = {}
         """The open requests that a person may have to answer, by id."""
         self.has_live_list: bool = False
         """Whether the CLI sends the list of live tasks."""
@@ -506,7 +506,7 @@ class Ledger:
             run.suspicion = None
             self.unresolved.pop(run, None)
 
-    def resolve(self, record: Record, finding: Finding | None, now: float) -> None:
+    def resolve(self, record: Record, finding: TaskFinding | None, now: float) -> None:
         """Decide whether an unresolved task has ended, with the evidence from its files."""
         run = record.run
         if not run.is_live:

@@ -83,7 +83,7 @@ class TaskOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
         return max(0.0, self.ended_at - self.started_at)
 
 
-class Finding(Struct, frozen=True):
+class TaskFinding(Struct, frozen=True):
     """Evidence from the files of a task. `status` is None unless they show its end."""
 
     evidence: Evidence

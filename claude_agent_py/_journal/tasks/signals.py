@@ -14,7 +14,7 @@ from claude_agent_py._journal.fact_base import check_time
 from claude_agent_py._journal.requests import QUESTIONS, PersonAnswered, PersonAsked
 from claude_agent_py._journal.tasks.announcements import Announcement, find_announcements
 from claude_agent_py._journal.tasks.events import TaskAnswered, TaskAsked, TaskProgressed
-from claude_agent_py._journal.tasks.ledger import Ledger, OpenQuestion
+from claude_agent_py._journal.tasks.ledger import Ledger, QuestionState
 from claude_agent_py._journal.tasks.outcome import EndedBy, parse_exit_code
 from claude_agent_py._journal.tasks.record import Record, TaskRun
 from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
@@ -324,7 +324,7 @@ def _on_request(ledger: Ledger, frame: ControlRequest, now: float) -> None:
     if isinstance(request, HookCallbackRequest):
         _on_hook(ledger, request.input, now)
     elif isinstance(request, QUESTIONS):
-        ledger.questions[frame.request_id] = OpenQuestion()
+        ledger.questions[frame.request_id] = QuestionState()
 
 
 def _on_hook(ledger: Ledger, data: Mapping[str, object], now: float) -> None:

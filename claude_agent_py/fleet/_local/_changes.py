@@ -23,7 +23,7 @@ from claude_agent_py.fleet._local._rows import (
     load_session,
     record,
 )
-from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, Prompt, Session, TurnResult
+from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, FleetPrompt, SessionRecord, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
@@ -41,8 +41,8 @@ class LostError(Exception):
 class Claim(NamedTuple):
     """A session that a worker runs, as it was when the worker claimed it."""
 
-    session: Session
-    prompt: Prompt
+    session: SessionRecord
+    prompt: FleetPrompt
     folder: str | None
     """The folder of the workspace."""
     seconds: float | None
@@ -66,7 +66,7 @@ def register_agents(tx: Transaction, known: Sequence[FleetAgent]) -> None:
         )
 
 
-def start(tx: Transaction, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+def start(tx: Transaction, new: SessionRecord, known: Sequence[FleetAgent], by: AnswerSource) -> None:
     """Create a session with its first prompt, unless it exists.
 
     Raises:
@@ -86,7 +86,7 @@ def start(tx: Transaction, new: Session, known: Sequence[FleetAgent], by: Answer
     record(tx, "start", by, new.id, run=1)
 
 
-def _find_version(tx: Transaction, new: Session) -> str:
+def _find_version(tx: Transaction, new: SessionRecord) -> str:
     """Return the requested version, or the last registered one, preferring those that a worker runs."""
     query = "SELECT version FROM fleet_agents WHERE name = ? ORDER BY registered_at DESC, rowid DESC"
     known = [row["version"] for row in tx.all(query, new.agent) if new.version in ("", row["version"])]

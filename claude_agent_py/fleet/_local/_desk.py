@@ -8,7 +8,7 @@ import anyio
 
 from claude_agent_py.durable import PendingQuestion
 from claude_agent_py.fleet._local._changes import Claim, LostError, check_claim
-from claude_agent_py.fleet._local._file import File, Transaction
+from claude_agent_py.fleet._local._file import FleetFile, Transaction
 from claude_agent_py.fleet._local._rows import changing, load_questions
 from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.wire import JSONObject
@@ -23,7 +23,7 @@ class FileDesk:
         poll: Seconds between looks for an answer.
     """
 
-    def __init__(self, file: File, claim: Claim, poll: float) -> None:
+    def __init__(self, file: FleetFile, claim: Claim, poll: float) -> None:
         self._file = file
         self._claim = claim
         self._poll = poll

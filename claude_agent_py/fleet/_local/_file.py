@@ -1,4 +1,4 @@
-"""`File`: transactions on the SQLite file of a fleet. It retries while another process holds the file."""
+"""`FleetFile`: transactions on the SQLite file of a fleet. It retries while another process holds the file."""
 
 import json
 import logging
@@ -76,7 +76,7 @@ class Transaction:
         )
 
 
-class File:
+class FleetFile:
     """The file of a fleet.
 
     Args:

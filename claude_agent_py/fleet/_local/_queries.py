@@ -8,7 +8,7 @@ from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet._local._changes import find_abilities
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
 from claude_agent_py.fleet._local._rows import load_session, read_question
-from claude_agent_py.fleet._state import Question, read_outcome
+from claude_agent_py.fleet._state import FleetQuestion, read_outcome
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
@@ -116,7 +116,7 @@ def load_deltas(tx: Transaction, session: str, after: int) -> list[FleetDelta]:
     return [FleetDelta(session_id=session, **row) for row in tx.all(query, session, after)]
 
 
-def list_questions(tx: Transaction, session: str | None) -> list[tuple[str, Question]]:
+def list_questions(tx: Transaction, session: str | None) -> list[tuple[str, FleetQuestion]]:
     """Return the unanswered questions of one session or of all, each with its session, oldest first."""
     query = "SELECT * FROM fleet_interactions WHERE state = 'pending'"
     if session is None:

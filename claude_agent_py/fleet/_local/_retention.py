@@ -4,7 +4,7 @@ import json
 from typing import Final
 
 from claude_agent_py._base.log import logger
-from claude_agent_py.fleet._local._file import File, Row, Transaction, as_list
+from claude_agent_py.fleet._local._file import FleetFile, Row, Transaction, as_list
 from claude_agent_py.fleet._local._rows import record
 from claude_agent_py.fleet.worker import PROJECT
 from claude_agent_py.permissions import AnswerSource
@@ -14,7 +14,7 @@ BATCH: Final = 50
 """How many sessions one transaction deletes."""
 
 
-async def prune(file: File, store: SessionStore | None, seconds: float) -> list[Row]:
+async def prune(file: FleetFile, store: SessionStore | None, seconds: float) -> list[Row]:
     """Delete sessions that ended long ago, and their conversations if a store is given. Return the deleted sessions.
 
     Raises:
@@ -52,7 +52,7 @@ def _prune_sessions(tx: Transaction, seconds: float) -> list[Row]:
     return found
 
 
-async def prune_events(file: File, seconds: float, session: str | None, by: AnswerSource | None) -> int:
+async def prune_events(file: FleetFile, seconds: float, session: str | None, by: AnswerSource | None) -> int:
     """Delete old events of one session or of all, and return how many. Raises FleetError as `prune` does."""
     old = (
         "SELECT id FROM fleet_sessions s WHERE id = coalesce(?, id) AND created_at <= ? AND ? >= "

@@ -8,7 +8,7 @@ from typing import Final
 
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
-from claude_agent_py.fleet._state import Prompt, Question, Session
+from claude_agent_py.fleet._state import FleetPrompt, FleetQuestion, SessionRecord
 from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
 
@@ -86,7 +86,7 @@ def load_session(tx: Transaction, session: str) -> Row:
 
 
 @contextmanager
-def changing(tx: Transaction, session: str) -> Iterator[Session]:
+def changing(tx: Transaction, session: str) -> Iterator[SessionRecord]:
     """Load a session with its open prompts and questions, and store what the block changes, with events.
 
     Raises:
@@ -94,7 +94,7 @@ def changing(tx: Transaction, session: str) -> Iterator[Session]:
     """
     row = load_session(tx, session)
     rules = "SELECT timeout, after_failure FROM fleet_agents WHERE name = ? AND version = ?"
-    s = Session(
+    s = SessionRecord(
         conversation=row["cli_session"],
         prompts=_load_prompts(tx, session),
         questions=load_questions(tx, session),
@@ -120,19 +120,21 @@ def changing(tx: Transaction, session: str) -> Iterator[Session]:
         tx.update("fleet_sessions", {"id": session}, **changes)
 
 
-def _load_prompts(tx: Transaction, session: str) -> list[Prompt]:
+def _load_prompts(tx: Transaction, session: str) -> list[FleetPrompt]:
     """Return the prompts that have not ended, and before them those that failed last."""
     query = (
         "SELECT * FROM fleet_runs WHERE session = ?1 AND number > coalesce((SELECT number FROM fleet_runs "
         "WHERE session = ?1 AND state IN ('done', 'cancelled') ORDER BY number DESC LIMIT 1), 0) ORDER BY number"
     )
     return [
-        Prompt(content=row["prompt"], result=decode(row["result"]), **{name: row[name] for name in RUN_COLUMNS})
+        FleetPrompt(content=row["prompt"], result=decode(row["result"]), **{name: row[name] for name in RUN_COLUMNS})
         for row in tx.all(query, session)
     ]
 
 
-def _store_prompts(tx: Transaction, before: Session, s: Session) -> tuple[int | None, list[tuple[int, NewEvent]]]:
+def _store_prompts(
+    tx: Transaction, before: SessionRecord, s: SessionRecord
+) -> tuple[int | None, list[tuple[int, NewEvent]]]:
     """Store changed prompts. Return the number of the first one, and the events."""
     old = {prompt.number: prompt for prompt in before.prompts}
     keys = {number: key for key, number in s.keys.items()}
@@ -158,19 +160,19 @@ def _store_prompts(tx: Transaction, before: Session, s: Session) -> tuple[int | 
     return (changed[0].number if changed else None), events
 
 
-def load_questions(tx: Transaction, session: str) -> list[Question]:
+def load_questions(tx: Transaction, session: str) -> list[FleetQuestion]:
     """Return the open questions of a session."""
     query = "SELECT * FROM fleet_interactions WHERE session = ? AND state IN ('pending', 'answered')"
     return [read_question(row) for row in tx.all(f"{query} ORDER BY created_at", session)]
 
 
-def read_question(row: Row) -> Question:
+def read_question(row: Row) -> FleetQuestion:
     """Return a question of the table."""
     reply = None if row["reply"] is None else decode(row["reply"])
-    return Question(row["id"], row["digest"], decode(row["record"]), row["created_at"], reply)
+    return FleetQuestion(row["id"], row["digest"], decode(row["record"]), row["created_at"], reply)
 
 
-def _store_questions(tx: Transaction, before: Session, s: Session, run: int) -> list[NewEvent]:
+def _store_questions(tx: Transaction, before: SessionRecord, s: SessionRecord, run: int) -> list[NewEvent]:
     """Store changed questions, and return the events."""
     events: list[Row] = []
     old, new = ({question.id: question for question in each.questions} for each in (before, s))
@@ -192,7 +194,7 @@ def _store_questions(tx: Transaction, before: Session, s: Session, run: int) -> 
     return [("interaction", tx.now, data) for data in events]
 
 
-def _queue(tx: Transaction, s: Session) -> None:
+def _queue(tx: Transaction, s: SessionRecord) -> None:
     """Note since when a session is queued."""
     waits = "SELECT 1 FROM fleet_sessions WHERE state = 'queued' AND tenant = ? AND id != ? LIMIT 1"
     if tx.value(waits, s.tenant, s.id) is None:

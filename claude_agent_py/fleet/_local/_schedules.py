@@ -12,7 +12,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.fleet._local._changes import start
 from claude_agent_py.fleet._local._file import Row, Transaction
 from claude_agent_py.fleet._local._rows import record
-from claude_agent_py.fleet._state import Session
+from claude_agent_py.fleet._state import SessionRecord
 from claude_agent_py.permissions import AnswerSource
 
 MADE_UP: Final = 20
@@ -67,7 +67,7 @@ def _fire(tx: Transaction, schedule: Row) -> int:
         record(tx, "missed", by, schedule=schedule["name"], first=missed[0], last=missed[-1], count=len(missed))
     given = {name: schedule[name] for name in ("agent", "tenant", "priority", "timeout")}
     for at in due[-MADE_UP:]:
-        new = Session.new(_name(schedule, at), prompt=json.loads(schedule["prompt"]), **given)
+        new = SessionRecord.new(_name(schedule, at), prompt=json.loads(schedule["prompt"]), **given)
         try:
             start(tx, new, (), by)
         except OptionsError as error:

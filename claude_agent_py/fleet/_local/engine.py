@@ -5,7 +5,7 @@ from types import CoroutineType
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _rows, _schedules
-from claude_agent_py.fleet._local._file import File, Transaction
+from claude_agent_py.fleet._local._file import FleetFile, Transaction
 from claude_agent_py.fleet._local.worker import LocalWorker
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.metrics import FleetMetrics
@@ -23,39 +23,39 @@ METRICS_SECONDS: Final = 3.0
 
 
 def _call(how: Callable[..., Any], work: "Work[P, T]") -> "Call[P, T]":
-    async def call(self: File, *args: Any) -> Any:
+    async def call(self: FleetFile, *args: Any) -> Any:
         return await how(self, work, *args)
 
     return cast("Call[P, T]", call)
 
 
-class LocalEngine(File):
+class LocalEngine(FleetFile):
     """Sessions in one SQLite file, run by a loop in each worker. See `Engine` for the methods."""
 
     name: str = "SQLite"
 
-    start = _call(File.write, _changes.start)
-    send = _call(File.write, _changes.send)
-    answer = _call(File.write, _changes.answer)
-    interrupt = _call(File.write, _changes.interrupt)
-    cancel = _call(File.write, _changes.cancel)
-    retry = _call(File.write, _changes.retry)
+    start = _call(FleetFile.write, _changes.start)
+    send = _call(FleetFile.write, _changes.send)
+    answer = _call(FleetFile.write, _changes.answer)
+    interrupt = _call(FleetFile.write, _changes.interrupt)
+    cancel = _call(FleetFile.write, _changes.cancel)
+    retry = _call(FleetFile.write, _changes.retry)
 
-    info = _call(File.read, _queries.describe_session)
-    outcome = _call(File.read, _queries.load_outcome)
-    events = _call(File.read, _queries.load_events)
-    deltas = _call(File.read, _queries.load_deltas)
-    questions = _call(File.read, _queries.list_questions)
-    check_question = _call(File.read, _queries.check_question)
+    info = _call(FleetFile.read, _queries.describe_session)
+    outcome = _call(FleetFile.read, _queries.load_outcome)
+    events = _call(FleetFile.read, _queries.load_events)
+    deltas = _call(FleetFile.read, _queries.load_deltas)
+    questions = _call(FleetFile.read, _queries.list_questions)
+    check_question = _call(FleetFile.read, _queries.check_question)
 
-    list_sessions = _call(File.read, _queries.list_sessions)
-    count_open_sessions = _call(File.read, _queries.count_open_sessions)
-    list_workers = _call(File.read, _queries.list_workers)
-    drain_workers = _call(File.write, _changes.drain)
-    list_tenants = _call(File.read, _queries.list_tenants)
-    set_tenant = _call(File.write, _changes.set_tenant)
-    unschedule = _call(File.write, _schedules.unschedule)
-    load_audit = _call(File.read, _queries.load_audit)
+    list_sessions = _call(FleetFile.read, _queries.list_sessions)
+    count_open_sessions = _call(FleetFile.read, _queries.count_open_sessions)
+    list_workers = _call(FleetFile.read, _queries.list_workers)
+    drain_workers = _call(FleetFile.write, _changes.drain)
+    list_tenants = _call(FleetFile.read, _queries.list_tenants)
+    set_tenant = _call(FleetFile.write, _changes.set_tenant)
+    unschedule = _call(FleetFile.write, _schedules.unschedule)
+    load_audit = _call(FleetFile.read, _queries.load_audit)
 
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         pruned = await _retention.prune(self, store, seconds)

@@ -22,7 +22,7 @@ from claude_agent_py.fleet._folders import SessionFolder
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
 from claude_agent_py.fleet._local._changes import Claim, LostError
 from claude_agent_py.fleet._local._desk import FileDesk
-from claude_agent_py.fleet._local._file import File, Row
+from claude_agent_py.fleet._local._file import FleetFile, Row
 from claude_agent_py.fleet._local._rows import delete_old_deltas
 from claude_agent_py.fleet._state import OVERDUE
 from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
@@ -33,12 +33,12 @@ LAST_SECONDS: Final = 20.0
 """Seconds that a worker that ends waits for its sessions to be returned."""
 
 
-class _Execution(Execution):
+class _LocalExecution(Execution):
     """A claimed session that runs."""
 
     keeps_deltas = True
 
-    def __init__(self, claim: Claim, file: File, poll: float) -> None:
+    def __init__(self, claim: Claim, file: FleetFile, poll: float) -> None:
         prompt = claim.prompt
         content = json.loads(prompt.content)
         super().__init__(claim.id, claim.session.conversation, prompt.uuid, content, prompt.attempts + 1)
@@ -75,9 +75,9 @@ class _Execution(Execution):
 class LocalWorker(Worker):
     """A worker on the machine of the file."""
 
-    _executions: dict[str, _Execution]  # type: ignore[assignment]
+    _executions: dict[str, _LocalExecution]  # type: ignore[assignment]
 
-    def __init__(self, file: File, *args: Any, **given: Any) -> None:
+    def __init__(self, file: FleetFile, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self._file = file
         self._known = list(self._fleet.agents.values())
@@ -243,12 +243,12 @@ class LocalWorker(Worker):
             while claim.id in self._executions:
                 self._executions[claim.id].stop.abandon()
                 await anyio.sleep(0.01)
-            execution = self._executions[claim.id] = _Execution(claim, self._file, self._fleet.poll)
+            execution = self._executions[claim.id] = _LocalExecution(claim, self._file, self._fleet.poll)
             self._group.start_soon(self._execute, execution)
 
     # Running a session ------------------------------------------------------------------------------------------------
 
-    async def _execute(self, execution: _Execution) -> None:
+    async def _execute(self, execution: _LocalExecution) -> None:
         """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
         claim = execution.claim
         outcome: TurnOutcome = Failed(**OVERDUE)
@@ -273,7 +273,7 @@ class LocalWorker(Worker):
     def _find_folder(self, session: Row) -> SessionFolder:
         return self._get_folder(session["id"], session["cli_session"], session["folder"])
 
-    async def _settle(self, execution: _Execution, outcome: TurnOutcome) -> str:
+    async def _settle(self, execution: _LocalExecution, outcome: TurnOutcome) -> str:
         """Store the last events and the outcome, or fail the prompt with the error for which that is impossible.
 
         Repeats it until the file answers, or the worker ends.

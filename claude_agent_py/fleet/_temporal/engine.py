@@ -28,11 +28,11 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import Question, Session, list_retried, read_outcome
+from claude_agent_py.fleet._state import FleetQuestion, SessionRecord, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.deltas import read_deltas
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
-from claude_agent_py.fleet._temporal.server import PROJECT, Server, UnlessMissing, on_asyncio
+from claude_agent_py.fleet._temporal.server import PROJECT, TemporalService, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
@@ -84,7 +84,7 @@ class TemporalEngine:
     name = "Temporal"
 
     def __init__(self, url: str, codec: PayloadCodec | None, settings: FleetSettings) -> None:
-        self._server = Server(url, codec)
+        self._server = TemporalService(url, codec)
         self._settings = settings
         self._sent: BoundedDict[str, int] = BoundedDict(KNOWN)
         """The numbers of the prompts that this process sent last, by session, which the memo may not have yet."""
@@ -97,7 +97,7 @@ class TemporalEngine:
     # Commands to a session -------------------------------------------------------------------------------------------
 
     @on_asyncio
-    async def start(self, new: Session, known: Sequence[FleetAgent], by: AnswerSource) -> None:
+    async def start(self, new: SessionRecord, known: Sequence[FleetAgent], by: AnswerSource) -> None:
         client = await self._server.connect()
         check_size(new.prompts[0].content)
         if not known:
@@ -220,7 +220,7 @@ class TemporalEngine:
         return await read_deltas(self._settings.store, session, conversation, after)
 
     @on_asyncio
-    async def questions(self, session: str | None) -> Sequence[tuple[str, Question]]:
+    async def questions(self, session: str | None) -> Sequence[tuple[str, FleetQuestion]]:
         sessions = await self._select(session, f"{QUESTIONS.name} > 0")
         found = [(s.id, question) for s in sessions for question in s.questions]
         return sorted(found, key=lambda each: each[1].created_at)

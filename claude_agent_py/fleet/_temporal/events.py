@@ -1,4 +1,4 @@
-"""`EventLog`: the events of a session, in the session store: a log for each prompt.
+"""`TurnEventLog`: the events of a session, in the session store: a log for each prompt.
 
 A worker that was wrongly declared dead may still write. Each entry has the number of its call of `run_turn`, and
 entries after those of a later call do not count. So all readers number the events alike, without gaps.
@@ -108,7 +108,7 @@ async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: 
     return count
 
 
-class EventLog:
+class TurnEventLog:
     """Writes the events of one call of `run_turn`.
 
     Args:

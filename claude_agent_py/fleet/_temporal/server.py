@@ -1,4 +1,4 @@
-"""`Server`: the connection to a Temporal server."""
+"""`TemporalService`: the connection to a Temporal server."""
 
 import atexit
 import contextlib
@@ -117,7 +117,7 @@ def parse_url(url: str) -> tuple[str, str]:
     return f"{parts.hostname}:{port}", parts.path.strip("/") or "default"
 
 
-class Server:
+class TemporalService:
     """A Temporal server.
 
     TLS, an API key and the like come from the environment, as for all programs of Temporal: `TEMPORAL_API_KEY`,

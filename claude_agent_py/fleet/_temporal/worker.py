@@ -34,12 +34,12 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
-from claude_agent_py.fleet._engine import Engine
+from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDS, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
-from claude_agent_py.fleet._temporal.events import EventLog
+from claude_agent_py.fleet._temporal.events import TurnEventLog
 from claude_agent_py.fleet._temporal.limits import (
     FIND_GONE,
     GRANT,
@@ -49,7 +49,7 @@ from claude_agent_py.fleet._temporal.limits import (
     Request,
     limit_id,
 )
-from claude_agent_py.fleet._temporal.server import RETRYABLE, Server, on_asyncio
+from claude_agent_py.fleet._temporal.server import RETRYABLE, TemporalService, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
     ASK,
     FREE,
@@ -60,7 +60,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     AgentSettings,
     Command,
     SessionWorkflow,
-    Turn,
+    TurnArgument,
     WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
@@ -128,13 +128,13 @@ class TemporalDesk:
         await self._handle.execute_update("withdraw", args=[self._epoch, question.key])
 
 
-class _Execution(Execution):
+class _TemporalExecution(Execution):
     """A call of the activity, and the events of its prompt."""
 
-    def __init__(self, turn: Turn, store: SessionStore, handle: WorkflowHandle[Any, Any], worker: str) -> None:
+    def __init__(self, turn: TurnArgument, store: SessionStore, handle: WorkflowHandle[Any, Any], worker: str) -> None:
         super().__init__(turn.session, turn.conversation, turn.uuid, turn.content, turn.attempt)
         self.desk = self._desk = TemporalDesk(handle, turn.epoch, worker)
-        self.log = EventLog(store, turn.conversation, turn.run, turn.epoch)
+        self.log = TurnEventLog(store, turn.conversation, turn.run, turn.epoch)
         self.deltas = DeltaLog(store, turn.conversation, turn.epoch)
         self.keeps_deltas: bool = implements(store, "delete")
         self._run = turn.run
@@ -196,7 +196,7 @@ class Room:
 class TemporalWorker(Worker):
     """A worker on asyncio."""
 
-    def __init__(self, server: Server, engine: Engine, settings: FleetSettings, **given: Any) -> None:
+    def __init__(self, server: TemporalService, engine: FleetEngine, settings: FleetSettings, **given: Any) -> None:
         super().__init__(settings, engine.load_metrics, **given)
         self._engine = engine
         self._server = server
@@ -311,7 +311,7 @@ class TemporalWorker(Worker):
                 await self._server.signal(limit_id(name), "release", session, ticket)
 
         @activity.defn(name=TURN)
-        async def run(turn: Turn) -> TurnResult:
+        async def run(turn: TurnArgument) -> TurnResult:
             return await self._run_turn(agent, turn)
 
         @activity.defn(name=FREE)
@@ -409,10 +409,10 @@ class TemporalWorker(Worker):
 
     # Turns -----------------------------------------------------------------------------------------------------------
 
-    async def _run_turn(self, agent: FleetAgent, turn: Turn) -> TurnResult:
+    async def _run_turn(self, agent: FleetAgent, turn: TurnArgument) -> TurnResult:
         """The activity. Heartbeats until it returns."""
         beating = asyncio.create_task(_beat(self._fleet.lease / 4))
-        execution = _Execution(turn, self._store, self._client.get_workflow_handle(turn.session), self.id)
+        execution = _TemporalExecution(turn, self._store, self._client.get_workflow_handle(turn.session), self.id)
         work = asyncio.create_task(self._perform(agent, turn, execution))
         try:
             while True:
@@ -425,7 +425,7 @@ class TemporalWorker(Worker):
         finally:
             beating.cancel()
 
-    async def _obey(self, turn: Turn, stop: TurnStop) -> None:
+    async def _obey(self, turn: TurnArgument, stop: TurnStop) -> None:
         """Do what the workflow wants, now that the server cancelled the activity."""
         details = activity.cancellation_details()
         wanted = "abandon" if details is not None and (details.not_found or details.timed_out) else "cancel"
@@ -435,7 +435,7 @@ class TemporalWorker(Worker):
                 wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
         {"interrupt": stop.interrupt, "abandon": stop.abandon}.get(wanted, stop.release)()
 
-    async def _perform(self, agent: FleetAgent, turn: Turn, execution: _Execution) -> TurnResult:
+    async def _perform(self, agent: FleetAgent, turn: TurnArgument, execution: _TemporalExecution) -> TurnResult:
         async with self._room.take(is_alone=turn.is_alone) as has_room:
             if not has_room:
                 return TurnResult("busy")
@@ -458,7 +458,7 @@ class TemporalWorker(Worker):
                 if self._executions.get(turn.session) is execution:
                     del self._executions[turn.session]
 
-    def _read(self, outcome: TurnOutcome, execution: Execution, turn: Turn) -> TurnResult:
+    def _read(self, outcome: TurnOutcome, execution: Execution, turn: TurnArgument) -> TurnResult:
         """Return what the workflow keeps of an outcome, and add an event if the prompt has ended."""
         found = TurnResult.of(outcome, self.id)
         if found.kind in ENDS:

@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 )
 
 from claude_agent_py._base.json_object import JSONObject
-from claude_agent_py.fleet._state import ALONE_CRASHES, Prompt, Session, TurnResult
+from claude_agent_py.fleet._state import ALONE_CRASHES, FleetPrompt, SessionRecord, TurnResult
 from claude_agent_py.fleet._temporal.limits import ACTIVITY_SECONDS, Request
 
 WORKFLOW: Final = "fleet-session"
@@ -76,7 +76,7 @@ class Command:
 
 
 @dataclass
-class WorkflowSession(Session):
+class WorkflowSession(SessionRecord):
     """The state of a session, and what only its workflow needs."""
 
     asked: list[str] = field(default_factory=list[str])
@@ -102,7 +102,7 @@ class AgentSettings:
 
 
 @dataclass
-class Turn:
+class TurnArgument:
     """The argument of the activity."""
 
     session: str
@@ -276,7 +276,7 @@ class SessionWorkflow:
 
     # Prompts ---------------------------------------------------------------------------------------------------------
 
-    async def _advance(self, prompt: Prompt) -> None:
+    async def _advance(self, prompt: FleetPrompt) -> None:
         """Wait until a prompt can go on, and run it once."""
         s = self._s
         if s.state == "waiting":
@@ -301,7 +301,7 @@ class SessionWorkflow:
         if s.permits:
             await self._give_back(s.ticket)
 
-    async def _get_permits(self, prompt: Prompt) -> bool:
+    async def _get_permits(self, prompt: FleetPrompt) -> bool:
         """Wait for the permits that a prompt needs. Return False if a command or its deadline came first."""
         s = self._s
         for name in [] if s.permits else self._limits:
@@ -332,7 +332,7 @@ class SessionWorkflow:
         with contextlib.suppress(TimeoutError):
             await workflow.wait_condition(lambda: condition() or self._s.wanted is not None, timeout=timeout)
 
-    async def _run_turn(self, prompt: Prompt) -> TurnResult | None:
+    async def _run_turn(self, prompt: FleetPrompt) -> TurnResult | None:
         """Run an activity. Return None if its worker died."""
         s = self._s
         s.epoch += 1
@@ -340,7 +340,7 @@ class SessionWorkflow:
         is_alone = prompt.crashes >= ALONE_CRASHES
         is_near = self._near and s.machine is not None and s.workspace is not None and not is_alone
         queue = f"{s.agent}/alone" if is_alone else f"{s.agent}@{s.machine}" if is_near else s.agent
-        turn = Turn(
+        turn = TurnArgument(
             session=s.id,
             agent=s.agent,
             conversation=s.conversation,
@@ -420,7 +420,7 @@ class SessionWorkflow:
         workflow.upsert_memo(show(s))
 
 
-async def _remove_workspace(session: Session, machine: str) -> None:
+async def _remove_workspace(session: SessionRecord, machine: str) -> None:
     with contextlib.suppress(ActivityError):  # no worker of that machine lives
         await workflow.execute_activity(
             FREE,
@@ -432,15 +432,15 @@ async def _remove_workspace(session: Session, machine: str) -> None:
         )
 
 
-def _name_limits(session: Session, kinds: Sequence[str]) -> list[str]:
+def _name_limits(session: SessionRecord, kinds: Sequence[str]) -> list[str]:
     return [f"{kind}/{getattr(session, kind)}" for kind in kinds]
 
 
-def _measure(session: Session) -> int:
+def _measure(session: SessionRecord) -> int:
     return len(json.dumps(asdict(session)))
 
 
-def attributes(session: Session) -> TypedSearchAttributes:
+def attributes(session: SessionRecord) -> TypedSearchAttributes:
     """Return what sessions can be searched by."""
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(STATE, session.state),

@@ -73,7 +73,7 @@ ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new lease state for the old state and the current time."""
 
 
-class Row(NamedTuple):
+class EntryRow(NamedTuple):
     """An entry to store."""
 
     uuid: str | None
@@ -125,7 +125,7 @@ def drop_duplicates(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]
     return kept
 
 
-def update_summary(text: str | bytes | None, place: Place, new: list[Row]) -> str:
+def update_summary(text: str | bytes | None, place: Place, new: list[EntryRow]) -> str:
     """Return the `data` of a summary as JSON after adding new entries. `text` is the JSON before."""
     prev: SessionSummaryEntry | None = None
     if text is not None:
@@ -133,7 +133,7 @@ def update_summary(text: str | bytes | None, place: Place, new: list[Row]) -> st
     return json.dumps(fold_session_summary(prev, place.key, [row.entry for row in new])["data"])
 
 
-def drop_known(rows: list[Row], uuids: Container[str | None]) -> list[Row]:
+def drop_known(rows: list[EntryRow], uuids: Container[str | None]) -> list[EntryRow]:
     """Return the rows whose uuids are not stored yet."""
     return [row for row in rows if row.uuid is None or row.uuid not in uuids]
 
@@ -159,7 +159,7 @@ class BlockingStore(ABC):
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         self._append(
-            place, [Row(read_uuid(entry), encode_entry(entry), entry) for entry in drop_duplicates(entries)], epoch
+            place, [EntryRow(read_uuid(entry), encode_entry(entry), entry) for entry in drop_duplicates(entries)], epoch
         )
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -320,7 +320,7 @@ class BlockingStore(ABC):
 
     # Implemented by all but the CLI's folder, which has no leases, and other ways to append and to list.
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         """Append rows with different uuids, except rows that are already stored. All or nothing."""
         raise NotImplementedError
 

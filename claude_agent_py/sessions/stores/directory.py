@@ -26,7 +26,7 @@ from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.stores.base import (
     ChangeLease,
-    Row,
+    EntryRow,
     SummarisingStore,
     drop_known,
     fold_session_summary,
@@ -176,7 +176,7 @@ class DirectoryStore(SummarisingStore):
 
     # Writing and reading
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         path = self._transcript_path(place)
         with self._hold_lock(place):
             state = self._read_state(place)
@@ -198,7 +198,7 @@ class DirectoryStore(SummarisingStore):
                 state["summarised_bytes"] = known.size
                 self._write_state(place, state)
 
-    def _summarise(self, place: Place, before: JSONObject | None, new: list[Row]) -> JSONObject:
+    def _summarise(self, place: Place, before: JSONObject | None, new: list[EntryRow]) -> JSONObject:
         """Return the summary with the new rows. Reads the transcript if there is none that covers all rows before."""
         if before is None:
             batches: Iterable[list[SessionStoreEntry]] = self.iter_batches(place)

@@ -4,7 +4,7 @@ import time
 from secrets import token_hex
 
 from claude_agent_py._base.thread_locks import ThreadLock
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, drop_known, update_summary
+from claude_agent_py.sessions.stores.base import ChangeLease, EntryRow, SummarisingStore, drop_known, update_summary
 from claude_agent_py.sessions.stores.protocol import (
     LeaseState,
     Place,
@@ -50,7 +50,7 @@ class MemoryStore(SummarisingStore):
         """The keys of all transcripts. For tests."""
         return [place.key for place in list(self._rows)]
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         session = place._replace(subpath="")
         with self._lock:
             check_epoch(self._leases.get(session, LeaseState()), place.key, epoch)

@@ -15,7 +15,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
-from claude_agent_py.sessions.stores.base import Row
+from claude_agent_py.sessions.stores.base import EntryRow
 from claude_agent_py.sessions.stores.protocol import Place, format_key
 from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
 
@@ -230,7 +230,7 @@ class PostgresStore(SQLStore):
         with self._transaction() as execute:
             return [*execute(statement, *values)]
 
-    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
+    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[EntryRow]) -> list[EntryRow]:
         # In one statement, because each one waits for the server.
         insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) SELECT ?, ?, ?, uuid, entry "
         # Binary: psycopg takes 0.2 s per megabyte to quote the text of an array, and stops the event loop for so long.

@@ -13,7 +13,7 @@ from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.base import (
     BATCH_ENTRIES,
     ChangeLease,
-    Row,
+    EntryRow,
     SummarisingStore,
     drop_known,
     encode_utf8,
@@ -86,7 +86,7 @@ class RedisStore(SummarisingStore):
         value: T = self._redis.transaction(work, *watched, value_from_callable=True)
         return value
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         uuids = self._key("uuids", *place)
         lease = self._key("lease", *place[:2])
         summaries = self._key("summaries", place.project)
@@ -175,7 +175,7 @@ class RedisStore(SummarisingStore):
         return self._change([lease], work)
 
 
-def _find_known(pipe: Pipeline, key: str, rows: list[Row]) -> set[str]:
+def _find_known(pipe: Pipeline, key: str, rows: list[EntryRow]) -> set[str]:
     uuids = [row.uuid for row in rows if row.uuid is not None]
     if not uuids:
         return set()

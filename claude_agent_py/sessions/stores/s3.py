@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.errors import OptionsError, StaleLeaseError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
-from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, Row, encode_utf8
+from claude_agent_py.sessions.stores.base import BlockingStore, ChangeLease, EntryRow, encode_utf8
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 from claude_agent_py.wire.base import JSONObject
 
@@ -77,7 +77,7 @@ class S3Store(BlockingStore):
         for page in self._s3.get_paginator("list_objects_v2").paginate(Bucket=self._bucket, Prefix=prefix):
             yield from page.get("Contents", ())
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         if epoch is not None:
             check_epoch(self._read_lease(place)[0], place.key, epoch)
         body = "".join(f"{row.text}\n" for row in rows).encode("ascii")

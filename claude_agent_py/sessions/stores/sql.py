@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Final, Protocol, TypeAlias
 
-from claude_agent_py.sessions.stores.base import ChangeLease, Row, SummarisingStore, update_summary
+from claude_agent_py.sessions.stores.base import ChangeLease, EntryRow, SummarisingStore, update_summary
 from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
 
 SQLRow: TypeAlias = tuple[Any, ...]
@@ -56,7 +56,7 @@ class SQLStore(SummarisingStore):
         """Return the text of a column."""
         return text
 
-    def _append(self, place: Place, rows: list[Row], epoch: int | None) -> None:
+    def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         key = tuple(map(self._escape, place))
         with self._transaction() as execute:
             check_epoch(self._lock_session(execute, *key[:2]), place.key, epoch)
@@ -72,7 +72,7 @@ class SQLStore(SummarisingStore):
                     update_summary(before, place, new),
                 )
 
-    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[Row]) -> list[Row]:
+    def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[EntryRow]) -> list[EntryRow]:
         """Insert the rows that are not stored yet. Return them."""
         insert = "INSERT INTO {schema}.entries (project, session, subpath, uuid, entry) VALUES (?, ?, ?, ?, ?) "
         insert += "ON CONFLICT DO NOTHING"

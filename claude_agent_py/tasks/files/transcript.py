@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_json
-from claude_agent_py._journal.tasks.outcome import Finding
+from claude_agent_py._journal.tasks.outcome import TaskFinding
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
 from claude_agent_py.tasks.files.task_file import TaskFile
@@ -229,11 +229,11 @@ def last_report(messages: list[TranscriptMessage]) -> str:
     return next((text for text in texts if text), "")
 
 
-def inspect_transcript(file: TaskFile) -> Finding | None:
+def inspect_transcript(file: TaskFile) -> TaskFinding | None:
     """Return the end of a subagent according to its files, or None if they cannot be read."""
     notes = read_notes(file)
     if notes is not None and not (notes.is_finished or notes.was_stopped):
-        return Finding(Evidence.TRANSCRIPT)
+        return TaskFinding(Evidence.TRANSCRIPT)
     try:
         messages = last_messages(file)
     except OSError:
@@ -243,7 +243,7 @@ def inspect_transcript(file: TaskFile) -> Finding | None:
     report = last_report(messages)
     status = _find_status(notes, messages)
     failed = status is TaskStatus.FAILED
-    return Finding(Evidence.TRANSCRIPT, status, summary=report, failure_reason=report if failed else None)
+    return TaskFinding(Evidence.TRANSCRIPT, status, summary=report, failure_reason=report if failed else None)
 
 
 def _find_status(notes: Notes | None, messages: list[TranscriptMessage]) -> TaskStatus | None:
