@@ -101,6 +101,16 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert outcome.usage == usage
 
 
+@pytest.mark.parametrize("absurd", [{"costUSD": 1e308, "inputTokens": 1e-9}, {"costUSD": 1e12}, {"inputTokens": 0.5}])
+def test_no_price_is_derived_from_absurd_figures(absurd: dict[str, float]) -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), said("m1", 1_000_000), *frames.task_end("a1"))
+    spent = {"inputTokens": 500_000, "outputTokens": 0, "costUSD": 3.0} | absurd
+    tracking(manager, frames.result(modelUsage={MODEL: spent}, user_message_uuid="p", user_message_uuids=[]))
+    usage = manager["a1"].usage
+    assert usage is not None
+    assert usage.cost_usd is None
+
+
 def test_an_outcome_is_revised_once_a_price_is_known() -> None:
     desk = Desk()
     desk.fold(frames.task_started("a1"), said("m1", 1_000_000), *frames.task_end("a1"))

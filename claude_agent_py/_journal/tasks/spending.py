@@ -23,6 +23,7 @@ _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
 """The price of each kind relative to an input token: the same ratios for all models, by their list prices."""
 _WEB_SEARCH_USD: Final = 0.01
 _MAX_TOKENS: Final = 10**12
+_MAX_USD: Final = 10**9
 _MAX_MESSAGES: Final = 1024
 """The number of messages of a run that are remembered; the frames of one message arrive together."""
 
@@ -57,8 +58,8 @@ class Prices:
         known = len(self._implied)
         for name, usage in spent.items():
             units = sum(count * weight for count, weight in zip(_read_counts(usage), _WEIGHTS, strict=True))
-            cost = usage.cost_usd - usage.web_search_requests * _WEB_SEARCH_USD
-            if units > 0 and cost > 0:
+            cost = read_cost(usage.cost_usd) - usage.web_search_requests * _WEB_SEARCH_USD
+            if units >= 1 and cost > 0:
                 price = cost / units * 1_000_000
                 for model in {name, usage.canonical_model or name}:
                     self._implied[model] = ModelPrice(input=price, output=5 * price)
@@ -236,7 +237,7 @@ def read_tokens(usage: Usage | ModelUsage | None) -> Tokens | None:
 def read_spent(usage: Mapping[str, ModelUsage] | None) -> dict[str, Spent]:
     """Return the tokens and the costs of models."""
     return {
-        model: Spent(tokens=read_tokens(used) or Tokens(), cost_usd=float(used.cost_usd))
+        model: Spent(tokens=read_tokens(used) or Tokens(), cost_usd=read_cost(used.cost_usd))
         for model, used in (usage or {}).items()
     }
 
@@ -250,6 +251,11 @@ def to_tokens(counts: Counts) -> Tokens:
 def read_count(number: float | None) -> int:
     """Return a count of the wire as an int; 0 if it is missing or absurd."""
     return int(number) if number is not None and 0 <= number < 2**53 else 0
+
+
+def read_cost(usd: float) -> float:
+    """Return a cost of the wire; 0 if it is absurd."""
+    return float(usd) if 0 <= usd < _MAX_USD else 0.0
 
 
 def max_counts(one: Counts, other: Counts) -> Counts:
