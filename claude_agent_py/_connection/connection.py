@@ -10,7 +10,7 @@ names its runs, their mailboxes and the readers receive it, and `track` updates 
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each (`workers.py`).
 `startup.py` initializes a session, `running.py` has its open runs, `shutdown.py` ends it, `request_handlers.py` answers
-the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and requests, `turns.py` for runs.
+the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and requests, `router.py` for runs.
 """
 
 import copy

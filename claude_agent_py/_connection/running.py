@@ -150,7 +150,7 @@ class Runs:
             self._stop_work(run, was_in_turn=True)
 
     def on_ended(self, end: RunEnded) -> None:
-        """End a run as the engine decided: answered, timed out, unreadable or closed."""
+        """End a run as the router decided: answered, timed out, unreadable or closed."""
         run: RunState = end.run
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":

@@ -1,6 +1,6 @@
 """Open runs: their prompts and time limits, and the verdicts on them.
 
-`turns.py` keeps them and decides when one ends.
+`router.py` keeps them and decides when one ends.
 """
 
 from typing import Any, Final, Literal, NamedTuple, TypeAlias

@@ -36,7 +36,7 @@ MOMENT: Final = 0.5
 _KIND_BY_SUBTYPE: Final[Mapping[object, Kind]] = {"elicitation": "elicitation", "request_user_dialog": "dialog"}
 
 _FALLS_BACK = frozenset({"question", "plan"})
-"""Kinds that are also permission requests; `can_use_tool` gets those without their own handler."""
+"""Kinds that are also permission requests; `can_use_tool` gets those without a handler or an inbox of their own."""
 
 
 class PermissionDispatcher:
