@@ -50,6 +50,9 @@ class TaskFacts:
     def add_running(self) -> None:
         """Add the starts of the tasks that run already."""
         for record in self._ledger.records.values():
+            for run in record.runs:
+                if run.run_id is not None:  # a turn may follow the end of a task
+                    self._task_of_run.put(run.run_id, run.id)
             if record.is_live and record.run.is_announced and not record.is_ambient:
                 at = check_time(record.run.started_at)
                 self._take(self._build_start(record, at), record, at)

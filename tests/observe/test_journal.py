@@ -263,6 +263,23 @@ async def test_a_turn_has_the_same_id_whoever_begins_to_read_during_it(start: Ma
 
 
 @pytest.mark.anyio
+async def test_a_reader_that_begins_after_a_task_has_ended_gets_the_turn_that_it_caused(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.turn([frames.task_started("b1"), frames.task_notification("b1")]),
+        steps.wait_gate(gate),
+        steps.emit(frames.init(), frames.assistant("It ended."), frames.result(origin=frames.task_origin("b1"))),
+        steps.exit(0),
+    )
+    async with start(fake) as client:
+        await client.query("one")
+        late = client.journal()
+        gate.open()
+        with anyio.fail_after(60):
+            assert [fact.causes async for fact in late if isinstance(fact, TurnEnded)] == [("b1",)]
+
+
+@pytest.mark.anyio
 async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -> None:
     async with start(FakeCLI(steps.turn("Hi."), steps.turn("Hi."))) as client:
         stream = client.journal()
