@@ -54,6 +54,7 @@ GROUPS: Final = {
         ],
         [
             "tests/protocol/test_turns.py",
+            "tests/tools/test_traffic.py",
             *(f"tests/observe/test_{name}.py" for name in ("fold", "journal", "one_story")),
         ],
     ),

@@ -23,6 +23,8 @@ from claude_agent_py.journal import (
     Journal,
     MessageAdded,
     PromptSent,
+    RequestRetried,
+    StateChanged,
     TaskFinished,
     TaskReopened,
     TaskRevised,
@@ -145,6 +147,37 @@ def test_a_journal_does_not_grow_with_the_commands_that_have_ended() -> None:
     finally:
         tracemalloc.stop()
     assert after - before < 200 * 500
+
+
+def fold_all(*told: JSONObject) -> list[Fact]:
+    journal = Journal()
+    return [fact for frame in told for fact in journal.feed(decode(json.dumps(frame).encode()))]
+
+
+@pytest.mark.parametrize(
+    ("stop_reason", "status", "call_status"),
+    [("tool_use", "error", "cancelled"), (None, "error", "cancelled"), ("end_turn", "ok", "cancelled")],
+)
+def test_a_turn_without_a_result_ends_when_the_session_is_idle(
+    stop_reason: str | None, status: str, call_status: str
+) -> None:
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    call["message"]["stop_reason"] = stop_reason
+    *_, ended_call, ended, state = fold_all(frames.init(), call, frames.session_state("idle"))
+    assert isinstance(ended_call, CallEnded)
+    assert isinstance(ended, TurnEnded)
+    assert isinstance(state, StateChanged)
+    assert (ended_call.id, ended_call.status) == ("t1", call_status)
+    assert (ended.id, ended.status) == ("#1/1", status)
+
+
+def test_a_retry_says_in_seconds_when_the_next_attempt_is() -> None:
+    retry = frames.system(
+        "api_retry", attempt=1, max_retries=3, retry_delay_ms=1500, error="overloaded", error_status=529
+    )
+    [fact] = fold_all(retry)
+    assert isinstance(fact, RequestRetried)
+    assert (fact.attempt, fact.max_retries, fact.delay, fact.error, fact.error_status) == (1, 3, 1.5, "overloaded", 529)
 
 
 @pytest.mark.parametrize("wrong", [{"progress": "half"}, {"total": []}, {"message": 1}, {"progressToken": {}}, None])

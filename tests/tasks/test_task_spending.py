@@ -101,6 +101,15 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert outcome.usage == usage
 
 
+def test_absurd_figures_of_a_report_count_for_nothing() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"))
+    tracking(manager, frames.task_progress("a1", usage={"total_tokens": 40, "tool_uses": 2, "duration_ms": 50}))
+    tracking(manager, frames.task_progress("a1", usage={"total_tokens": 41, "tool_uses": 2**64, "duration_ms": 60}))
+    usage = manager["a1"].usage
+    assert usage is not None
+    assert (usage.total_tokens, usage.tool_uses, usage.duration_ms) == (41, 2, 60)
+
+
 @pytest.mark.parametrize("absurd", [{"costUSD": 1e308, "inputTokens": 1e-9}, {"costUSD": 1e12}, {"inputTokens": 0.5}])
 def test_no_price_is_derived_from_absurd_figures(absurd: dict[str, float]) -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"), said("m1", 1_000_000), *frames.task_end("a1"))

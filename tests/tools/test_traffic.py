@@ -250,6 +250,18 @@ def test_pending_calls() -> None:
     assert repr(traffic) == "<ToolTraffic 2 calls, 1 pending>"
 
 
+def test_a_forgotten_call_and_its_result_are_ignored() -> None:
+    traffic = ToolTraffic()
+    for call in ("a", "b"):
+        traffic.fold(called(call), 1.0)
+    traffic.forget("a")
+    traffic.forget("unknown")
+    assert traffic.fold(returned("a"), 2.0) == []
+    [record] = traffic.fold(returned("b"), 3.0)
+    assert (record.id, record.duration) == ("b", 2.0)
+    assert [record.id for record in traffic.calls] == ["b"]
+
+
 def test_repeated_calls_count_once() -> None:
     traffic = ToolTraffic()
     traffic.fold(called("a"))

@@ -127,10 +127,12 @@ class Spending(Struct, gc=False):
         """Add figures that the CLI reports."""
         if usage is None:
             return
+        names = ("total_tokens", "tool_uses", "duration_ms")
+        if max(usage.total_tokens, usage.tool_uses, usage.duration_ms) >= _MAX_TOKENS:
+            usage = usage.replace(**{name: read_count(getattr(usage, name)) for name in names})
         self.last_tokens = usage.total_tokens
         old = self.reported
         if old is not None and not _covers(usage, old):
-            names = ("total_tokens", "tool_uses", "duration_ms")
             usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
 
