@@ -88,6 +88,7 @@ class Resumption:
         self._prompts = event.prompts
         if event.adopted:
             self.run = run
+            # `Startup` reads their texts from the transcript later.
             run.sent += [UserMessage(message=UserContent(role="user", content=""), uuid=p) for p in event.adopted]
         else:
             run.finish()
@@ -109,6 +110,7 @@ class Resumption:
         Returns:
             The prompts to send again, and the runs whose turn was completed. Its result is lost.
         """
+        # What waited in the queue of the CLI died with it (2.1.328): only the interrupted turn goes on.
         again: list[UserMessage] = []
         lost: list[RunState] = []
         for run in self.carried if self._prompts is not None else ():

@@ -123,10 +123,12 @@ class Shutdown:
         started = now()
         try:
             # Child agents may outlive the CLI; `abort` has ended them already.
+            # At the end of its input, the CLI waits for shells without a limit (2.1.328), so it would be killed.
             if tasks != "leave" and not self.is_requested and session.tasks.live_ids():
                 await self._end_tasks(tasks, patience)
         finally:
             grace = busy
+            # An idle CLI exits by itself at the end of its input, after it has noted what the session cost.
             if not session.router.open_runs and session.router.is_idle(now()):
                 grace = max(busy, started + patience - now())
             elif session.hooks is not None and session.hooks.may_replace_output:
@@ -230,6 +232,7 @@ class Shutdown:
         if session.stream_over.is_set():
             return
         session.stream_over.set()
+        # The tasks and the requests end before the journal, which gets their ends.
         self._dismiss()
         why, by = self._why_tasks_end(is_asked=session.went_well)
         session.intake.process_exited(why, by)
@@ -327,6 +330,7 @@ class Shutdown:
     async def _let_it_finish(self) -> None:
         """After `close(tasks="leave")`, wait until the program is idle and exits, or until `abort`."""
         session = self._session
+        # Without input, the CLI (2.1.328) skips hooks and refuses what needs permission: its work goes first.
         while self._is_left() and not session.router.is_idle(session.now()):
             await self._wait_for_stream(LOOK_EVERY)
         if self._is_left():

@@ -57,7 +57,7 @@ class Engine:
         self._state = State.NEW
         self._to_send: list[bytes] = []
         self._was_answered = False
-        """Whether a request of the CLI was answered or withdrawn since `take_cli_waited`."""
+        """Whether a request of the CLI was answered or withdrawn since `take_cli_waited`, perhaps one asked since."""
 
     @property
     def state(self) -> State:
@@ -216,6 +216,7 @@ class Engine:
         return self._respond({"subtype": "error", "request_id": request_id, "error": error, **code})
 
     def _respond(self, response: JSONObject) -> bool:
+        # First, because a payload that is not JSON must leave the request open: it is then refused.
         line = encode_answer({"type": "control_response", "response": response})
         if not self._settle_request(response["request_id"]) or self._state not in CLI_READS:
             return False

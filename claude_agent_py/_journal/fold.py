@@ -253,6 +253,7 @@ class Journal:
             self._sent.pop(message.command_uuid, None)
 
     def _on_init(self, message: InitMessage) -> None:
+        # `init` lists the tool as Task, and the model calls it Agent (CLI 2.1.328).
         self._tools = frozenset({*message.tools, "Agent"}) if message.tools else self._tools
         self._follow_turns(message)
         if self._turn is None:
@@ -310,6 +311,7 @@ class Journal:
     def _on_process_end(self, end: ProcessEnd) -> None:
         if not (self._follows or end.has_successor):
             self._feed_ledger(Ledger.end_all, LEFT_BEHIND, EndedBy.PROCESS)
+        # With its last message, and not with the process: a transcript tells no more of the end of a turn.
         self._leave_finished_turn()
         self._requests.cancel(self._at)
         self._calls.cut_off_all(self._at)

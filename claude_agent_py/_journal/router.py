@@ -75,7 +75,7 @@ class TurnRouter:
         self.owners_of_task: TaskOwners = TaskOwners()
         self.turns: Turns = Turns()
         self._audience: tuple[OpenRun, ...] | None = None
-        """The runs that receive the messages of the current turn; None before the turn has any."""
+        """The runs that receive the messages of the current turn; None before it is known. Empty: nobody wants them."""
         self._assumed: tuple[str, ...] = ()
         """The prompts that it may be working on, if the CLI has not named them."""
         self.state: str | None = None
@@ -86,7 +86,8 @@ class TurnRouter:
         """When the CLI last made progress."""
         self.follow_ups: FollowUps = FollowUps()
         self.completed: set[str] = set()
-        """Prompts that the CLI has completed without an answer so far."""
+        """Prompts that the CLI has completed without an answer so far. It says so of a prompt that it folded into a
+        turn before the result of the turn, so none is dropped before the session is idle."""
         self._heir: OpenRun | None = None
         """The run of the turn that an earlier process left unfinished, until the CLI reports whether there is one."""
         self.begun_elsewhere: tuple[str, ...] = ()
@@ -334,6 +335,7 @@ class TurnRouter:
         if self.turns.current is None:
             notices = [run.waiting_since + run.next_notice for run in self._runs if run.waiting_since is not None]
             moments += notices
+            # When no follow-up turn is expected any more, a run that waits can end.
             if notices and self.follow_ups.runs:
                 moments.append(self.follow_ups.until)
         return min(moments, default=math.inf)

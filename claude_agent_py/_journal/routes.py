@@ -78,6 +78,7 @@ def _on_user(router: TurnRouter, message: UserMessage, now: float) -> Audience:
     if message.is_subagent:
         return _subagent_audience(router, message)
     router.turns.feed(message)
+    # It may come between turns: then all open runs get it.
     router.follow((), now)
     return router.session_audience()
 
@@ -106,6 +107,7 @@ def _on_lifecycle(router: TurnRouter, message: CommandLifecycleMessage, now: flo
 
 
 def _on_result(router: TurnRouter, message: ResultMessage, now: float) -> Audience:
+    # A result names 64 prompts at most. `begun` has the others.
     begun, _, audience = router.leave_turn(message)
     prompts = list(dict.fromkeys((*message.prompt_uuids, *begun)))
     if not prompts and not message.is_injected:
@@ -115,6 +117,7 @@ def _on_result(router: TurnRouter, message: ResultMessage, now: float) -> Audien
     if message.was_interrupted:
         for run in runs:
             run.was_interrupted = True
+    # Of notifications that one turn answers together, the CLI gives each but the last an empty result (2.1.328).
     if message.origin is not None:
         router.follow_ups.runs.discard(message.origin.run_id or "")
     router.follow_ups.until = now + FOLLOW_UP_GRACE  # delayed follow-up turns begin now
@@ -236,6 +239,7 @@ _RULES: Final[Mapping[type, _Rule]] = {
     TaskStartedMessage: _Rule(_on_task_started),
     TaskProgressMessage: _Rule(_on_task),
     TaskUpdatedMessage: _Rule(_on_task_updated, may_end=True),
+    # The events of the ledger settle, too, but a notification that is no news for it may be the last thing awaited.
     TaskNotificationMessage: _Rule(_on_notification, may_end=True),
     BackgroundTasksChangedMessage: _Rule(_on_other, is_progress=False, may_end=True),
 }

@@ -99,6 +99,7 @@ class Turns:
             self._runs += 1
             self._counted = self._uncounted = 0
             self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
+        # The CLI gives an empty result to each notification but the last of those that one turn answers (2.1.328).
         elif in_result:
             turn.is_uncounted = True
         for prompt in prompts:
@@ -136,6 +137,7 @@ class Turns:
         if turn.id:
             turn = self._replace(turn)
         turn.prompts.update(dict.fromkeys(named))
+        # Of prompts without a uuid, the CLI announces none; it works on the oldest.
         prompts = named or self._begun(turn) or [prompt for prompt in self._sent if prompt.startswith("#")][:1]
         if prompts or not self._run:
             self._count(turn, prompts)

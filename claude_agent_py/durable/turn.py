@@ -77,6 +77,7 @@ RESUME_PROMPT: Final = (
     "repeat the pending calls to receive the answers."
 )
 RESUME_CALLS: Final = " Repeat them with exactly this input, because the answers belong to these calls:"
+"""A resumed CLI (2.1.328) does not ask again for a call that waited for an answer: the model has to repeat it."""
 CONTINUE_PROMPT: Final = "Continue from where you left off."
 """The CLI's own prompt for an interrupted turn, which it gives once: not if the API fails again."""
 MAX_RESUME_CHARS: Final = 16_000
@@ -281,7 +282,7 @@ class _DurableTurn:
                 usage = await self._client.usage.session(skip_behaviors=True)
                 outcome = replace(outcome, cost_usd=max(0.0, usage.session.total_cost_usd - self._noted_usd))
         self._end(outcome)
-        await anyio.sleep_forever()
+        await anyio.sleep_forever()  # the handler must not answer
 
     def _end(self, outcome: TurnOutcome) -> None:
         """End the process, and the call with this outcome."""
@@ -297,6 +298,7 @@ class _DurableTurn:
         self._end(outcome)
 
     def _explain_stale(self, error: StaleLeaseError) -> TurnOutcome:
+        # A later call of `run_turn` has the turn; any other program only has the session for a while.
         if error.holder.startswith(HOLDER):
             outcome: TurnOutcome = Lost(reason=str(error))
         else:
@@ -425,6 +427,7 @@ class _DurableTurn:
         changes: dict[str, Any] = {"hooks": hooks, "on_store_error": self._on_store_error, **start}
         if self.has_desk and options.permission_prompts != "none":
             changes["interactions"] = DeskInbox(self._ask)
+        # Eager, because each tool waits until the store has its call.
         return options.replace(
             session_store=self.store, session_store_project=key["project_key"], session_store_flush="eager", **changes
         )

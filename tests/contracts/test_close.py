@@ -240,7 +240,9 @@ async def test_the_bound_holds_for_handlers_that_do_not_end(start: MakeClient, k
 
 
 @pytest.mark.one_backend
-async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_path: Any) -> None:
+async def test_connecting_to_a_program_that_writes_without_end_times_out(
+    start_process: MakeClient, tmp_path: Any
+) -> None:
     program = tmp_path / "claude"
     program.write_text('#!/bin/sh\nexec yes \'{"type": "keep_alive"}\'\n')
     program.chmod(0o755)
@@ -251,7 +253,7 @@ async def test_a_program_that_writes_without_end(start_process: MakeClient, tmp_
         await client.connect()
 
 
-async def test_everything_that_is_open_is_reported(start: MakeClient) -> None:
+async def test_closing_ends_open_runs_requests_tasks_and_streams(start: MakeClient) -> None:
     fake = FakeCLI(
         steps.turn([frames.task_started("t1")]), steps.wait_for_prompt(), answers={"slow": None, "stop_task": None}
     )
@@ -475,7 +477,7 @@ async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> No
 # After the end ---------------------------------------------------------------------------------------------------
 
 
-async def test_everything_says_that_the_client_is_closed(start: MakeClient) -> None:
+async def test_calls_of_a_closed_client_raise_and_its_results_stay(start: MakeClient) -> None:
     client = start(FakeCLI(steps.turn("one")))
     async with client:
         run = client.query("hi")
@@ -494,7 +496,7 @@ async def test_everything_says_that_the_client_is_closed(start: MakeClient) -> N
     assert not client.is_open
 
 
-async def test_everything_says_that_the_client_is_not_connected() -> None:
+async def test_calls_before_connect_raise() -> None:
     client = start_in_memory(FakeCLI())
     for use in (client.interrupt, lambda: client.control("x")):
         with pytest.raises(ConnectionClosedError, match="connect"):

@@ -33,7 +33,7 @@ fleet.agent("asker", ClientOptions(inherit_env=False, **given["options"]), patie
 
 @pytest.mark.real_cli
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
-def test_everything_from_a_shell(
+def test_the_fleet_command_starts_answers_lists_and_prunes_sessions(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def answer(request: Any) -> Any:

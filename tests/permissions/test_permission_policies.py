@@ -346,7 +346,7 @@ async def test_plain_commands_are_allowed(command: str) -> None:
         ["npm", "test"],
     ],
 )
-async def test_everything_else_is_not(command: Any) -> None:
+async def test_bash_commands_has_no_opinion_of_other_commands(command: Any) -> None:
     assert await opinion(bash_commands(ALLOWED), "Bash", {"command": command}) is None
 
 

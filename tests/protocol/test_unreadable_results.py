@@ -66,7 +66,7 @@ def test_an_unreadable_result_ends_the_only_run_if_the_cli_names_no_prompts(begi
 
 
 @pytest.mark.parametrize(("field", "value"), [("user_message_uuid", "p2"), ("user_message_uuids", ["p2"])])
-def test_it_names_prompts_in_either_field(field: str, value: Any) -> None:
+def test_an_unreadable_result_ends_the_run_of_the_prompt_that_either_field_names(field: str, value: Any) -> None:
     scene = SceneWithBadResults()
     scene.ask("p1")
     named = scene.ask("p2")

@@ -105,7 +105,7 @@ async def test_unknown_tasks_are_a_typed_error() -> None:
             await call("nope")
 
 
-def test_everything_that_a_task_says_of_itself() -> None:
+def test_the_attributes_of_a_task_follow_its_messages() -> None:
     clock = Clock(50.0)
     manager = TaskManager(clock=clock)
     start = frames.task_started("a1", "review", prompt="look", subagent_type="reviewer", tool_use_id="toolu_7")
@@ -295,7 +295,7 @@ def test_a_prompt_for_the_user() -> None:
     assert events.waiting == 0
 
 
-def test_when_the_process_dies_ten_tasks_fail() -> None:
+def test_running_tasks_fail_when_the_process_dies() -> None:
     manager = tracking(TaskManager(), *(frames.task_started(f"a{number}") for number in range(10)))
     events = manager.events(TaskFinished)
     intake_of(manager).process_exited("the CLI ended with exit code 137")

@@ -295,7 +295,7 @@ def test_reminders_do_not_choose_a_script() -> None:
         assert said(ask(model, "auth", request_class="subagent", agent_id="1")) == "right"
 
 
-def test_when_a_script_has_run_out() -> None:
+def test_an_exhausted_script_answers_or_fails_as_on_exhausted_says() -> None:
     with ScriptedModel(["one"]) as model:
         assert [said(ask(model)) for _ in range(3)] == ["one", "Done.", "Done."]
     with ScriptedModel(["one"], on_exhausted="bye") as model:

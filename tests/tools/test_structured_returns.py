@@ -117,7 +117,9 @@ def unknown() -> "NoSuchType":  # type: ignore[name-defined]  # noqa: F821
         returning({"a": 1}, Any),
     ],
 )
-async def test_what_need_not_be_an_object_stays_text(function: Callable[[], object]) -> None:
+async def test_a_return_type_that_allows_more_than_objects_has_no_structured_content(
+    function: Callable[[], object],
+) -> None:
     assert "outputSchema" not in tool(function).definition()
     assert "structuredContent" not in await call(function)
 
@@ -125,7 +127,7 @@ async def test_what_need_not_be_an_object_stays_text(function: Callable[[], obje
 @pytest.mark.parametrize(
     "settings", [{"structured": False}, {"encoder": YAMLEncoder()}, {"encoder": JSONEncoder(indent=2)}]
 )
-async def test_it_is_turned_off_and_another_encoder_turns_it_off(settings: dict[str, Any]) -> None:
+async def test_structured_content_can_be_turned_off_and_another_encoder_turns_it_off(settings: dict[str, Any]) -> None:
     function = returning(Place("a"))
 
     assert "outputSchema" not in tool(**settings)(function).definition()
@@ -134,7 +136,7 @@ async def test_it_is_turned_off_and_another_encoder_turns_it_off(settings: dict[
     assert "name" in result["content"][0]["text"]
 
 
-async def test_it_can_be_asked_for_with_any_value_and_encoder() -> None:
+async def test_structured_content_can_be_asked_for_with_any_value_and_encoder() -> None:
     assert (await call(returning([1], list[int]), structured=True))["structuredContent"] == {"result": [1]}
     assert "structuredContent" not in await call(returning(None), structured=True)
     yaml = await call(returning(Place("a")), structured=True, encoder=YAMLEncoder())

@@ -113,7 +113,7 @@ class Mailbox:
         self._decoded = deque()
 
     def skip_unrecorded(self) -> None:
-        """Deliver only recorded messages, unless reading has begun."""
+        """Deliver only recorded messages, unless reading has begun: who awaits a run needs no deltas."""
         if self._takes_unrecorded is None:
             self._takes_unrecorded = False
             self._forget_unrecorded()
@@ -156,6 +156,7 @@ class Mailbox:
         """Return the next message, or None if the reader has read all."""
         if self._decoded:
             message = self._decoded.popleft()
+            # Only then: a reader that never catches up gets lines, which need less memory.
             if not self._decoded:
                 self._decoded_bytes = 0
             return message

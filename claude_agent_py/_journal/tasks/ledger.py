@@ -213,6 +213,7 @@ class Ledger:
             record.runs.append(run)
             return run
         current = record.run
+        # Run ids sort by time, as text.
         if run_id is not None and current.run_id is not None and run_id < current.run_id:
             position = sum(1 for other in record.runs if other.run_id is not None and other.run_id < run_id)
             record.runs.insert(position, run)
@@ -334,6 +335,7 @@ class Ledger:
         self, record: Record, run: TaskRun, status: TaskStatus, by: Evidence, now: float, *, wait: bool = False
     ) -> None:
         """End a run. With `wait`, the outcome is delayed for a moment, because the report has not arrived yet."""
+        # An end always has a start before it, even if the CLI reported only the end.
         self.announce(record, run, now)
         final = status if status.is_terminal else TaskStatus.COMPLETED
         self.signal(record, run, signal_for(final), now, by)
@@ -548,6 +550,7 @@ class Ledger:
         if is_live and not record.is_external and record.is_backgrounded is not None:
             ids = self.background if record.is_backgrounded else self.foreground
             ids.add(task_id)
+            # The reconciler has no worker while it has nothing to check.
             if not has_quiet_checks:
                 self.has_news = True
 

@@ -62,6 +62,7 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
     run.tool_use_id = message.tool_use_id or run.tool_use_id
     if message.prompt is not None:
         run.prompt = message.prompt
+    # A late start only describes the run: what follows would show it as running.
     if run is not record.run or not run.is_live:
         return
     if message.is_backgrounded is not None:
@@ -138,6 +139,7 @@ def _on_updated(ledger: Ledger, message: TaskUpdatedMessage, now: float) -> None
         return
     if status.is_terminal:
         _record_model_stop(ledger, record, run)
+        # The notification with the report follows. It comes first only if a signal ends the CLI (2.1.328).
         ledger.end(record, run, status, Evidence.UPDATE, now, wait=True)
     elif run is record.run:
         ledger.signal(record, run, signal_for(status), now)
@@ -187,6 +189,7 @@ def _on_live_list(ledger: Ledger, message: BackgroundTasksChangedMessage, now: f
         listed.add(item.task_id)
         if not _is_unchanged(ledger, item):
             _on_listed(ledger, item, now)
+    # The list never has tasks in the foreground.
     for task_id in ledger.background - listed:
         ledger.suspect(ledger.records[task_id], Evidence.LEVEL, now)
 
@@ -201,6 +204,7 @@ def _is_unchanged(ledger: Ledger, item: BackgroundTask) -> bool:
 
 
 def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
+    # The list comes before the start of a task that it has (CLI 2.1.328), so it opens the run.
     record, run = ledger.ensure_run(item.task_id, item.run_id, now)
     _update_description(record, item)
     ledger.set_ambient(record, bool(item.ambient))
@@ -230,7 +234,10 @@ def _on_user(ledger: Ledger, message: UserMessage, now: float) -> None:
 
 
 def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, now: float) -> None:
-    """Count a subagent's message as activity. A late message, after the end, does not reopen the task."""
+    """Count a subagent's message as activity. A late message, after the end, does not reopen the task.
+
+    The CLI (2.1.328) writes `[Request interrupted by user]` into the conversation of a subagent that was stopped.
+    """
     if message.agent_id is None:
         return
     record = ledger.ensure_record(message.agent_id, now)
@@ -285,6 +292,7 @@ def _on_launch(ledger: Ledger, announcement: Announcement, now: float) -> None:
     record = ledger.ensure_record(announcement.task_id, now)
     record.type = record.type or announcement.type
     record.description = record.description or announcement.description
+    # Any agent may resume a task, by a message to it.
     if announcement.word != "resumed":
         ledger.set_parent(record, announcement.caller)
     run = _find_launched_run(ledger, record, announcement, now)

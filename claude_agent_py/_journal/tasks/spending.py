@@ -119,6 +119,7 @@ class Spending(Struct, gc=False):
         self._messages[key] = (model, counts)
         if len(self._messages) > _MAX_MESSAGES:
             model, oldest = self._messages.pop(next(iter(self._messages)))
+            # The sum of the older ones has the name of the model as its key, which no message has.
             _, older = self._messages.pop(model, (model, _NO_COUNTS))
             self._messages[model] = (model, add_counts(older, oldest))
         return counts
@@ -149,6 +150,7 @@ class Spending(Struct, gc=False):
     @property
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
+        # Messages on the wire lack output tokens, and the transcript may lack the last messages.
         found = sum_counts(self._messages.values())
         for model, counts in (self.exact or {}).items():
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)

@@ -246,6 +246,7 @@ class Mirror:
             if not self._is_eager:
                 with anyio.move_on_after(BATCH_SECONDS):
                     await self._is_flush_due.wait()
+            # Before sending, because what comes meanwhile needs another round.
             self._has_work = anyio.Event()
             self._is_flush_due = anyio.Event()
             await self._send_all()
@@ -309,6 +310,7 @@ class Mirror:
                 is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
                 if pause is None or is_final:
                     raise
+            # The end of the session has a deadline.
             if not self._is_draining:
                 await anyio.sleep(pause)
         return None
