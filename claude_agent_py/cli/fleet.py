@@ -102,7 +102,7 @@ def _add_sessions(add: Add) -> None:
     start.add_argument("--priority", type=int, default=0, help="higher priorities run first (default: 0)")
     start.add_argument("--version", help="the agent's version (default: the one registered last)")
     start.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
-    start.add_argument("--wait", action="store_true", help="wait for the result")
+    start.add_argument("--wait", action="store_true", help="wait for the result, also while a person has to answer")
 
     list_ = add("list", _list, "List the sessions (newest first), workers or tenants.", has_session=False)
     states = ["queued", "running", "waiting", "idle", "failed", "cancelled"]
@@ -122,7 +122,7 @@ def _add_prompts(add: Add) -> None:
     send.add_argument("prompt", help="the next prompt")
     send.add_argument("--key", help="an idempotency key; a prompt with a known key is not sent again")
     send.add_argument("--timeout", type=float, metavar="SECONDS", help="the time limit for the answer")
-    send.add_argument("--wait", action="store_true", help="wait for the result")
+    send.add_argument("--wait", action="store_true", help="wait for the result, also while a person has to answer")
 
     answer = add("answer", _answer, "Answer a question of a session.")
     answer.add_argument("interaction", help="the id from `show`")

@@ -262,9 +262,10 @@ def _without_port(host: str) -> str:
 def _check_token(token: str) -> Authenticate:
     expected = f"Bearer {token}".encode()
 
-    def check(request: Request) -> str | None:
-        given = request.headers.get("authorization", "").encode()
-        return "" if hmac.compare_digest(given, expected) else None
+    def check(request: Request) -> str:
+        if not hmac.compare_digest(request.headers.get("authorization", "").encode(), expected):
+            raise Refused(401, "the token is missing or wrong; open the address that the server printed")
+        return ""
 
     return check
 
@@ -283,7 +284,7 @@ async def find_user(authenticate: Authenticate, request: Request) -> str:
     found = authenticate(request)
     user = found if isinstance(found, str) or found is None else await found
     if user is None:
-        raise Refused(401, "the token is missing or wrong; open the address that the server printed")
+        raise Refused(401, "the request is of no known user: log in")
     return user
 
 

@@ -83,7 +83,13 @@ def test_every_route_needs_the_user(call: Caller, method: str, path: str) -> Non
     for wrong in ("", "Bearer wrong", "Bearer", TOKEN):
         status, told, _ = call(method, there, {} if method == "POST" else None, authorization=wrong)
         assert status == 401, path
-        assert "token" in told["error"]
+        assert told["error"] == "the request is of no known user: log in"
+
+
+def test_a_wrong_token_is_refused_with_where_to_find_it() -> None:
+    with served(Sessions(ClientOptions(cli_path="/nowhere/claude")), token="another") as url:
+        status, told, _ = Caller(url)("GET", "/api/sessions")
+    assert (status, told["error"]) == (401, "the token is missing or wrong; open the address that the server printed")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
