@@ -148,7 +148,7 @@ class StoreSync:
         left: list[tuple[StoreAccess, Place]] = []
         if not options.fork_session:  # otherwise, another process may be writing to the session
             lease = await self.mirror.acquire_lease(place)
-            left = await self._access.send_leftovers(place, lease)
+            left = await self._access.send_leftovers(place, lease)  # before the copy, which then has them
         is_ours = options.home is not True and (options.spawn is None or options.inherit_env)
         folder = self._folder = await self._make_folder(env if is_ours else None)
         own = open_folder(folder.projects)

@@ -229,6 +229,7 @@ class StoreAccess:
         for path in await run_file_work(lambda: list(find_left_behind(PREFIX))):
             left = open_folder(path / "projects")
             for project in await left.find(place.session):
+                # A mark begins with a dash. Entries in a folder without one may be for any store.
                 if "-" in path.name.removeprefix(PREFIX) and not path.name.endswith(self.mark):
                     logger.warning("%s has entries of session %s for another store", path, place.session)
                     continue
