@@ -20,10 +20,12 @@ from claude_agent_py.journal import (
     CallProgressed,
     CallStarted,
     Fact,
+    Fault,
     Journal,
     MessageAdded,
     PromptSent,
     RequestRetried,
+    RequestSettled,
     StateChanged,
     TaskFinished,
     TaskReopened,
@@ -169,6 +171,26 @@ def test_a_turn_without_a_result_ends_when_the_session_is_idle(
     assert isinstance(state, StateChanged)
     assert (ended_call.id, ended_call.status) == ("t1", call_status)
     assert (ended.id, ended.status) == ("#1/1", status)
+
+
+def test_a_turn_whose_result_cannot_be_read_failed() -> None:
+    *_, fault, ended = fold_all(frames.init(), frames.assistant("Hi."), {"type": "result", "is_error": "no"})
+    assert isinstance(fault, Fault)
+    assert isinstance(ended, TurnEnded)
+    assert (ended.status, ended.error) == ("error", fault.error)
+
+
+def test_a_request_that_is_open_when_the_process_ends_is_cancelled() -> None:
+    journal = Journal()
+    for request in (frames.can_use_tool("r1"), frames.hook_callback("h1", "hook_0", {"hook_event_name": "Stop"})):
+        journal.feed(decode(json.dumps(request).encode()), 1.0)
+    settled = journal.end(5.0, None)
+    assert [(type(fact), fact.id, fact.at) for fact in settled] == [
+        (RequestSettled, "r1", 5.0),
+        (RequestSettled, "h1", 5.0),
+    ]
+    assert {fact.status for fact in settled if isinstance(fact, RequestSettled)} == {"cancelled"}
+    assert journal.open == []
 
 
 def test_a_retry_says_in_seconds_when_the_next_attempt_is() -> None:
