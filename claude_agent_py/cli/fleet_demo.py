@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import anyio
 
@@ -24,7 +24,7 @@ from claude_agent_py import fleet as fleet_room  # loads on first use: it needs 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.sessions import SQLiteStore
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
 
 SESSIONS: Final = 6
 WORKERS: Final = ("a", "b", "c")
@@ -54,16 +54,15 @@ def run_demo(*, on_temporal: bool) -> int:
         return anyio.run(_watch, url, folder, workers)
 
 
-def _build(folder: Path, request: Any) -> Reply | str:
+def _build(folder: Path, request: RecordedRequest) -> Reply | str:
     """Return the reply of the model: a command and, once its result is there, a text.
 
     If it is told that the command was cut off, it looks whether it ran.
     """
-    *_, last = request.messages
     path = shlex.quote(f"{folder}/ran-") + request.prompt.split()[-1]
-    if "tool_result" not in str(last):
+    if not request.tool_results:
         return Reply(tool_use("Bash", {"command": f"echo ran >> {path}; sleep 2", "description": "Build"}))
-    if "unknown" in str(last):
+    if "unknown" in str(request.tool_results):
         return Reply(tool_use("Bash", {"command": f"test -e {path} || echo ran >> {path}", "description": "Look"}))
     return "It is built."
 
