@@ -408,6 +408,8 @@ class Journal:
         if agent == MAIN:
             self._follow_turns(message)
             self._worked_at = at
+            if self._turn is None and self._turns.current is not None:
+                self._announced_at = at
         self._calls.end(message, at)
         content = message.content
         if not isinstance(content, str):

@@ -4,14 +4,15 @@ The CLI works on one turn at a time, but it also starts turns on its own (for a 
 prompts into one turn, and answers queued prompts together. A turn begins when the CLI starts on a prompt, or with its
 first message. It ends with its result or, without one, when the session is idle or the next turn begins.
 
-A turn *counts*, and has an id, once it is known what it is for: from its prompts, the tasks that caused it, or a
-message of the model. The router sends live messages to runs from its beginning; the journal tells of it when it counts.
+A turn *counts*, and has an id, once its prompts are known or the model has written a message. The router sends live
+messages to runs from its beginning; the journal tells of it when it counts.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -91,9 +92,7 @@ class Turns:
         self.current = Turn(turn)
         return self.current
 
-    def _count(
-        self, turn: Turn, prompts: Sequence[str], causes: Sequence[str] = (), *, in_result: bool = False
-    ) -> None:
+    def _count(self, turn: Turn, prompts: Sequence[str], *, in_result: bool = False) -> None:
         """Give the turn its id, now that it is known what it is for."""
         if prompts or not self._run:
             self._runs += 1
@@ -112,7 +111,7 @@ class Turns:
             self._uncounted = 0
             number = str(self._counted)
         turn.run, turn.id = self._run, f"{self._run}/{number}"
-        turn.answers, turn.causes = tuple(prompts), tuple(causes)
+        turn.answers = tuple(prompts)
         self._news.append((turn, False))
 
     def _end(self) -> None:
@@ -158,13 +157,15 @@ class Turns:
 
     def _on_user(self, message: UserMessage) -> None:
         """Begin a turn with what caused it. Other user messages begin none: some come between turns."""
-        if message.is_subagent or message.origin is None or message.origin.is_human or message.is_replay:
+        if message.is_subagent or message.is_replay:
             return
-        turn = self._begin()
-        if turn.id and (turn.answers or turn.is_answered):
-            turn = self._replace(turn)
-        if not turn.id:
-            self._count(turn, (), _TASK_ID.findall(message.text))
+        if message.origin is not None and not message.origin.is_human:
+            turn = self._begin()
+            if turn.id and (turn.answers or turn.is_answered):
+                turn = self._replace(turn)
+            turn.causes += tuple(_TASK_ID.findall(message.text))
+        elif self.current is not None and not self.current.id and message.text.startswith(INTERRUPTED):
+            self.current.causes = ()  # the next turn has others
 
     def _on_result(self, message: ResultMessage) -> None:
         turn = self._begin()

@@ -129,6 +129,28 @@ def test_a_start_told_twice_is_one_run_and_a_resumed_task_has_the_prompt_of_its_
     assert [(fact.id, fact.prompt) for fact in started] == [("a1", "Look"), ("a1#2", "Look")]
 
 
+def test_a_turn_that_is_interrupted_before_its_answer_is_no_part_of_the_next_one() -> None:
+    """As in a transcript, which has no results of turns."""
+
+    def told(task: str) -> JSONObject:
+        text = f"<task-notification><task-id>{task}</task-id></task-notification>"
+        return frames.user(text, origin=frames.task_origin(task))
+
+    prompt = {"user_message_uuids": ["p1"]}
+    session = (
+        *(frames.init(**prompt), frames.assistant("Hi.", **prompt)),
+        *(frames.task_started("b1"), frames.task_started("b2")),
+        *(told("b1"), frames.user("[Request interrupted by user]")),
+        *(told("b2"), frames.assistant("It ended.")),
+    )
+    journal = Journal()
+    facts = [fact for frame in session for fact in journal.feed(decode(json.dumps(frame).encode()))]
+    facts += journal.end()
+    turns = [(fact.id, fact.causes) for fact in facts if isinstance(fact, TurnStarted)]
+    assert turns == [("p1/1", ()), ("p1/2", ("b2",))]
+    assert "cancelled" not in [fact.status for fact in facts if isinstance(fact, TurnEnded)]
+
+
 def test_a_journal_does_not_grow_with_the_commands_that_have_ended() -> None:
     journal = Journal()
 
