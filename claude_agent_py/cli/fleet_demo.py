@@ -117,6 +117,7 @@ async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen
             for name in names:
                 await fleet.start("builder", f"Build {name}", id=name)
             while not all(shown.get(name) in ("idle", "failed") for name in names):
+                running: dict[str, list[str]] = {}
                 for info in await fleet.list():
                     if info.worker and info.worker not in machines:
                         machines = {worker.id: worker.machine for worker in await fleet.workers()}
@@ -125,15 +126,21 @@ async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen
                     if shown.get(info.id) != state:
                         shown[info.id] = state
                         print(f"{info.id}: {state}", flush=True)
-                    if not killed and info.state == "running" and where and (folder / f"ran-{info.id}").exists():
+                    if info.state == "running":
+                        running.setdefault(where, []).append(info.id)
+                # A call that is about to begin as its worker dies may run without anybody knowing of it.
+                for where, ids in running.items():
+                    if not killed and where and all((folder / f"ran-{name}").exists() for name in ids):
                         killed = where
                         workers[where].kill()
-                        print(f"killed worker {where}, which runs {info.id}", flush=True)
+                        print(f"killed worker {where}, which runs {' and '.join(ids)}", flush=True)
                 await anyio.sleep(0.1)
             outcomes = {name: await fleet.session(name).outcome(1) for name in names}
+    paths = {name: folder / f"ran-{name}" for name in names}
+    ran = {name: len(path.read_text().split()) if path.exists() else 0 for name, path in paths.items()}
     for name, outcome in outcomes.items():
-        print(f"{name}: {outcome.text or outcome.reason}")
-    ran = [len(path.read_text().split()) for name in names if (path := folder / f"ran-{name}").exists()]
+        print(f"{name}: {outcome.text or outcome.reason} Times that its command ran: {ran[name]}.")
     answered = sum(outcome.state == "done" for outcome in outcomes.values())
-    print(f"\n{answered} of {SESSIONS} prompts answered; commands that ran once: {ran.count(1)} of {SESSIONS}")
-    return 0 if answered == ran.count(1) == SESSIONS else 1
+    once = list(ran.values()).count(1)
+    print(f"\n{answered} of {SESSIONS} prompts answered; commands that ran once: {once} of {SESSIONS}")
+    return 0 if answered == once == SESSIONS else 1
