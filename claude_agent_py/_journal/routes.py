@@ -64,10 +64,9 @@ def route(router: TurnRouter, message: object, now: float) -> Routing:
 
 def _on_main_agent(router: TurnRouter, message: StreamEventMessage | AssistantMessage, now: float) -> Audience:
     """Route a message of the main agent to the turn, which it may begin."""
-    turn = router.turns.current
-    if turn is not None and turn.is_answered and message.user_message_uuid is None:
+    if router.turns.is_answered and message.user_message_uuid is None:
         return router.turn_runs  # most messages say nothing new of their turn
-    begins = turn is None
+    begins = router.turns.current is None
     router.turns.feed(message)
     # Only the first message of an answer names its prompts.
     return router.follow(message.prompt_uuids if begins or message.user_message_uuid is not None else (), now)
@@ -80,8 +79,7 @@ def _on_assistant(router: TurnRouter, message: AssistantMessage, now: float) -> 
 def _on_user(router: TurnRouter, message: UserMessage, now: float) -> Audience:
     if message.is_subagent:
         return _subagent_audience(router, message)
-    turn = router.turns.current
-    if turn is not None and turn.is_answered and message.origin is None:
+    if router.turns.is_answered and message.origin is None:
         return router.turn_runs
     router.turns.feed(message)
     # It may come between turns: then all open runs get it.

@@ -65,6 +65,11 @@ class Turns:
         """The number of turns of the run since then, without an answer."""
         self._news: list[tuple[Turn, bool]] = []
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the main agent has written a message in the current turn."""
+        return self.current is not None and self.current.is_answered
+
     def take_news(self) -> list[tuple[Turn, bool]]:
         """Return the turns that began to count or ended with the latest message, and whether they ended."""
         news, self._news = self._news, []

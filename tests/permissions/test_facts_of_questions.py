@@ -1,7 +1,7 @@
 """What the journal and the tasks say of a question, from the request to the reply."""
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import anyio
 import pytest
@@ -16,6 +16,17 @@ from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.tools import ToolContext
 
 pytestmark = pytest.mark.anyio
+
+
+ANSWERED: Final = [
+    "request_opened by a1",
+    "awaiting_user",
+    "task_asked",
+    "task_answered",
+    "request_settled by a1",
+    "running",
+]
+"""What the facts say of a question that a person answers."""
 
 
 def subagent_that_asks(*asks: dict[str, Any]) -> FakeCLI:
@@ -72,14 +83,7 @@ async def test_a_task_waits_for_a_person_from_the_question_to_the_reply(start: M
     async with start(fake, can_use_tool=decide, permission_mode="default") as client:
         found = await facts_of(client, "running")
     assert statuses == ["running", "awaiting_user", "awaiting_user"]
-    assert found == [
-        "request_opened by a1",
-        "awaiting_user",
-        "task_asked",
-        "task_answered",
-        "request_settled by a1",
-        "running",
-    ]
+    assert found == ANSWERED
 
 
 async def test_a_question_of_a_tool_is_asked_by_the_subagent_that_calls_it(start: MakeClient) -> None:
@@ -98,14 +102,7 @@ async def test_a_question_of_a_tool_is_asked_by_the_subagent_that_calls_it(start
     fake = subagent_that_asks(frames.mcp_message("r1", "tools", "tools/call", **message))
     async with start(fake, on_elicitation=answer, custom_tools=[order]) as client:
         found = await facts_of(client, "running")
-    assert found == [
-        "request_opened by a1",
-        "awaiting_user",
-        "task_asked",
-        "task_answered",
-        "request_settled by a1",
-        "running",
-    ]
+    assert found == ANSWERED
 
 
 async def test_a_request_that_asks_twice_has_two_questions(start: MakeClient) -> None:

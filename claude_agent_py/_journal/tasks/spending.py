@@ -24,6 +24,7 @@ _WEIGHTS: Final[Counts] = (1, 5, 1.25, 2, 0.1)
 _WEB_SEARCH_USD: Final = 0.01
 _MAX_TOKENS: Final = 10**12
 _MAX_USD: Final = 10**9
+_MAX_COUNT: Final = 2**53
 _MAX_MESSAGES: Final = 1024
 """The number of messages of a run that are remembered; the frames of one message arrive together."""
 
@@ -129,7 +130,7 @@ class Spending(Struct, gc=False):
         if usage is None:
             return
         names = ("total_tokens", "tool_uses", "duration_ms")
-        if max(usage.total_tokens, usage.tool_uses, usage.duration_ms) >= _MAX_TOKENS:
+        if max(usage.total_tokens, usage.tool_uses, usage.duration_ms) >= _MAX_COUNT:
             usage = usage.replace(**{name: read_count(getattr(usage, name)) for name in names})
         self.last_tokens = usage.total_tokens
         old = self.reported
@@ -254,7 +255,7 @@ def to_tokens(counts: Counts) -> Tokens:
 
 def read_count(number: float | None) -> int:
     """Return a count of the wire as an int; 0 if it is missing or absurd."""
-    return int(number) if number is not None and 0 <= number < 2**53 else 0
+    return int(number) if number is not None and 0 <= number < _MAX_COUNT else 0
 
 
 def read_cost(usd: float) -> float:
