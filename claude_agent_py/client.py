@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from claude_agent_py.journal import Fact, FactStream
     from claude_agent_py.messages import Prompt, SessionEvent, SessionMessage
     from claude_agent_py.tasks import Task, TaskManager
-    from claude_agent_py.todo import TaskList
+    from claude_agent_py.tasks.task_list import TaskList
 
 
 class Spawnable(Protocol):

@@ -53,7 +53,7 @@ from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.tasks.intake import concerns_tasks
-from claude_agent_py.todo import calls_task_list
+from claude_agent_py.tasks.task_list import calls_task_list
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage

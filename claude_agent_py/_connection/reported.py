@@ -12,7 +12,7 @@ from claude_agent_py._journal.views import View
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.options.variables import variable
-from claude_agent_py.todo import TaskList
+from claude_agent_py.tasks.task_list import TaskList
 from claude_agent_py.wire.control.initialize import InitializeReply
 from claude_agent_py.wire.messages.catalog import AgentInfo
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage

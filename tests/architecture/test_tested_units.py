@@ -41,8 +41,8 @@ PURE = {
     """,
     "frames and events to facts, and facts to views": "_journal.live _journal.views",
     "records and messages to views": """
-        acp.updates history.recorded observe.spans observe.telemetry serve.agui serve.agui_messages serve.event_log
-        serve.recent_use
+        acp.updates observe.spans observe.telemetry serve.agui serve.agui_messages serve.event_log serve.recent_use
+        tasks.history.recorded
     """,
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
     "scripts of tests": "testing.fake_player testing.script testing.scripted_model",

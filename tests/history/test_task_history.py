@@ -12,7 +12,6 @@ from folding import Clock, answer_question, close_question, deliver, intake_of, 
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.history.recorded import rebuild
 from claude_agent_py.tasks import (
     Answered,
     RecordedTask,
@@ -22,6 +21,7 @@ from claude_agent_py.tasks import (
     TaskStarted,
     TaskUsage,
 )
+from claude_agent_py.tasks.history.recorded import rebuild
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.tasks.events import TaskEvent, TaskFinished, TaskReopened, TaskStarted
-from claude_agent_py.history.table import FactRow, build_row
+from claude_agent_py.tasks.history.table import FactRow, build_row
 from claude_agent_py.tasks.manager import TaskManager
 
 

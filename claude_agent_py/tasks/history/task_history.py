@@ -23,10 +23,10 @@ from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared, transact
 from claude_agent_py._base.streams import Polling
 from claude_agent_py._journal.tasks.events import TaskEvent
-from claude_agent_py.history.recorded import RecordedTask, RecordedTree, apply, rebuild
-from claude_agent_py.history.recorder import Recorder
-from claude_agent_py.history.table import HAS_ENDED, LATEST, SCHEMA, VERSION, FactRow, put_rows, read_fact, select
-from claude_agent_py.history.writers import Writers
+from claude_agent_py.tasks.history.recorded import RecordedTask, RecordedTree, apply, rebuild
+from claude_agent_py.tasks.history.recorder import Recorder
+from claude_agent_py.tasks.history.table import HAS_ENDED, LATEST, SCHEMA, VERSION, FactRow, put_rows, read_fact, select
+from claude_agent_py.tasks.history.writers import Writers
 from claude_agent_py.tasks.manager import TaskManager
 from claude_agent_py.wire.messages.tasks import TaskStatus
 

@@ -19,8 +19,8 @@ from claude_agent_py._journal.fact_base import MAIN
 from claude_agent_py._journal.tasks.events import TaskFinished
 from claude_agent_py._journal.tasks.outcome import EndedBy, TaskOutcome
 from claude_agent_py._journal.tasks.state import Evidence
-from claude_agent_py.history.recorded import RecordedTask, apply
-from claude_agent_py.history.table import build_row, put_rows, read_fact, select
+from claude_agent_py.tasks.history.recorded import RecordedTask, apply
+from claude_agent_py.tasks.history.table import build_row, put_rows, read_fact, select
 
 _FLAGS: Final = os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
 _ATTEMPTS: Final = 100

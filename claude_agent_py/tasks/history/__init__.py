@@ -1,0 +1,1 @@
+"""A table of the facts about the tasks of many sessions, in an SQLite file."""
