@@ -20,8 +20,8 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 * **A shell in the foreground** is a part of its call. If it moves to the background, it starts and moves at once.
 * **How a turn was stopped** is in the result, and in the transcript a note of the CLI.
 * **A call without a result** ends as one that was cut off: with its turn, or else with the process.
-* **The end of the process** ends everything that is open: of a running session, of one on disk that no process has
-  open, of one in a store, and of a recording that notes it. Otherwise, what is open has no end.
+* **The end of the process** ends everything that is open: of a running session, of a stored one that no process has
+  open, and of a recording that notes it. Otherwise, what is open has no end.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -28,6 +28,7 @@ from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
 from claude_agent_py.sessions.stored_tasks import StoredTask, build_task, infer_ends, list_records
+from claude_agent_py.sessions.stores.protocol import Lease
 from claude_agent_py.sessions.transcript import (
     StoredSubagent,
     Transcript,
@@ -73,9 +74,18 @@ class _Totals(NamedTuple):
 class StoredSession:
     """A conversation on disk, at the moment of creation. `get_session` returns one."""
 
-    def __init__(self, info: SessionInfo, *, config_dir: AnyPath | None = None, owner: object = None) -> None:
+    def __init__(
+        self,
+        info: SessionInfo,
+        *,
+        config_dir: AnyPath | None = None,
+        owner: object = None,
+        lease: Lease | None = None,
+    ) -> None:
         """Create a session from an item of `list_sessions`. `owner` keeps temporary files alive."""
         self.info: SessionInfo = info
+        self.lease: Lease | None = lease
+        """The lease of the process that was writing to it in its store. None if none was, or the store cannot tell."""
         self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""
         self._config_dir = config_dir
@@ -125,7 +135,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return (fact for _, facts in self._fold(is_over=self.process is None) for fact in facts)
+        return (fact for _, facts in self._fold(is_over=self._is_over) for fact in facts)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -133,7 +143,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        for timed, facts in self._fold(is_over=self.process is None):
+        for timed, facts in self._fold(is_over=self._is_over):
             if timed is not None and not isinstance(timed[0], list | ProcessEnd):
                 yield timed[0]
             yield from facts
@@ -160,7 +170,7 @@ class StoredSession:
 
     def _read_totals(self) -> "_Totals":
         """Return the totals of the frames, from an earlier pass over them if there was one."""
-        return self._totals or self._sum_up(is_over=self.process is None)
+        return self._totals or self._sum_up(is_over=self._is_over)
 
     def _sum_up(self, *, is_over: bool) -> "_Totals":
         deque(self._fold(is_over=is_over), maxlen=0)
@@ -199,6 +209,11 @@ class StoredSession:
         """The tokens by model and the cost."""
         by_model = {model: _to_usage(to_tokens(counts)) for model, counts in self.read_spent().items() if any(counts)}
         return SessionUsage(by_model, self._cost.total_cost_usd, self._cost.model_usage)
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether its process has ended, and with it what was open."""
+        return self.lease is None and self.process is None
 
     @property
     def process(self) -> RunningProcess | None:

@@ -254,13 +254,14 @@ async def _load(access: StoreAccess, place: Place, *, include_subagents: bool) -
         message = f"session {place.session} cannot be written to a temporary folder: {error}"
         raise SessionError(message, session_id=place.session) from error
     try:
+        lease = await access.find_lease(place)  # first: what is written until it ends is then copied, too
         own, to = open_folder(folder.projects), Place(PROJECT, place.session)
         await copy(access, place, own, to, include_subagents=include_subagents)
         info = await run_file_work(describe_session, own.store.find_path(to), place.session)
     except BaseException:
         await _remove_now(folder)
         raise
-    return StoredSession(info, config_dir=folder.path, owner=folder), folder
+    return StoredSession(info, config_dir=folder.path, owner=folder, lease=lease), folder
 
 
 async def _remove_now(folder: PrivateFolder) -> None:

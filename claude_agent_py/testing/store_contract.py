@@ -252,6 +252,18 @@ async def _leases(store: LeasingStore) -> None:
     assert fourth.epoch > third.epoch, "epochs grow over releases"
 
 
+async def _shows_the_lease(store: Any) -> None:
+    assert await store.find_lease(a_key()) is None, "nobody writes to an unknown session"
+    lease = await store.acquire_lease(a_key(), "first", ttl=600)
+    assert await store.find_lease(a_key()) == lease, "the lease of a session is shown to others"
+    renewed = await store.renew_lease(lease, ttl=600)
+    assert await store.find_lease(a_key()) == renewed, "looking at a lease does not change it"
+    await store.renew_lease(renewed, ttl=0)
+    assert await store.find_lease(a_key()) is None, "an expired lease is not shown"
+    await store.release_lease(await store.acquire_lease(a_key(), "second", ttl=600))
+    assert await store.find_lease(a_key()) is None, "a released lease is not shown"
+
+
 async def _gives_a_lease_to_one_of_several(store: LeasingStore) -> None:
     winners: list[str] = []
 
@@ -286,6 +298,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     ("delete", _deletes),
     ("list_session_summaries", _keeps_summaries),
     ("acquire_lease", _leases),
+    ("find_lease", _shows_the_lease),
     ("acquire_lease", _gives_a_lease_to_one_of_several),
 )
 __all__ = ["check_session_store"]

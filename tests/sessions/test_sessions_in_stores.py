@@ -12,6 +12,7 @@ from anyio import to_thread
 from stored import SESSION, Stored
 
 from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
+from claude_agent_py.journal import TurnEnded
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
@@ -195,6 +196,22 @@ async def test_a_session_that_is_written_is_copied_but_not_changed(tmp_path: Pat
     await store.release_lease(lease)
     await StoredSessions(store).rename(SESSION, "t")
     await store.acquire_lease(KEY, "another")  # the change gave its own lease back
+
+
+async def test_what_is_open_in_a_session_that_runs_elsewhere_has_not_ended(tmp_path: Path, stored: Stored) -> None:
+    stored.assistant({"type": "tool_use", "id": "t2", "name": "Bash", "input": {"command": "sleep 9"}})
+    store = SQLiteStore(tmp_path / "s.db")
+    await import_session(store, SESSION, config_dir=stored.config)
+    lease = await store.acquire_lease(KEY, "a writer")
+    running = await StoredSessions(store).get(SESSION)
+    await store.release_lease(lease)
+    over = await StoredSessions(store).get(SESSION)
+    assert running.lease == lease
+    assert over.lease is None
+    assert [call.was_cut_off for call in running.tool_calls] == [False, False]
+    assert [call.was_cut_off for call in over.tool_calls] == [False, True]
+    assert not any(isinstance(fact, TurnEnded) for fact in running.journal())
+    assert [fact.status for fact in over.journal() if isinstance(fact, TurnEnded)] == ["error"]
 
 
 async def test_without_a_store_the_sessions_of_the_clis_folder_are_used(stored: Stored) -> None:

@@ -102,6 +102,14 @@ class StoreAccess:
             lease: Lease = await self.store.acquire_lease(place.key, holder)
         return lease
 
+    async def find_lease(self, place: Place) -> Lease | None:
+        """Return the lease of the process that is writing to a session; None if there is none, or it is unknown."""
+        if not implements(self.store, "find_lease"):
+            return None
+        async with self.call(f"read the lease of session {place.session}"):
+            lease: Lease | None = await self.store.find_lease(place.key)
+        return lease
+
     async def renew_lease(self, lease: Lease) -> Lease:
         """Extend a lease, and return it. Raises StaleLeaseError, a StoreError, if another process has it."""
         async with self.call(f"renew the lease of session {lease.key['session_id']}"):

@@ -1,5 +1,6 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
+import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -71,6 +72,10 @@ RELEASE_SECONDS: Final = 2.0
 
 ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new lease state for the old state and the current time."""
+
+
+class _Unchanged(Exception):
+    """Ends a change of a lease that only read it."""
 
 
 class EntryRow(NamedTuple):
@@ -285,6 +290,28 @@ class BlockingStore(ABC):
             StoreError: The store failed.
         """
         await self._update_lease(_parse_session(lease.key), lambda state, now: release(state, lease))
+
+    async def find_lease(self, key: SessionKey) -> Lease | None:
+        """Return the lease of the process that is writing to a session, or None.
+
+        Raises:
+            StoreError: The store failed.
+        """
+        place = _parse_session(key)
+        return await self._run_in_thread("read the lease of", place, self._find_lease, place)
+
+    def _find_lease(self, place: Place) -> Lease | None:
+        found: Lease | None = None
+
+        def look(state: LeaseState, now: float) -> LeaseState:
+            nonlocal found
+            if state.expires_at > now:
+                found = Lease(place.key, state.holder, state.epoch, state.expires_at)
+            raise _Unchanged
+
+        with contextlib.suppress(_Unchanged):
+            self._change_lease(place, look)
+        return found
 
     async def _update_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         return await self._run_in_thread("lease", place, self._change_lease, place, change)
