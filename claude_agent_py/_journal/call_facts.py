@@ -17,7 +17,7 @@ from claude_agent_py._journal.requests import PROGRESS
 from claude_agent_py.wire.base import CUT_OFF, INTERRUPTED, REJECTED, Number, WireModel
 from claude_agent_py.wire.control.asks import MCPMessageRequest
 from claude_agent_py.wire.fitting import read
-from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock
+from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, PermissionDecision, UserMessage
 from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 
@@ -60,21 +60,31 @@ class CallFacts:
 
     def start(self, message: AssistantMessage, at: float | None, agent: str, tools: Set[str] = frozenset()) -> None:
         """Add the calls in a message. Without `tools`, those of the session are not known."""
-        names = {meta.id: meta.display_name for meta in message.tool_use_meta or ()}
         for block in message.tool_uses:
             if block.id not in self.open:  # a replay repeats messages
-                self.open[block.id] = self._add(
-                    CallStarted,
-                    at,
-                    id=block.id,
-                    agent=agent,
-                    call=block,
-                    message=message.message.id or message.uuid,
-                    parent_call=message.parent_tool_use_id,
-                    subagent_type=message.subagent_type,
-                    display_name=names.get(block.id, ""),
-                    is_unlisted=bool(tools) and block.name not in tools,
-                )
+                self.add(block, message, at, agent, tools)
+
+    def add(
+        self,
+        block: ToolUseBlock,
+        message: AssistantMessage,
+        at: float | None,
+        agent: str,
+        tools: Set[str] = frozenset(),
+    ) -> None:
+        """Add a call in a message."""
+        self.open[block.id] = self._add(
+            CallStarted,
+            at,
+            id=block.id,
+            agent=agent,
+            call=block,
+            message=message.message.id or message.uuid,
+            parent_call=message.parent_tool_use_id,
+            subagent_type=message.subagent_type,
+            display_name=next((meta.display_name for meta in message.tool_use_meta or () if meta.id == block.id), ""),
+            is_unlisted=bool(tools) and block.name not in tools,
+        )
 
     def mark_running(self, call: str | None, at: float | None) -> None:
         """Add that a tool runs, once."""

@@ -51,6 +51,7 @@ from claude_agent_py._journal.open_requests import OpenRequests
 from claude_agent_py._journal.requests import HookRun
 from claude_agent_py._journal.task_facts import TaskFacts
 from claude_agent_py._journal.tasks import signals
+from claude_agent_py._journal.tasks.announcements import Call
 from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.tasks.spending import read_spent, read_tokens
@@ -173,6 +174,8 @@ class Journal:
             self._tasks.add_running()
         if self._turns.current is not None and self._turns.current.id:
             self._begin_turn(self._turns.current)
+        for call in self._ledger.calls:
+            self._add_open_call(call)
         self._turns.take_news()  # which are from before
 
     @property
@@ -383,6 +386,12 @@ class Journal:
             self._message = None if added.is_synthetic else added
             self._worked_at = at
         self._calls.start(message, at, agent, self._tools)
+
+    def _add_open_call(self, call: Call) -> None:
+        """Add a call from before the journal began, unless its turn or its task has ended."""
+        agent = self._find_agent(call.message)
+        if self._turn is not None if agent == MAIN else agent in self._tasks.open:
+            self._calls.add(call.block, call.message, check_time(call.at), agent)
 
     def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
         """Return the agent of a message. Early versions of the CLI name only the call that launched it."""

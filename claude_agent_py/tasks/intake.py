@@ -36,7 +36,7 @@ from claude_agent_py.wire.messages.tasks import TaskStartedMessage
 logger: logging.Logger = get_logger(__name__)
 
 _OF_SUBAGENTS: Final = frozenset({AssistantMessage, UserMessage, PermissionDeniedMessage})
-_TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS, InitMessage})
+_TRACKED: Final = frozenset({*signals.HANDLERS, *_OF_SUBAGENTS})
 _EPOCH: Final = time.time() - time.monotonic()
 _FAILED: Final = "The task ledger failed; the session continues"
 
@@ -121,7 +121,7 @@ class TaskIntake:
         handler = signals.HANDLERS.get(kind)
         if handler is not None:
             handler(self.ledger, message, now)
-        elif kind is InitMessage:
+        if kind is InitMessage:
             self._is_orphaned = self.listeners.is_closed = False
             self.paths.record_init(message.cwd, message.session_id)
         if kind is ControlRequest and type(message.request) is HookCallbackRequest:

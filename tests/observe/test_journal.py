@@ -39,7 +39,7 @@ from claude_agent_py.journal import (
     make_schema,
     read_recording,
 )
-from claude_agent_py.messages import AssistantMessage
+from claude_agent_py.messages import AssistantMessage, UserMessage
 from claude_agent_py.observe import watch
 from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
@@ -305,6 +305,45 @@ async def test_a_client_streams_its_journal_and_a_late_reader_begins_with_what_i
     assert [fact.number for fact in (*early, *rest)] == list(range(1, len(early) + len(rest) + 1))
     assert isinstance(rest[-1], TurnEnded)
     assert rest[0] == ended
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("is_followed", [True, False])
+async def test_a_reader_that_begins_during_a_call_gets_its_end_and_how_the_turn_ended(
+    start: MakeClient, is_followed: bool
+) -> None:
+    """Calls of a turn before, of a task that has ended, and those with a result are over."""
+    bash = frames.tool_use_block("Bash", {"command": "ls"}, id="t2")
+    gate = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), frames.task_started("a1"), frames.task_started("a2")),
+        steps.emit(*(frames.assistant([{**bash, "id": f"t{agent}"}], agent_id=agent) for agent in ("a1", "a2"))),
+        steps.emit(frames.task_notification("a1"), frames.assistant([{**bash, "id": "t0"}])),
+        steps.emit(frames.of_prompt(frames.result("Begun."))),
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), frames.assistant([{**bash, "id": "t1"}, bash])),
+        steps.emit(frames.tool_result("t1", "a.py")),
+        steps.wait_gate(gate),
+        steps.emit(frames.tool_result("ta2", "b.py"), frames.session_state("idle")),
+        steps.exit(0),
+    )
+    async with start(fake) as client:
+        first = client.journal() if is_followed else None
+        await client.query("one", until="result")
+        with anyio.fail_after(60):
+            messages = aiter(client.query("two"))
+            while not isinstance(await anext(messages), UserMessage):
+                pass
+            late = client.journal()
+            gate.open()
+            told = [fact async for fact in late]
+    del first
+    begun = [(fact.id, fact.agent) for fact in told if isinstance(fact, CallStarted)]
+    ended = [(fact.id, fact.status) for fact in told if isinstance(fact, CallEnded)]
+    assert sorted(begun) == [("t2", ""), ("ta2", "a2")]
+    assert ended == [("ta2", "succeeded"), ("t2", "cancelled")]
+    assert [fact.status for fact in told if isinstance(fact, TurnEnded)] == ["error"]
 
 
 @pytest.mark.anyio

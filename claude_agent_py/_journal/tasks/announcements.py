@@ -5,12 +5,13 @@ tasks.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 
@@ -43,23 +44,26 @@ class Announcement(NamedTuple):
 class Call(Struct, frozen=True, gc=False):
     """A tool call without a result yet."""
 
-    name: str
-    agent_id: str | None
-    """The subagent that made the call; None for the main agent."""
-    input: JSONObject
-    """Its arguments; empty if the tool has nothing to do with tasks."""
+    block: ToolUseBlock
+    message: AssistantMessage
+    """The message that it is in."""
     at: float = 0.0
     """When it was made, in seconds since the epoch."""
 
     @property
+    def agent_id(self) -> str | None:
+        """The subagent that made the call; None for the main agent."""
+        return self.message.agent_id
+
+    @property
     def description(self) -> str:
         """The description of the task, or the command of the shell, that the call launches."""
-        return _get_text(self.input, "description") or _get_text(self.input, "command")
+        return _get_text(self.block.input, "description") or _get_text(self.block.input, "command")
 
     @property
     def prompt(self) -> str | None:
         """The prompt of the subagent that the call launches or resumes."""
-        return _get_text(self.input, "prompt") or _get_text(self.input, "message") or None
+        return _get_text(self.block.input, "prompt") or _get_text(self.block.input, "message") or None
 
 
 class OpenCalls:
@@ -70,14 +74,15 @@ class OpenCalls:
         self._stops: dict[str, str] = {}
         """Task ids by call of TaskStop."""
 
+    def __iter__(self) -> Iterator[Call]:
+        return iter(self._calls.values())
+
     def add(self, message: AssistantMessage, now: float) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
             if block.name == "TaskStop":
                 self._stops[block.id] = _get_text(block.input, "task_id")
-            self._calls[block.id] = Call(
-                block.name, message.agent_id, block.input if block.name in TASK_TOOLS else {}, now
-            )
+            self._calls[block.id] = Call(block, message, now)
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 
@@ -100,6 +105,11 @@ class OpenCalls:
         """Return whether an open call of TaskStop is stopping this task."""
         return task_id in self._stops.values()
 
+    def drop_main(self) -> None:
+        """Remove the calls of the main agent, whose turn has ended."""
+        for id_ in [id_ for id_, call in self._calls.items() if call.agent_id is None]:
+            self.close(id_)
+
     def close(self, tool_use_id: str) -> Call | None:
         """Remove a call whose result arrived, and return it."""
         self._stops.pop(tool_use_id, None)
@@ -110,7 +120,7 @@ def find_announcements(message: UserMessage, calls: OpenCalls) -> Iterable[Annou
     """Yield the statements about tasks in the tool results of a message. Results of unrelated tools are ignored."""
     for block in message.tool_results:
         call = calls.close(block.tool_use_id)
-        if call is not None and call.name not in TASK_TOOLS:
+        if call is not None and call.block.name not in TASK_TOOLS:
             continue
         if isinstance(message.tool_use_result, dict):
             yield from _read_structured(message.tool_use_result, block.tool_use_id, call)

@@ -21,6 +21,7 @@ from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
 from claude_agent_py.wire.control.asks import HookCallbackRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
+from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
     BackgroundTasksChangedMessage,
@@ -219,6 +220,11 @@ def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
 
 
 # The conversation
+
+
+def _on_init(ledger: Ledger, message: InitMessage, now: float) -> None:
+    """Forget the calls of the main agent's last turn: those without a result were cut off."""
+    ledger.calls.drop_main()
 
 
 def _on_assistant(ledger: Ledger, message: AssistantMessage, now: float) -> None:
@@ -433,6 +439,7 @@ HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {
     TaskNotificationMessage: _on_notification,
     BackgroundTasksChangedMessage: _on_live_list,
     AssistantMessage: _on_assistant,
+    InitMessage: _on_init,
     UserMessage: _on_user,
     ToolProgressMessage: _on_tool_progress,
     ResultMessage: _on_result,
