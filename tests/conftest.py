@@ -7,9 +7,11 @@ otherwise.
 """
 
 import gc
+import logging
 import os
 import signal
 import sys
+import traceback
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,7 +41,10 @@ from store_servers import (
     s3_server as s3_server,
 )
 
+import claude_agent_py
 from claude_agent_py.testing.scripted_model import QUIET
+
+PACKAGE = Path(claude_agent_py.__file__).parent
 
 gc.disable()  # while tests are collected, which makes no garbage
 
@@ -93,6 +98,32 @@ def short_lived_clis() -> Iterator[None]:
         for name, value in SHORT_LIVED.items():
             patch.setitem(QUIET, name, value)
         yield
+
+
+class SwallowedFaults(logging.Handler):
+    """Collects the faults of the package itself that a guard logged, so that a session continues."""
+
+    KINDS = (AttributeError, TypeError, LookupError, NameError, AssertionError, ArithmeticError)
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if record.exc_info and isinstance(record.exc_info[1], self.KINDS):
+            *_, place = traceback.walk_tb(record.exc_info[2])
+            if Path(place[0].f_code.co_filename).is_relative_to(PACKAGE):
+                self.found.append("".join(traceback.format_exception(record.exc_info[1])))
+
+
+@pytest.fixture(autouse=True)
+def swallowed_faults() -> Iterator[list[str]]:
+    """Fail a test in which the package made a fault that it survived. A test that causes one clears this list."""
+    handler, logger = SwallowedFaults(), logging.getLogger("claude_agent_py")
+    logger.addHandler(handler)
+    yield handler.found
+    logger.removeHandler(handler)
+    assert not handler.found, handler.found[0]
 
 
 BACKENDS = ["asyncio", "trio"]

@@ -97,7 +97,9 @@ async def test_an_observer_misses_only_the_facts_with_which_it_fails(
     assert "model" in {span.kind for span in other.spans}
 
 
-def test_a_frame_that_cannot_be_folded_costs_only_itself(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_frame_that_cannot_be_folded_costs_only_itself(
+    caplog: pytest.LogCaptureFixture, swallowed_faults: list[str]
+) -> None:
     broken = decode(frames.encode(frames.assistant("odd")))
     msgspec.structs.force_setattr(broken, "message", None)
     messages = [decode(frames.encode(frame)) for frame in (frames.init(), frames.assistant("a"), frames.result("a"))]
@@ -106,6 +108,8 @@ def test_a_frame_that_cannot_be_folded_costs_only_itself(caplog: pytest.LogCaptu
     assert "turn" in {span.kind for span in timeline.spans}
     [logged] = caplog.records
     assert logged.message == "the journal of a session drops an item of the type AssistantMessage and continues"
+    assert len(swallowed_faults) == 1
+    swallowed_faults.clear()
 
 
 def test_a_recording_with_a_deeply_nested_value_is_read_without_it(tmp_path: Path) -> None:

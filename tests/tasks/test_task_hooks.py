@@ -76,8 +76,9 @@ def test_the_list_of_a_stop_hook_makes_tasks_known(desk: Desk) -> None:
     ]
     desk.hook("Stop", stop_hook_active=False, background_tasks=listed)
     assert desk.ledger.live_ids() == {"a1", "b1"}
-    assert desk.ledger.records["a1"].subagent_type == "reviewer"
-    assert desk.ledger.records["b1"].type == "local_bash"
+    agent, shell = desk.ledger.records["a1"], desk.ledger.records["b1"]
+    assert (agent.type, agent.subagent_type, agent.description) == ("local_agent", "reviewer", "review")
+    assert (shell.type, shell.subagent_type, shell.description) == ("local_bash", None, "make")
 
 
 def test_the_list_of_a_stop_hook_opens_no_end(desk: Desk) -> None:

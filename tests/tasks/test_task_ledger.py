@@ -3,10 +3,22 @@
 from typing import Any
 
 import pytest
-from folding import Desk, TaskFinding, child, close_question, kinds, level, open_question, shell_started, turn_over
+from folding import (
+    Desk,
+    TaskFinding,
+    answer_question,
+    child,
+    close_question,
+    kinds,
+    level,
+    open_question,
+    shell_started,
+    turn_over,
+)
 
-from claude_agent_py import TaskStatus
+from claude_agent_py import TaskNotificationMessage, TaskStatus
 from claude_agent_py.tasks import (
+    Answered,
     EndedBy,
     Evidence,
     TaskFinished,
@@ -126,6 +138,11 @@ def test_a_later_notification_replaces_an_earlier_one(desk: Desk) -> None:
     assert desk.status("a1") == "failed"
 
 
+def test_a_notification_alone_describes_its_run(desk: Desk) -> None:
+    desk.fold(frames.task_notification("a1", tool_use_id="toolu_9", output_file="/tmp/a1.output"))
+    assert (desk.run("a1").tool_use_id, desk.run("a1").outcome.output_file) == ("toolu_9", "/tmp/a1.output")
+
+
 def test_a_notification_before_the_start(desk: Desk) -> None:
     desk.fold(frames.task_notification("a1", summary="early"))
     assert kinds(desk.events) == ["finished"]
@@ -214,6 +231,13 @@ def test_a_permission_prompt_makes_a_task_wait_for_the_user(desk: Desk) -> None:
     assert desk.caused_by(close_question, desk.intake, "r2") == []
 
 
+def test_only_the_first_answer_of_a_person_counts(desk: Desk) -> None:
+    desk.fold(frames.task_started("a1"))
+    open_question(desk.intake, "r1", "a1")
+    for expected in (["answered"], []):
+        assert kinds(desk.caused_by(answer_question, desk.intake, "r1", Answered({"behavior": "allow"}))) == expected
+
+
 def test_a_task_that_ends_while_it_waits_for_the_user_is_done(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"))
     open_question(desk.intake, "r1", "a1")
@@ -251,9 +275,12 @@ def test_a_task_missing_from_the_list_is_done_after_a_grace_period(desk: Desk) -
     assert desk.pass_time(1.9) == []
     assert desk.status("a1") == "running"
     assert kinds(desk.pass_time(0.2)) == ["status_changed", "finished"]
-    outcome = finished(desk)[0].outcome
-    assert (outcome.status, outcome.evidence) == ("completed", Evidence.LEVEL)
-    assert not outcome.evidence.is_certain
+    end = finished(desk)[0]
+    assert (end.outcome.status, end.outcome.evidence) == ("completed", Evidence.LEVEL)
+    assert not end.outcome.evidence.is_certain
+    assert end.notification() == TaskNotificationMessage(
+        task_id="a1", run_id="0-a1", status="completed", output_file="", summary=""
+    )
 
 
 def test_a_list_that_has_it_again_takes_the_doubt_away(desk: Desk) -> None:
@@ -434,8 +461,10 @@ def test_parents_are_named_by_the_cli(desk: Desk) -> None:
 
 
 def test_a_parent_that_becomes_known_later_has_its_children(desk: Desk) -> None:
-    desk.fold(frames.task_started("a2", parent_task_id="a1"), frames.task_started("a1"))
-    assert desk.ledger.records["a1"].children == ("a2",)
+    listed = {"task_id": "a3", "task_type": "local_agent", "description": "", "parent_task_id": "a1"}
+    desk.fold(frames.task_started("a2", parent_task_id="a1"), level("a2", listed), frames.task_started("a1"))
+    assert desk.ledger.records["a1"].children == ("a2", "a3")
+    assert desk.ledger.records["a3"].parent_id == "a1"
 
 
 def test_without_a_name_the_launching_call_shows_the_parent(desk: Desk) -> None:

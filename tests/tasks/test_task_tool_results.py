@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from folding import Announcement, Desk, OpenCalls, find_announcements, kinds, level, message, shell_started
 
-from claude_agent_py.tasks import Evidence
+from claude_agent_py.messages import TaskUsage
+from claude_agent_py.tasks import EndedBy, Evidence
 from claude_agent_py.testing import frames
 
 ASYNC_AGENT = {
@@ -93,6 +94,22 @@ def test_the_result_of_a_foreground_agent_ends_it(desk: Desk) -> None:
     outcome = desk.run("a1").outcome
     assert (outcome.status, outcome.summary, outcome.evidence) == ("completed", "the report", Evidence.TOOL_RESULT)
     assert outcome.usage.total_tokens == 120
+
+
+def test_the_result_of_a_foreground_agent_makes_it_known(desk: Desk) -> None:
+    desk.fold(call("Agent"), result(COMPLETED_AGENT))
+    record = desk.ledger.records["a1"]
+    assert (record.type, record.is_backgrounded, record.run.prompt) == ("local_agent", False, "look at it")
+    outcome = desk.run("a1").outcome
+    assert (record.run.tool_use_id, outcome.summary) == ("toolu_1", "the report")
+    assert outcome.usage == TaskUsage(total_tokens=120, tool_uses=2, duration_ms=30)
+
+
+def test_the_result_of_a_launch_completes_what_a_hook_said(desk: Desk) -> None:
+    desk.hook("SubagentStart", agent_id="a1", agent_type="reviewer")
+    desk.fold(call("Agent"), result(ASYNC_AGENT))
+    assert (desk.run("a1").tool_use_id, desk.run("a1").prompt) == ("toolu_1", "look at it")
+    assert len(desk.ledger.records["a1"].runs) == 1
 
 
 def test_the_notification_is_better_than_the_result(desk: Desk) -> None:
@@ -183,6 +200,17 @@ def test_task_stop_ends_the_stopped_task(desk: Desk) -> None:
     assert "nobody" not in desk.ledger.records
 
 
+@pytest.mark.parametrize("is_open", [True, False])
+def test_an_end_while_the_model_stops_the_task_is_its_doing(desk: Desk, is_open: bool) -> None:
+    stop = frames.tool_use_block("TaskStop", {"task_id": "a1"}, id="toolu_2")
+    desk.fold(frames.task_started("a1"), frames.task_started("a2"), frames.assistant([stop]))
+    if not is_open:
+        desk.fold(frames.tool_result("toolu_2", "<tool_use_error>no</tool_use_error>", is_error=True))
+    desk.fold(frames.task_notification("a2", "stopped"), frames.task_notification("a1", "stopped"))
+    by_model = EndedBy.MODEL if is_open else None
+    assert (desk.run("a1").outcome.ended_by, desk.run("a2").outcome.ended_by) == (by_model, None)
+
+
 def test_a_message_that_resumes_an_agent_whose_start_is_lost(desk: Desk) -> None:
     desk.fold(frames.task_started("a1"), frames.task_notification("a1"))
     resumed = {"success": True, "message": "Resuming agent", "resumedAgentId": "a1"}
@@ -223,6 +251,7 @@ def test_the_subagent_that_made_a_call_is_known_until_its_result() -> None:
     calls.add(message(frames.assistant([frames.tool_use_block("Bash", {}, id="toolu_1")], agent_id="a1")), 0.0)
     calls.add(message(call("Bash", "toolu_2")), 0.0)
     assert [calls.find_caller(each) for each in ("toolu_1", "toolu_2", None)] == ["a1", None, None]
+    assert [calls.is_of_main_agent(each) for each in ("toolu_1", "toolu_2", None)] == [False, True, False]
     calls.close("toolu_1")
     assert calls.find_caller("toolu_1") is None
 

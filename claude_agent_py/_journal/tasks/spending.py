@@ -134,7 +134,7 @@ class Spending(Struct, gc=False):
             usage = usage.replace(**{name: read_count(getattr(usage, name)) for name in names})
         self.last_tokens = usage.total_tokens
         old = self.reported
-        if old is not None and not _covers(usage, old):
+        if old is not None:
             usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
         self.reported = usage
 
@@ -173,14 +173,6 @@ class Spending(Struct, gc=False):
             if cost is not None:
                 changes |= {"cost_usd": cost, "cost_is_derived": True}
         return usage.replace(**changes) if changes else usage
-
-
-def _covers(usage: TaskUsage, old: TaskUsage) -> bool:
-    return (
-        usage.total_tokens >= old.total_tokens
-        and usage.tool_uses >= old.tool_uses
-        and usage.duration_ms >= old.duration_ms
-    )
 
 
 class Counted(Struct):
