@@ -68,6 +68,7 @@ GROUPS: Final = {
             "tests/permissions",
             "tests/test_guards.py",
             "tests/bad_peers/test_bad_handlers.py",
+            "tests/bad_peers/test_unreadable_requests.py",
             "tests/cli/test_chat_conversation.py",
             "tests/cli/test_inbox_command.py",
         ],

@@ -80,8 +80,7 @@ def _pair_answers(questions: Sequence[Question], answers: object) -> list[tuple[
     return [(question, chosen) for question, chosen in zip(questions, answers, strict=False) if chosen is not None]
 
 
-def _find_question(questions: Sequence[Question], key: object) -> Question:
-    text = key.question if isinstance(key, Question) else key
+def _find_question(questions: Sequence[Question], text: object) -> Question:
     found = [question for question in questions if question.question == text]
     found = found or [question for question in questions if question.header == text]
     if len(found) != 1:

@@ -67,6 +67,7 @@ class Pending(Interaction):
     """A question whose reply is kept."""
 
     reply: object = None
+    source: AnswerSource | None = None
 
     def __init__(self, kind: Kind, **request: object) -> None:
         super().__init__(kind, msgspec.convert(request, KINDS[kind].wire), id="1", created_at=0.0)
@@ -76,7 +77,7 @@ class Pending(Interaction):
         return self.reply is not None
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        is_first, self.reply = not self.done, self.reply or reply
+        is_first, self.reply, self.source = not self.done, self.reply or reply, source
         return is_first
 
 
@@ -103,7 +104,13 @@ def test_allow_always_names_and_applies_its_change() -> None:
 def test_a_plan_is_shown_to_its_end() -> None:
     end = "Last, remove the database."
     plan = Pending("plan", tool_name="ExitPlanMode", tool_use_id="t", input={"plan": "Read. " * 20_000 + end})
-    assert OpenQuestion(plan).markdown.endswith(end)
+    question = OpenQuestion(plan)
+    assert question.title == "Proceed with this plan?"
+    assert question.markdown.endswith(end)
+    assert question.always == "switch to the mode acceptEdits for this session"
+    assert question.deny()
+    denied = {"behavior": "deny", "message": "The user denied this.", "decisionClassification": "user_reject"}
+    assert (plan.reply, plan.source) == (denied, AnswerSource.here())
 
 
 def test_a_server_is_answered_with_words() -> None:

@@ -144,6 +144,24 @@ async def test_each_kind_has_its_handler() -> None:
     assert seen[4][0].payload == {"a": 1}
 
 
+RULE = {"type": "addDirectories", "directories": ["/x"], "destination": "session"}
+EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+DEFAULT = {"type": "setMode", "mode": "default", "destination": "session"}
+
+
+@pytest.mark.parametrize(
+    ("decision", "updates"),
+    [
+        (Allow(updated_permissions=[RULE]), [RULE, DEFAULT]),
+        (Allow(updated_permissions=[RULE, EDITS]), [RULE, EDITS]),
+        (Deny("no"), None),
+    ],
+)
+async def test_an_approved_plan_runs_in_the_mode_that_was_chosen(decision: Any, updates: Any) -> None:
+    reply = await Session(on_plan=lambda plan, context: decision).ask(PLAN)
+    assert reply.get("updatedPermissions") == updates
+
+
 async def test_questions_to_a_person_show_that_a_person_is_waited_for() -> None:
     session = Session(on_question=lambda questions, context: ["A"], can_use_tool=ask(lambda request, context: Allow()))
     await session.ask(QUESTION)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 from asking_cli import asking
+from pydantic import BaseModel, Field
 from wire_values import read_request
 
 from claude_agent_py import Allow, Deny, PermissionContext, PermissionRequest
@@ -76,6 +77,13 @@ RULE_WIRE = {
 }
 
 
+class Edited(BaseModel):
+    """The input of a tool of the user."""
+
+    file_path: str = Field(alias="filePath")
+    is_new: bool = False
+
+
 async def reply_of(decision: Any, **fields: Any) -> tuple[dict[str, Any], Sequence[HandlerError]]:
     """Return what the CLI is told if a handler returns this, and what failed."""
 
@@ -94,6 +102,7 @@ async def reply_of(decision: Any, **fields: Any) -> tuple[dict[str, Any], Sequen
         (Allow(), {"behavior": "allow"}),
         (Allow(updated_input={"a": 1}), {"behavior": "allow", "updatedInput": {"a": 1}}),
         (Allow(BashInput(command="ls")), {"behavior": "allow", "updatedInput": {"command": "ls"}}),
+        (Allow(Edited(filePath="/x")), {"behavior": "allow", "updatedInput": {"filePath": "/x"}}),
         (Allow(updated_permissions=[RULE]), {"behavior": "allow", "updatedPermissions": [RULE_WIRE]}),
         (Allow(updated_permissions=(RULE_WIRE,)), {"behavior": "allow", "updatedPermissions": [RULE_WIRE]}),
         (Deny("no"), {"behavior": "deny", "message": "no"}),

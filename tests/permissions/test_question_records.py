@@ -7,19 +7,32 @@ import pytest
 
 from claude_agent_py import Allow, Deny, PermissionRequest
 from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserDialogRequest
-from claude_agent_py.permissions import Accept, Completed, QuestionRecord
+from claude_agent_py.permissions import Accept, Answers, Cancel, Completed, Decline, Dismissed, QuestionRecord
 
 BASH = CanUseToolRequest(tool_name="Bash", input={"command": "make"}, tool_use_id="t1", agent_id="a1")
 FORM = ElicitationRequest(server_name="e", message="?", requested_schema={"properties": {"n": {"type": "integer"}}})
 DIALOG = UserDialogRequest(dialog_kind="refusal_fallback_prompt")
-CASES: list[Any] = [
-    ("permission", BASH, Allow()),
-    ("elicitation", FORM, Accept({"n": 1})),
-    ("dialog", DIALOG, Completed(1)),
-]
+WHICH = {"question": "Which?", "header": "W", "options": [{"label": "A"}, {"label": "B"}]}
+QUESTION = CanUseToolRequest(tool_name="AskUserQuestion", input={"questions": [WHICH]}, tool_use_id="t2")
+MODE = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
 
 
-@pytest.mark.parametrize(("kind", "wire", "answer"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("kind", "wire", "answer"),
+    [
+        ("permission", BASH, Allow()),
+        ("permission", BASH, Allow({"command": "ls"}, [MODE], "user_permanent")),
+        ("permission", BASH, Deny("no", True, "user_reject")),
+        ("question", QUESTION, Answers(["A"], {"W": "or B"})),
+        ("question", QUESTION, None),
+        ("plan", CanUseToolRequest(tool_name="ExitPlanMode", input={"plan": "1. a"}, tool_use_id="t3"), Allow()),
+        ("elicitation", FORM, Accept({"n": 1})),
+        ("elicitation", FORM, Decline()),
+        ("elicitation", FORM, Cancel()),
+        ("dialog", DIALOG, Completed(1)),
+        ("dialog", DIALOG, Dismissed()),
+    ],
+)
 def test_a_question_and_its_answer_survive_as_json(kind: Any, wire: Any, answer: Any) -> None:
     question = QuestionRecord.of(kind, wire, session_id="s", agent_id="a1")
     copy = QuestionRecord.from_dict(json.loads(json.dumps(question.to_dict())))

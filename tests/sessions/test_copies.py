@@ -161,6 +161,25 @@ async def test_an_export_that_fails_leaves_nothing(stored: Stored, tmp_path: Pat
     assert agent.agent_type == "Explore"
 
 
+async def test_a_cancelled_export_leaves_nothing(stored: Stored, tmp_path: Path) -> None:
+    class Cancelling(MemoryStore):
+        async def list_subkeys(self, key: Any) -> list[str]:
+            return [*await super().list_subkeys(key), "subagents/agent-2"]
+
+        async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+            if key.get("subpath") == "subagents/agent-2":
+                scope.cancel()
+                await anyio.lowlevel.checkpoint()
+            return await super().load(key)
+
+    store, out = Cancelling(), tmp_path / "out"
+    await import_session(store, SESSION, config_dir=stored.config)
+    with anyio.CancelScope() as scope:
+        await export_session(store, SESSION, config_dir=out, project_key="-work")
+    assert scope.cancelled_caught
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+
+
 async def test_late_entries_do_not_hide_newer_turns(stored: Stored, tmp_path: Path) -> None:
     store = MemoryStore()
     await import_session(store, SESSION, config_dir=stored.config)
@@ -250,8 +269,10 @@ async def test_an_export_does_not_replace_a_session_that_begins_meanwhile(stored
 
     store = Slow()
     await import_session(store, SESSION, config_dir=stored.config)
-    with pytest.raises(SessionError, match="already exists"):
-        await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path / "out", project_key="-work")
+    for _ in range(2):
+        with pytest.raises(SessionError, match="already exists") as caught:
+            await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path / "out", project_key="-work")
+        assert caught.value.session_id == SESSION
     assert [each.name for each in path.parent.iterdir()] == [path.name]
     assert path.read_text() == "another process"
 
@@ -416,6 +437,22 @@ async def test_leftovers_go_to_the_store_that_lacks_them(
     assert not left.exists()
 
 
+async def test_leftovers_are_not_sent_under_a_lease_that_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = private_folder.make_folder(None).path
+    unlock(left)
+    Stored(left).user("kept")
+    store, place = SQLiteStore(tmp_path / "s.db"), Place("p", SESSION)
+    lease = await store.acquire_lease(place.key, "asleep")
+    await store.acquire_lease(place.key, "awake", steal=True)
+    [(_, own)] = await StoreAccess(store).send_leftovers(place, lease)
+    assert own.session == SESSION
+    assert await store.load(place.key) is None
+    assert left.exists()
+
+
 @pytest.mark.parametrize("way", [push, deliver_session])
 async def test_what_a_store_lacks_of_a_subagent_alone_is_sent(
     way: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -513,6 +550,7 @@ async def test_all_that_a_machine_has_of_a_session_is_delivered(
     store, place, home = MemoryStore(), Place("p", SESSION), tmp_path / "home"
     local = Stored(home, SESSION)
     local.user("prompt")
+    await deliver_session(store, SESSION, config_dir=home, project_key="p")
     call = local.assistant({"type": "tool_use", "id": "t1", "name": "Bash", "input": {}})
     await deliver_session(store, SESSION, config_dir=home, project_key="p")
     assert [entry["uuid"] for entry in store.entries(place.key)][-1] == call
@@ -528,8 +566,10 @@ async def test_all_that_a_machine_has_of_a_session_is_delivered(
     more = Stored(left, SESSION)
     for text in ("prompt", "call", "from a killed process"):  # the first two have the uuids of those in the store
         more.user(text)
+    more.user([{"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": closed}])
     await deliver_session(store, SESSION, config_dir=tmp_path / "no home", project_key="p")
     assert "from a killed process" in json.dumps(store.entries(place.key))
+    assert closed not in json.dumps(store.entries(place.key))
     assert not left.exists()
 
 
@@ -544,7 +584,7 @@ async def test_a_command_after_an_interruption_is_delivered(tmp_path: Path) -> N
     assert [entry["uuid"] for entry in store.entries(Place("p", SESSION).key)][-1] == last
 
 
-@pytest.mark.parametrize("then", ["an interruption", "nothing", "an answer"])
+@pytest.mark.parametrize("then", ["an interruption", "nothing", "an answer", "a prompt"])
 async def test_a_call_that_a_dying_cli_rejected_has_no_result_unless_the_turn_went_on(
     tmp_path: Path, then: str
 ) -> None:
@@ -560,5 +600,7 @@ async def test_a_call_that_a_dying_cli_rejected_has_no_result_unless_the_turn_we
         local.user([{"type": "text", "text": "[Request interrupted by user for tool use]"}])
     elif then == "an answer":
         last = local.assistant({"type": "text", "text": "Then not."})
+    elif then == "a prompt":
+        last = local.user("Then look only.")
     await deliver_session(store, SESSION, config_dir=home, project_key="p")
     assert [entry["uuid"] for entry in store.entries(Place("p", SESSION).key)][-1] == last

@@ -14,7 +14,7 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from claude_agent_py.errors import StoreError
+from claude_agent_py.errors import SessionLeasedError, StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
 from claude_agent_py.sessions.stores import mirror as mirror_module
 from claude_agent_py.sessions.stores.access import StoreAccess
@@ -166,6 +166,20 @@ async def test_a_slow_store_does_not_fill_the_memory(tmp_path: Path) -> None:
     assert list(running.mirror.folder.path.rglob("*.jsonl")) == []
     running.mirror.folder.remove()
     assert running.errors == []
+
+
+async def test_what_the_store_accepts_makes_room_for_more(tmp_path: Path) -> None:
+    store = Store()
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        with anyio.fail_after(60):
+            for _ in range(5):
+                running.write(QUEUE_BYTES // 2)
+                await running.mirror.sync()
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert len(store.entries(KEY)) == 5
+    assert running.mirror.folder is None
 
 
 def test_a_report_costs_as_much_next_to_many_transcripts_as_next_to_one(tmp_path: Path) -> None:
@@ -415,8 +429,12 @@ async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatc
     monkeypatch.setattr(mirror_module, "LEASE_SECONDS", 0.15)
     store = Store()
     running = Running(store, tmp_path)
-    lease = await running.mirror.acquire_lease(Place("p", SESSION))
+    lease = await running.mirror.acquire_lease(Place("p", SESSION, "subagents/agent-1"))
     assert lease is not None
+    assert (lease.key, lease.epoch) == (KEY, 1)
+    assert await running.mirror.acquire_lease(Place("p", SESSION)) is lease
+    with pytest.raises(SessionLeasedError, match=lease.holder):
+        await Running(store, tmp_path / "other").mirror.acquire_lease(Place("p", SESSION))
     ends: list[float] = []
 
     async def renew(lease: Lease, *, ttl: float = 30.0) -> Lease:

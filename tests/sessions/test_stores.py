@@ -284,6 +284,16 @@ async def test_a_session_whose_writer_was_killed_before_the_summary_is_listed(
 
 
 @pytest.mark.one_backend
+async def test_nothing_of_a_deleted_session_stays_in_the_folder(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    await store.append(KEY, entries_of({"type": "custom-title", "uuid": "a", "customTitle": "Acquisition of Initech"}))
+    await store.append({**KEY, "subpath": "subagents/agent-1"}, entries_of({"type": "user", "uuid": "Initech"}))
+    await store.delete(KEY)
+    left = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not any(b"Initech" in path.read_bytes() for path in left), left
+
+
+@pytest.mark.one_backend
 async def test_names_that_are_too_long_for_a_file_are_shortened(tmp_path: Path) -> None:
     store = DirectoryStore(tmp_path)
     names = ["テナント" * 8, "テナント" * 8 + "2", "a" * 255, "a" * 256, "é" * 1000]
