@@ -4,6 +4,7 @@ python docs/generate_hooks.py           rewrites the text between the marks
 python docs/generate_hooks.py --check   exits with 1 if that would change something
 """
 
+import inspect
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ def _fields(model: type[Any]) -> Iterable[str]:
 def _declared(model: type[Any], base: type[Any]) -> set[str]:
     """Return the fields that a model or its bases below `base` declare."""
     between = [one for one in model.__mro__ if issubclass(one, base) and one is not base]
-    return {name for one in between for name in vars(one).get("__annotations__", {})}
+    return {name for one in between for name in inspect.get_annotations(one)}
 
 
 def events() -> str:

@@ -64,8 +64,12 @@ anyio.run(main, backend=backend)
 """
 
 
-# A copy cannot leave `trio.run` in an orderly way: trio shares its own descriptors with the original.
-@pytest.mark.parametrize(("ways", "backend"), [("exit raise return close drop", "asyncio"), ("close drop", "trio")])
+# A copy cannot leave `trio.run` in an orderly way: trio shares its own descriptors with the original. Nor can it leave
+# that of asyncio since Python 3.14, where the loop does not run in a copy.
+ASYNCIO_WAYS = "close drop" if sys.version_info >= (3, 14) else "exit raise return close drop"
+
+
+@pytest.mark.parametrize(("ways", "backend"), [(ASYNCIO_WAYS, "asyncio"), ("close drop", "trio")])
 def test_forked_copies_leave_the_session_alone(ways: str, backend: str, tmp_path: Path) -> None:
     """One copy after the other; the original goes on after each."""
     cli = FakeCLI(steps.turn("one"), *[steps.turn("more")] * 5).install(tmp_path)

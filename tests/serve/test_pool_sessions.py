@@ -354,7 +354,8 @@ def call(url: str, path: str, body: Any) -> tuple[int, Any]:
         with urllib.request.urlopen(request, timeout=LIMIT) as answer:
             return answer.status, json.load(answer)
     except urllib.error.HTTPError as error:
-        return error.code, json.load(error)
+        with error:
+            return error.code, json.load(error)
 
 
 def test_over_http_a_prompt_that_waits_for_a_process_can_be_stopped() -> None:

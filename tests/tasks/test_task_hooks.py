@@ -108,6 +108,7 @@ def test_the_end_of_a_task_that_a_hook_called_a_background_task_is_noticed(desk:
         {},
         {"agent_id": None, "agent_type": 5, "background_tasks": "none"},
         {"agent_id": 7, "background_tasks": [None, 1, {"id": 5}, {}]},
+        {"background_tasks": [{"id": "b1", "type": 5, "description": 5, "agent_type": 10**400, "status": 5}]},
         {"agent_id": "a1", "agent_transcript_path": 5, "last_assistant_message": None},
     ],
 )

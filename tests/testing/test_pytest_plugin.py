@@ -13,7 +13,8 @@ from claude_agent_py.testing import ScriptedModel
 
 pytest_plugins = ["pytester"]
 
-OTHERS = ("cacheprovider", "hypothesispytest", "xdist", "randomly")  # those that take long to load, or disturb
+# Those that take long to load, or disturb.
+OTHERS = ("cacheprovider", "hypothesispytest", "xdist", "randomly", "langsmith_plugin")
 QUIET = (*(f"-pno:{name}" for name in OTHERS), "-W", "error")
 
 

@@ -386,7 +386,8 @@ def _on_hook_item(ledger: Ledger, item: JSONMapping, now: float) -> None:
     record = ledger.ensure_record(item["id"], now)
     record.type = record.type or _TYPE_OF_LABEL.get(str(item.get("type")))
     record.description = record.description or str(item.get("description") or "")
-    record.subagent_type = record.subagent_type or item.get("agent_type")
+    agent_type = item.get("agent_type")
+    record.subagent_type = record.subagent_type or (agent_type if isinstance(agent_type, str) else None)
     run = record.run if record.runs else ledger.open_run(record, None, now)
     status = TaskStatus.read(str(item.get("status")))
     if run.status.is_terminal or status is None or status.is_terminal:
