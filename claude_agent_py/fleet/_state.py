@@ -19,6 +19,8 @@ OVERDUE: Final[JSONObject] = {"error": "RunTimeoutError", "reason": "the prompt 
 INTERRUPTED: Final = {"error": "InterruptedRunError", "reason": "interrupted"}
 ALONE_CRASHES: Final = 2
 """After so many crashes, a prompt runs with no other in its process."""
+ENDED: Final = ("idle", "failed", "cancelled")
+"""The states of sessions with nothing to do."""
 ENDS: Final = {"done": "done", "failed": "failed", "interrupted": "cancelled"}
 """The state of a prompt after an outcome that ends it."""
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapp
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Self, TypeAlias
+from typing import Any, Final, Self
 
 import anyio
 from anyio.abc import TaskGroup
@@ -22,6 +22,7 @@ from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
+from claude_agent_py.fleet._events import PROJECT, NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
 from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
@@ -31,8 +32,6 @@ from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
 from claude_agent_py.transport import can_measure, tree_memory
 
-PROJECT: Final = "fleet"
-"""The project key of the fleet's sessions in the store."""
 FLUSH_SECONDS: Final = 0.2
 """Seconds during which events are collected for one write."""
 MAX_BATCH: Final = 200
@@ -41,33 +40,6 @@ PRUNE_SECONDS: Final = 3600.0
 """The longest pause in seconds between deletions of what is old."""
 SESSION_BYTES = 300 * 1024 * 1024
 """The expected memory of a session before the first measurement."""
-
-
-NewEvent: TypeAlias = tuple[str, float, Mapping[str, object]]
-"""The kind of an event, its time and its data."""
-
-
-class NewDeltas(NamedTuple):
-    """Deltas that are not written yet."""
-
-    last: list[Delta]
-    """The last ones of what is whole."""
-    open: list[Delta]
-    """Those that no fact contains."""
-    whole: set[str]
-    """The ids of the messages and calls of which a fact has all that was written before."""
-
-    def note_whole(self, part: str) -> None:
-        """Note that a fact has all of a message, or of a part of it, or of a call."""
-        self.last.extend(delta for delta in self.open if delta.id == part)
-        self.open[:] = [delta for delta in self.open if delta.id != part]
-        self.whole.add(part)
-
-    def followed_by(self, later: "NewDeltas") -> "NewDeltas":
-        """Return these deltas and later ones."""
-        for part in later.whole:
-            self.note_whole(part)
-        return NewDeltas([*self.last, *later.last], [*self.open, *later.open], self.whole)
 
 
 class Execution(ABC):

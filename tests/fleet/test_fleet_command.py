@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -226,6 +227,26 @@ def test_an_unusable_database_is_reported_at_once(tmp_path: Path, capsys: pytest
     with closing(sqlite3.connect(store)) as connection:
         assert connection.execute("SELECT name FROM sqlite_master").fetchall() == [("entries",)]
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+
+
+def test_commands_that_only_read_do_not_wait_for_who_writes(tmp_path: Path) -> None:
+    path = tmp_path / "fleet.db"
+    fleet = Fleet(f"sqlite:///{path}")
+    fleet.agent("one")
+    session = anyio.run(partial(fleet.start, "one", "hi", id="s"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("INSERT INTO fleet_interactions VALUES ('q', ?, 'd', '{}', 'taken', NULL, 0)", [session.id])
+        writer.execute("BEGIN IMMEDIATE")
+        for words, code in (
+            (["list"], 0),
+            (["list", "--workers"], 0),
+            (["list", "--tenants"], 0),
+            (["show", "s"], 0),
+            (["answer", "s", "q", "allow"], 1),
+            (["metrics"], 0),
+            (["audit"], 0),
+        ):
+            assert main(["fleet", *words, "--url", f"sqlite:///{path}"]) == code
 
 
 COMMANDS = [

@@ -380,7 +380,8 @@ async def test_a_workspace_that_cannot_be_made_fails_its_prompt(tmp_path: Path, 
                 await session.result(timeout=PATIENCE)
 
 
-async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, temporal: str) -> None:
+@pytest.mark.parametrize("grace", [None, 5.0])
+async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, temporal: str, grace: float | None) -> None:
     async with Fleet(temporal, store=MemoryStore(), lease=1) as fleet, Fleet(temporal) as other:
         fleet.agent("one", ClientOptions())
         async with fleet.worker(sessions=3, folder=tmp_path / "ws") as worker:
@@ -395,7 +396,7 @@ async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, tempo
                 return (metrics.workers, metrics.slots) == (1, 3)
 
             async def is_drained() -> bool:
-                return await other.drain_workers(worker.id, grace=5) == 1
+                return await other.drain_workers(worker.id, grace=grace) == 1
 
             await until(is_listed, "the worker is listed")
             await until(is_counted, "the worker is counted")
@@ -403,6 +404,16 @@ async def test_other_processes_list_workers_and_drain_them(tmp_path: Path, tempo
             await until(is_drained, "the worker is drained")
             with anyio.fail_after(PATIENCE):
                 await worker.wait_drained()
+
+
+async def test_a_worker_that_is_cancelled_ends(tmp_path: Path, temporal: str) -> None:
+    async with Fleet(temporal, store=MemoryStore()) as fleet:
+        fleet.agent("one", ClientOptions())
+        with anyio.CancelScope() as scope:
+            async with fleet.worker(folder=tmp_path / "ws"):
+                scope.cancel()
+                await anyio.sleep_forever()
+        assert scope.cancelled_caught
 
 
 @pytest.mark.long

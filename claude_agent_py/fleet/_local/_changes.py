@@ -13,6 +13,7 @@ from uuid import uuid4
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
+from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
 from claude_agent_py.fleet._local._rows import (
     add_deltas,
@@ -25,7 +26,6 @@ from claude_agent_py.fleet._local._rows import (
 )
 from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, FleetPrompt, SessionRecord, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
 
 ALONE_SECONDS: Final = 10.0

@@ -158,12 +158,15 @@ class FleetFile:
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
             connection.execute("PRAGMA synchronous = NORMAL")
-            with connection:
-                connection.execute(
-                    "INSERT INTO fleet_meta (identity) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM fleet_meta)",
-                    (uuid4().hex,),
-                )
-            (self.identity,) = connection.execute("SELECT identity FROM fleet_meta").fetchone()
+            find = "SELECT identity FROM fleet_meta"
+            if (found := connection.execute(find).fetchone()) is None:  # otherwise do not wait for a writer
+                with connection:
+                    connection.execute(
+                        "INSERT INTO fleet_meta (identity) SELECT ? WHERE NOT EXISTS (SELECT 1 FROM fleet_meta)",
+                        (uuid4().hex,),
+                    )
+                found = connection.execute(find).fetchone()
+            self.identity = found[0]
             # `Transaction` begins transactions itself.
             connection.isolation_level = None
         except BaseException:

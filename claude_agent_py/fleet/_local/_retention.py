@@ -4,9 +4,9 @@ import json
 from typing import Final
 
 from claude_agent_py._base.log import logger
+from claude_agent_py.fleet._events import PROJECT
 from claude_agent_py.fleet._local._file import FleetFile, Row, Transaction, as_list
 from claude_agent_py.fleet._local._rows import record
-from claude_agent_py.fleet.worker import PROJECT
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
 

@@ -7,9 +7,9 @@ from copy import deepcopy
 from typing import Final
 
 from claude_agent_py._base.errors import FleetError
+from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._local._file import Row, Transaction, decode
 from claude_agent_py.fleet._state import FleetPrompt, FleetQuestion, SessionRecord
-from claude_agent_py.fleet.worker import NewDeltas, NewEvent
 from claude_agent_py.permissions import AnswerSource
 
 DELTA_SECONDS: Final = 5.0

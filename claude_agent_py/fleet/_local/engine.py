@@ -4,12 +4,11 @@ from collections.abc import Callable, Mapping
 from types import CoroutineType
 from typing import Any, Concatenate, Final, ParamSpec, TypeAlias, TypeVar, cast
 
+from claude_agent_py.fleet import _local
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _rows, _schedules
 from claude_agent_py.fleet._local._file import FleetFile, Transaction
-from claude_agent_py.fleet._local.worker import LocalWorker
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.metrics import FleetMetrics
-from claude_agent_py.fleet.worker import Worker
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore
 
@@ -68,5 +67,5 @@ class LocalEngine(FleetFile):
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
         return await self.read(_queries.load_metrics, agent_limits, patience=METRICS_SECONDS)
 
-    def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
-        return LocalWorker(self, settings, self.load_metrics, **given)
+    def make_worker(self, settings: FleetSettings, **given: Any) -> "_local.LocalWorker":
+        return _local.LocalWorker(self, settings, self.load_metrics, **given)

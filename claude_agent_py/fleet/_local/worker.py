@@ -18,6 +18,7 @@ from claude_agent_py._base.errors import FleetError
 from claude_agent_py._base.event_loop import Wakeup
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Failed, Lost, TurnOutcome
+from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import SessionFolder
 from claude_agent_py.fleet._local import _changes, _queries, _retention, _schedules
 from claude_agent_py.fleet._local._changes import Claim, LostError
@@ -25,7 +26,7 @@ from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import FleetFile, Row
 from claude_agent_py.fleet._local._rows import delete_old_deltas
 from claude_agent_py.fleet._state import OVERDUE
-from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
+from claude_agent_py.fleet.worker import Execution, Worker
 
 BRIEF_SECONDS: Final = 2.0
 """Seconds during which a periodic call is retried; the next period repeats it anyway."""

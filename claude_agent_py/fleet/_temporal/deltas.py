@@ -13,9 +13,9 @@ from uuid import UUID, uuid5
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta
+from claude_agent_py.fleet._events import NewDeltas
 from claude_agent_py.fleet._temporal.events import PROJECT
 from claude_agent_py.fleet.records import FleetDelta
-from claude_agent_py.fleet.worker import NewDeltas
 from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry
 
 EPOCH_BITS: Final = 32

@@ -27,13 +27,14 @@ from temporalio.exceptions import WorkflowAlreadyStartedError
 
 from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py.errors import FleetError, OptionsError
+from claude_agent_py.fleet import _temporal
+from claude_agent_py.fleet._events import PROJECT
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import FleetQuestion, SessionRecord, list_retried, read_outcome
+from claude_agent_py.fleet._state import ENDED, FleetQuestion, SessionRecord, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.deltas import read_deltas
 from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
-from claude_agent_py.fleet._temporal.server import PROJECT, TemporalService, UnlessMissing, on_asyncio
-from claude_agent_py.fleet._temporal.worker import ENDED, TemporalWorker
+from claude_agent_py.fleet._temporal.server import TemporalService, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
     AGENT,
     MEMO,
@@ -58,7 +59,6 @@ from claude_agent_py.fleet.records import (
     FleetWorkerInfo,
     SessionState,
 )
-from claude_agent_py.fleet.worker import Worker
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.sessions import SessionStore, implements
 
@@ -367,8 +367,8 @@ class TemporalEngine:
 
     # Workers ---------------------------------------------------------------------------------------------------------
 
-    def make_worker(self, settings: FleetSettings, **given: Any) -> Worker:
-        return TemporalWorker(self._server, self, settings, **given)
+    def make_worker(self, settings: FleetSettings, **given: Any) -> "_temporal.TemporalWorker":
+        return _temporal.TemporalWorker(self._server, self, settings, **given)
 
 
 def count_prompts(commands: Sequence[tuple[str, list[Any]]]) -> dict[str, int]:

@@ -10,8 +10,8 @@ from uuid import UUID, uuid5
 
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.errors import FleetError
+from claude_agent_py.fleet._events import NewEvent
 from claude_agent_py.fleet.records import FleetEvent
-from claude_agent_py.fleet.worker import NewEvent
 from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry, implements
 
 PROJECT: Final = "fleet-events"

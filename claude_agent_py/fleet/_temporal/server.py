@@ -43,8 +43,6 @@ ATTRIBUTE_SECONDS: Final = 60.0
 EXIT_SECONDS: Final = 0.2
 """How long a process waits at its end for the threads of Temporal's SDK: they may touch the interpreter for a moment
 after a call has returned, and crash a process that ends meanwhile."""
-PROJECT: Final = "fleet"
-"""The project key of the fleet's sessions in the store."""
 AHEAD_SECONDS: Final = 600.0
 """A clock is ahead if something asked the server so long ago: the server forgets it before."""
 RETRYABLE: Final = frozenset(

@@ -35,9 +35,10 @@ from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import FleetEngine
+from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import ENDS, TurnResult, add_cost
+from claude_agent_py.fleet._state import ENDED, ENDS, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
 from claude_agent_py.fleet._temporal.events import TurnEventLog
 from claude_agent_py.fleet._temporal.limits import (
@@ -64,12 +65,10 @@ from claude_agent_py.fleet._temporal.workflow import (
     WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import Execution, NewDeltas, NewEvent, Worker
+from claude_agent_py.fleet.worker import Execution, Worker
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.sessions import SessionStore, implements
 
-ENDED: Final = ("idle", "failed", "cancelled")
-"""The states of sessions with nothing to do."""
 STORE_SECONDS: Final = 5.0
 """How long a prompt waits if the store does not answer."""
 ROOM_SECONDS: Final = 5.0
@@ -225,7 +224,7 @@ class TemporalWorker(Worker):
         if any(self._list_limited(agent) for agent in known):
             self._pollers.append(self._make_limit_poller())
         for poller in self._pollers:
-            self._group.start_soon(poller.run)  # its failure ends the block
+            self._group.start_soon(_run, poller)  # its failure ends the block
         for agent in known:
             await self._make_current(agent)
         self._group.start_soon(self._run_measuring)
@@ -251,7 +250,7 @@ class TemporalWorker(Worker):
             with contextlib.suppress(RPCError):
                 word = None if self._is_draining else await self._server.find_drain(self.id)
                 if word is not None:
-                    self._group.start_soon(self.drain, word["grace"])
+                    self._group.start_soon(self.drain, word.get("grace"))  # the server keeps no None
 
     async def _prune(self, seconds: float) -> None:
         latest = await self._server.find_time() - seconds
@@ -475,6 +474,12 @@ def make_runner() -> SandboxedWorkflowRunner:
     """Return the sandbox of the workflows, which imports this package once."""
     restrictions = SandboxRestrictions.default.with_passthrough_modules("claude_agent_py")
     return SandboxedWorkflowRunner(restrictions=restrictions)
+
+
+async def _run(poller: Poller) -> None:
+    """Run a poller until `shutdown`. If it were cancelled twice, that would wait forever."""
+    with anyio.CancelScope(shield=True):
+        await poller.run()
 
 
 async def _beat(pause: float) -> None:
