@@ -156,6 +156,7 @@ def test_a_line_that_is_too_long_is_a_message_with_its_head_and_the_next_one_is_
     assert line_of(event) == b""  # its head would not give the message again
     assert event.line == big[:4096]
     assert f"{len(big) - 1} bytes" in event.error
+    assert not event.is_whole
     assert len(driver.hear({"type": "brand_new"})) == 1
 
 

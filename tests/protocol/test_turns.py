@@ -51,6 +51,7 @@ def test_a_run_receives_its_turn_and_ends_with_its_result() -> None:
     assert scene.end_of(run) == "result"
     assert scene.results(run) == ["hello"]
     assert scene.texts(run) == ["hello"]
+    assert [scene.router.knows_prompt(prompt) for prompt in ("a", "b")] == [True, False]
 
 
 def test_a_run_with_several_prompts_ends_with_the_last_result() -> None:
@@ -252,10 +253,13 @@ def test_a_subagent_speaks_to_the_run_that_started_it_also_in_anothers_turn() ->
     second = scene.ask("b")
     scene.cli(started("b"), init("b"), agent_says("from the task", "t"))
     assert scene.last_runs == (first,)
-    scene.cli(
-        frames.task_progress("t"), frames.system("permission_denied", tool_name="Bash", tool_use_id="x", agent_id="t")
-    )
-    assert scene.last_runs == (first,)
+    for frame in (
+        frames.task_progress("t"),
+        frames.task_updated("t", "paused"),
+        frames.system("permission_denied", tool_name="Bash", tool_use_id="x", agent_id="t"),
+    ):
+        scene.cli(frame)
+        assert scene.last_runs == (first,)
     scene.cli(says("from main", "b"))
     assert scene.texts(first) == ["from the task"]
     assert scene.texts(second) == ["from main"]
@@ -266,8 +270,10 @@ def test_a_new_message_that_names_a_task_goes_to_the_tasks_run() -> None:
     first = scene.ask("a", until="idle")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"))
     second = scene.ask("b")
-    scene.cli(started("b"), init("b"), frames.system("from_the_future", task_id="t"))
-    assert scene.last_runs == (first,)
+    scene.cli(started("b"), init("b"))
+    for field in ("task_id", "agent_id"):
+        scene.cli(frames.system("from_the_future", **{field: "t"}))
+        assert scene.last_runs == (first,)
     scene.cli(frames.system("from_the_future", task_id=7))
     assert scene.last_runs == (second,)
 
