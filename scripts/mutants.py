@@ -24,6 +24,8 @@ TEXT: Final = (r"logger\.\w+", r"\braise \w+", "problem = ")
 """Lines of code that are not changed: what logs and errors say."""
 SURVIVED: Final = frozenset({0, 33})
 """What mutmut notes for a mutant with which the tests passed, and for one that no test runs."""
+WITHOUT_SERVERS: Final = "not postgres and not redis and not s3"
+"""Tests that start no server, which each mutant would start again."""
 
 LEFT_OUT: Final = (
     "tests/permissions/test_permission_dispatcher.py::test_questions_to_a_person_show_that_a_person_is_waited_for",
@@ -98,7 +100,8 @@ def copy_project(group: Group, folder: Path) -> None:
         "do_not_mutate_patterns": TEXT,
         "also_copy": sorted({name.split("/")[0] for name in names} - {"claude_agent_py", "tests"}),
         "pytest_add_cli_args": [
-            *("-m", "not real_cli and not long", "-p", "no:cacheprovider", "-p", "no:xdist", "-x"),
+            *("-m", "not real_cli and not long", "-k", WITHOUT_SERVERS),
+            *("-p", "no:cacheprovider", "-p", "no:xdist", "-x"),
             *(f"--deselect={test}" for test in LEFT_OUT),
         ],
         "pytest_add_cli_args_test_selection": group.tests,

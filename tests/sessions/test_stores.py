@@ -346,6 +346,25 @@ async def test_a_lease_that_was_released_is_not_renewed(make_store: MakeStore) -
     assert (await store.acquire_lease(KEY, "second")).epoch == lease.epoch + 1
 
 
+@pytest.mark.one_backend
+@pytest.mark.parametrize("make_store", [*dict.fromkeys(kind for kind, _ in LOCAL), *SERVERS], indirect=True)
+async def test_an_error_about_a_lease_names_its_holder(make_store: MakeStore) -> None:
+    store = make_store()
+    first = await store.acquire_lease(KEY, "first", ttl=600)
+    session = KEY["session_id"]
+    with pytest.raises(SessionLeasedError, match=rf"/{session} is being written by first, for another \d+ s") as held:
+        await store.acquire_lease(KEY, "second")
+    assert (held.value.session_id, held.value.holder, held.value.expires_at) == (session, "first", first.expires_at)
+    again = await store.acquire_lease(KEY, "first")
+    assert (again.epoch, again.holder, again.key) == (first.epoch + 1, "first", KEY)
+    assert 500 < first.expires_at - again.expires_at < 580  # without a `ttl`, it is for half a minute
+    told = rf"/{session} is now written by first \(epoch {again.epoch}, not {first.epoch}\)"
+    for call in (store.renew_lease(first), store.append(KEY, entries_of({"type": "user"}), epoch=first.epoch)):
+        with pytest.raises(StaleLeaseError, match=told) as stale:
+            await call
+        assert (stale.value.session_id, stale.value.holder) == (session, "first")
+
+
 @pytest.mark.parametrize(("make_store", "anyio_backend"), [("s3", "asyncio")], indirect=True)
 @pytest.mark.parametrize("has_lease", [True, False])
 async def test_entries_follow_those_of_a_machine_whose_clock_is_ahead(
