@@ -5,6 +5,7 @@ import tracemalloc
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -15,15 +16,19 @@ from peers import MakeClient
 from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
 from claude_agent_py import CLIExitError, OptionsError
+from claude_agent_py.control import ControlResponse, ControlSuccess
+from claude_agent_py.hooks import HookRun
 from claude_agent_py.journal import (
     CallEnded,
     CallProgressed,
     CallStarted,
     Fact,
     Fault,
+    InputAdded,
     Journal,
     MessageAdded,
     PromptSent,
+    RequestOpened,
     RequestRetried,
     RequestSettled,
     StateChanged,
@@ -39,7 +44,7 @@ from claude_agent_py.journal import (
     make_schema,
     read_recording,
 )
-from claude_agent_py.messages import AssistantMessage, UserMessage
+from claude_agent_py.messages import AssistantMessage, TextBlock, UserMessage
 from claude_agent_py.observe import watch
 from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
@@ -213,6 +218,62 @@ def test_a_request_that_is_open_when_the_process_ends_is_cancelled() -> None:
     ]
     assert {fact.status for fact in settled if isinstance(fact, RequestSettled)} == {"cancelled"}
     assert journal.open == []
+
+
+def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
+    def ran(request_id: str) -> HookRun:
+        return HookRun(
+            event="Stop",
+            handler="check",
+            callback_id="hook_0",
+            request_id=request_id,
+            agent_id=None,
+            duration=0.5,
+            output={"continue": True},
+        )
+
+    journal = Journal()
+    request = frames.hook_callback("h1", "hook_0", {"hook_event_name": "Stop"})
+    journal.feed(decode(json.dumps(request).encode()), 1.0)
+    assert journal.feed(ran("h1"), 2.0) == []  # its reply settles the request
+    reply = ControlResponse(response=ControlSuccess(request_id="h1", response={"continue": True}))
+    [settled] = journal.feed(reply, 3.0, sent=True)
+    assert isinstance(settled, RequestSettled)
+    assert (settled.id, settled.name, settled.handler, settled.status, settled.at) == ("h1", "Stop", "check", "ok", 3.0)
+    opened, settled = journal.feed(ran("h2"), 9.0)  # of whose request nothing is known
+    assert isinstance(opened, RequestOpened)
+    assert isinstance(settled, RequestSettled)
+    assert (opened.id, opened.kind, opened.name, opened.handler, opened.at) == ("h2", "hook", "Stop", "check", 8.5)
+    assert (settled.id, settled.handler, settled.at, settled.reply) == ("h2", "check", 9.0, {"continue": True})
+
+
+RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
+ONE, TWO = ({"type": "text", "text": text} for text in ("one", "two"))
+
+
+@pytest.mark.parametrize(
+    ("content", "added"),
+    [
+        ("one", "one"),
+        ([ONE], "one"),
+        ([RESULT, ONE], "one"),
+        ([ONE, TWO], [TextBlock(text="one"), TextBlock(text="two")]),
+        ([RESULT], None),
+        ([], None),
+        ("", None),
+    ],
+)
+def test_an_input_is_what_a_message_says_beside_the_results_of_calls(content: Any, added: object) -> None:
+    inputs = [fact.content for fact in fold_all(frames.user(content)) if isinstance(fact, InputAdded)]
+    assert inputs == ([] if added is None else [added])
+
+
+def test_a_subagent_of_an_early_cli_is_known_by_the_call_that_launched_it() -> None:
+    said = {**frames.assistant("Looking.", parent_tool_use_id="t9"), "agent_id": None}
+    for launch, agent in (([frames.task_started("a1", tool_use_id="t9")], "a1"), ([], "t9")):
+        *_, added = fold_all(frames.init(), *launch, said)
+        assert isinstance(added, MessageAdded)
+        assert added.agent == agent
 
 
 def test_a_retry_says_in_seconds_when_the_next_attempt_is() -> None:
