@@ -108,7 +108,7 @@ def build_info(
         git_branch=text("git_branch"),
         cwd=text("cwd"),
         tag=text("tag"),
-        created_at=created if isinstance(created, int) else None,
+        created_at=created if type(created) is int else None,
         path=path,
         **more,
     )

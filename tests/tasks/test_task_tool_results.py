@@ -67,6 +67,12 @@ def test_a_launched_agent_is_known_by_the_result_alone(desk: Desk) -> None:
     assert desk.ledger.live_ids() == {"a1"}
 
 
+def test_counts_of_other_types_are_left_out(desk: Desk) -> None:
+    odd = {**COMPLETED_AGENT, "totalTokens": True, "totalToolUseCount": "2"}
+    desk.fold(call("Agent"), result(odd))
+    assert desk.run("a1").spent.reported == TaskUsage(duration_ms=30)
+
+
 def test_the_subagent_whose_call_launched_a_task_is_its_parent_and_the_call_describes_it(desk: Desk) -> None:
     block = frames.tool_use_block("Bash", {"command": "make"}, id="toolu_1")
     desk.fold(frames.assistant([block], agent_id="a1", parent_tool_use_id="toolu_a1"))

@@ -224,5 +224,5 @@ def _get_last_text(content: object) -> str:
 
 def _read_usage(result: JSONObject) -> TaskUsage | None:
     names = {"total_tokens": "totalTokens", "tool_uses": "totalToolUseCount", "duration_ms": "totalDurationMs"}
-    found = {name: result[key] for name, key in names.items() if isinstance(result.get(key), int | float)}
+    found = {name: result[key] for name, key in names.items() if type(result.get(key)) in (int, float)}
     return TaskUsage(**found) if found else None
