@@ -39,7 +39,7 @@ if __name__ == "__main__":
             [
                 shell("Linter", "sleep 0.4; echo clean"),
                 shell("Tests", "sleep 0.8; echo 'test_login: AssertionError'; exit 1"),
-                shell("Benchmark", "sleep 1.2; echo 41 ms"),
+                shell("Benchmark", "sleep 3; echo 41 ms"),
             ],
             "All three are running.",
         ],
