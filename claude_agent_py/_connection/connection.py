@@ -243,7 +243,9 @@ class Connection:
             handler(self, message)
         intake, journal = self.session.intake, self.session.journal
         if journal is not None:
-            intake.track(message, journal.feed)
+            intake.update(message)
+            journal.feed(message)
+            intake.publish()
         elif concerns_tasks(message):
             intake.track(message)
         if self.on_message is not None:

@@ -207,6 +207,15 @@ class Session:
 
     def flush(self) -> None:
         """Write what the engine has to send, and set the timer."""
+        self.write()
+        if self._timer is not None:
+            deadline, current = self._next_deadline(), self._timer.deadline
+            # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
+            if deadline != current and (deadline < current or deadline == math.inf):
+                self._timer.deadline = deadline
+
+    def write(self) -> None:
+        """Write what the engine has to send. An answer changes no deadline."""
         if self.engine.has_data_to_send and not self._is_writing and self.launched is not None:
             transport = self.launched.transport
             if transport.can_send_nowait:
@@ -214,11 +223,6 @@ class Session:
             elif self.workers.is_live:
                 self._is_writing = True
                 self.workers.start(self._write, transport)
-        if self._timer is not None:
-            deadline, current = self._next_deadline(), self._timer.deadline
-            # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
-            if deadline != current and (deadline < current or deadline == math.inf):
-                self._timer.deadline = deadline
 
     async def _write(self, transport: Transport) -> None:
         """Write the pending data, including data that is added during the writing."""

@@ -104,18 +104,17 @@ class TaskIntake:
 
     # From the session
 
-    def track(self, message: object, /, fold: Callable[[object], object] | None = None) -> list[TaskEvent]:
-        """Track a message of any type, or what happens to a request, and return the events of that. Never raises.
+    def track(self, message: object, /) -> list[TaskEvent]:
+        """Track a message of any type, or what happens to a request, and return the events of that. Never raises."""
+        self.update(message)
+        return self.publish()
 
-        `fold` gets the message once the tasks are up to date, and before their events are published.
-        """
+    def update(self, message: object, /) -> None:
+        """Update the tasks, without publishing the events of that. Never raises."""
         try:
             self._update(type(message), message, self.clock())
         except Exception:
             logger.exception(_FAILED)
-        if fold is not None:
-            fold(message)
-        return self.publish()
 
     def _update(self, kind: type, message: Any, now: float) -> None:
         handler = signals.HANDLERS.get(kind)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -81,16 +81,14 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
     begin(tasks)
     for at, frame, is_sent in frames_of(name):
         now = origin + at
-        match frame:
-            case ControlResponse() if is_sent:
-                tasks.track(frame, partial(journal.feed, sent=True))
-            case _ if is_sent:
-                journal.feed(frame, sent=True)
-            case ProcessEnd():
-                tasks.process_exited("the CLI process ended before the task")
-                journal.end("the CLI process ended before the turn")
-            case _:
-                tasks.track(frame, journal.feed)
+        if isinstance(frame, ProcessEnd):
+            tasks.process_exited("the CLI process ended before the task")
+            journal.end("the CLI process ended before the turn")
+            continue
+        if not is_sent or isinstance(frame, ControlResponse):
+            tasks.update(frame)
+        journal.feed(frame, sent=is_sent)
+        tasks.publish()
     journal.remove(observer)
 
 

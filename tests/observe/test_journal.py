@@ -509,7 +509,9 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
     def tell(*given: JSONObject) -> None:
         for frame in given:
             message = decode(json.dumps(frame).encode())
-            tasks.track(message, journal.feed)
+            tasks.update(message)
+            journal.feed(message)
+            tasks.publish()
 
     told: list[Fact] = []
     before = TaskIntake()

@@ -6,7 +6,6 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import anyio
@@ -26,6 +25,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
+from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest, HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import (
@@ -106,7 +106,7 @@ class RequestHandlers:
             return pending
         problem = f"Unsupported control request subtype: {frame.subtype}"
         self._session.engine.answer_error(frame.request_id, problem, UNSUPPORTED)
-        self._session.flush()
+        self._session.write()
         return None
 
     def withdraw(self, frame: ControlCancelRequest) -> None:
@@ -132,7 +132,7 @@ class RequestHandlers:
             self._refuse(frame.request_id, {"subtype": frame.subtype, **request.raw}, reason, error)
         finally:
             self._pending.pop(frame.request_id, None)
-            self._session.flush()
+            self._session.write()
             self._tell_end(request_id, reply)
 
     def _name(self, request_id: str) -> str:
@@ -160,16 +160,15 @@ class RequestHandlers:
         `agent` asks, by default the child agent that this session is for its ancestors.
         """
         own = self._session
-        is_hook = isinstance(happening, ControlRequest) and isinstance(happening.request, HookCallbackRequest)
+        is_hook = type(happening) is ControlRequest and type(happening.request) is HookCallbackRequest
         for session in own.lineage:
-            feed: Callable[[object], None] | None = None
-            if session.journal is not None:
-                asking = agent or ("" if session is own else own.agent_id)
-                feed = partial(session.journal.feed, sent=sent, agent=asking)
-            if session is own or not is_hook:
-                session.intake.track(happening, feed)
-            elif feed is not None:  # hooks are about the tasks of their own CLI
-                feed(happening)
+            intake, journal = session.intake, session.journal
+            # Hooks are about the tasks of their own CLI.
+            if concerns_tasks(happening) and (session is own or not is_hook):
+                intake.update(happening)
+            if journal is not None:
+                journal.feed(happening, sent=sent, agent=agent or ("" if session is own else own.agent_id))
+            intake.publish()
 
     def _tell_end(self, request_id: str, reply: ControlSuccess | ControlFailure | None) -> None:
         """Tell the sessions the reply to a request; None if it was withdrawn."""
