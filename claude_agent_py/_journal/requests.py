@@ -82,7 +82,8 @@ def describe(request: object) -> JSONObject | None:
                 "agent": request.agent_id or "",
             }
         case ElicitationRequest():
-            return {"kind": "elicitation", "name": request.server_name, "input": request.message}
+            found = None if request.call is None else request.call.id
+            return {"kind": "elicitation", "name": request.server_name, "call": found, "input": request.message}
         case UserDialogRequest():
             return {"kind": "dialog", "name": request.dialog_kind, "call": request.tool_use_id}
     return None

@@ -14,15 +14,17 @@ from anyio.abc import TaskGroup
 
 from claude_agent_py._base.callbacks import Callback
 from claude_agent_py._base.event_loop import run_file_work
-from claude_agent_py._base.json_object import JSONObject
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.durable._inbox import DeskInbox
-from claude_agent_py.durable.deltas import Delta, read_with_deltas
+from claude_agent_py.durable.deltas import Delta
 from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
 from claude_agent_py.durable.progress import Progress, next_uuid, read_noted_cost, read_progress
+from claude_agent_py.durable.prompt_tools import add_tools, find_unrun_call
+from claude_agent_py.durable.reporting import Reports
 from claude_agent_py.durable.stopping import TurnStop
 from claude_agent_py.errors import (
     ClaudeAgentError,
@@ -66,8 +68,6 @@ LIMIT_PAUSE: Final = 7
 """After a rate limit that does not say when it ends, the pause is that after so many attempts: up to a minute."""
 COST_SECONDS: Final = 2.0
 """How many seconds the CLI gets to say what it has spent, before it is ended."""
-FACT_SECONDS: Final = 30.0
-"""How many seconds one call of `on_fact` may take."""
 LISTENER_SECONDS: Final = 10.0
 LOOKS: Final = 3
 """How often a call decides anew because the store has more of the prompt than it had before the process started."""
@@ -99,6 +99,7 @@ async def run_turn(
     on_fact: Callable[[Fact], object] | None = None,
     on_delta: Callable[[Delta], object] | None = None,
     until: Literal["result", "idle"] = "result",
+    tools: Sequence[JSONMapping] = (),
     project: str = "durable",
 ) -> TurnOutcome:
     """Run one prompt of a session. May be called again with the same arguments, after a crash and after any outcome.
@@ -118,10 +119,14 @@ async def run_turn(
         attempt: One more than the number of earlier outcomes with `Later.is_attempt`.
         retry: Says how many attempts there are, which errors are worth one, and the pauses between them.
         stop: Interrupts, releases or abandons the turn.
-        on_fact: Called with every fact of the session's journal, in order; its errors are logged.
+        on_fact: Called with every fact of the session's journal, in order; its errors are logged. If another process
+            continues the turn, it is not told that the turn and its calls have ended with this one.
         on_delta: Called with what the model writes while it writes it, in order with the facts, if the options have
             `include_partial_messages`; its errors are logged.
         until: `idle` also waits for background tasks and their follow-up turns.
+        tools: Tools for this prompt, as MCP defines them: each with `name`, `description` and `inputSchema`. The model
+            sees `mcp__frontend__<name>`. A call is an elicitation at the desk, whose subject has the `call`;
+            `Accept({"result": ..., "is_error": False})` answers it.
         project: The project of the session in the store.
 
     Returns:
@@ -141,7 +146,7 @@ async def run_turn(
     check_prompt(prompt)
     options.replace(session_store=store, session_store_project=project)  # refuses what does not go with a store
     return await _DurableTurn(
-        options=options,
+        options=add_tools(options, tools),
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
         prompt=prompt,
@@ -151,8 +156,7 @@ async def run_turn(
         attempt=attempt,
         retry=retry or RetryPolicy(),
         stop=stop or TurnStop(),
-        on_fact=on_fact,
-        on_delta=on_delta if options.include_partial_messages else None,
+        reports=Reports(on_fact, on_delta if options.include_partial_messages else None),
         until=until,
     ).run()
 
@@ -195,8 +199,7 @@ class _DurableTurn:
     attempt: int
     retry: RetryPolicy
     stop: TurnStop
-    on_fact: Callable[[Fact], object] | None
-    on_delta: Callable[[Delta], object] | None
+    reports: Reports
     until: Literal["result", "idle"]
 
     def __post_init__(self) -> None:
@@ -234,6 +237,7 @@ class _DurableTurn:
             if isinstance(outcome, Waiting):
                 outcome = await self._list_open(outcome)
             elif isinstance(outcome, Done | Failed | Interrupted):
+                await self.reports.tell_ends()
                 await self._withdraw_questions()
         finally:
             if not self._is_fenced:
@@ -294,7 +298,7 @@ class _DurableTurn:
 
     def _fence(self, outcome: TurnOutcome) -> None:
         """End the process and write nothing more, because another one writes the session."""
-        self._is_fenced = self.store.is_closed = True
+        self._is_fenced = self.store.is_closed = self.reports.is_closed = True
         self._end(outcome)
 
     def _explain_stale(self, error: StaleLeaseError) -> TurnOutcome:
@@ -411,7 +415,7 @@ class _DurableTurn:
         if not progress.has_prompt or progress.is_over:
             return {"resume": session_id}
         # A call that waited for an answer did not run. If it is left out, the model repeats it as it was.
-        is_cut_off = bool(progress.cut_off - {question.tool_use_id for question in answered})
+        is_cut_off = bool(progress.cut_off - set(map(find_unrun_call, answered)))
         start = {"resume": session_id, "resume_interrupted_turn": True}
         if answered:
             env = {"CLAUDE_CODE_RESUME_PROMPT": build_resume_prompt(answered), **self.options.env}
@@ -440,9 +444,9 @@ class _DurableTurn:
         try:
             self._client = client
             assert self._workers is not None  # noqa: S101
-            self._workers.start_soon(self._report_facts, facts, facts_over)
+            self._workers.start_soon(self._report, facts, facts_over)
             await client.connect()
-            if self.on_delta is not None:
+            if self.reports.has_deltas:
                 self._events = client.events(facts=True)
                 facts.close()
             yield client
@@ -458,17 +462,9 @@ class _DurableTurn:
                 await facts_over.wait()
                 self._events = None
 
-    async def _report_facts(self, facts: AsyncIterator[Fact], over: anyio.Event) -> None:
-        report_fact = None if self.on_fact is None else Callback(self.on_fact, name="on_fact")
-        report_delta = None if self.on_delta is None else Callback(self.on_delta, name="on_delta")
+    async def _report(self, facts: AsyncIterator[Fact], over: anyio.Event) -> None:
         with anyio.CancelScope(shield=True):  # the end of the process ends it
-            async for told in read_with_deltas(facts, lambda: self._events):
-                report = report_delta if isinstance(told, Delta) else report_fact
-                if report is not None and not self._is_fenced:
-                    try:
-                        await report.call_within(FACT_SECONDS, None, told)
-                    except Exception:
-                        logger.exception("%s failed", report.name)
+            await self.reports.read(facts, lambda: self._events)
         over.set()
 
     async def _finish(self, client: Client, progress: Progress) -> TurnOutcome | None:
@@ -632,10 +628,7 @@ def _read_result(result: RunResult[Any], uuid: str) -> JSONObject:
 
 def build_resume_prompt(answered: Sequence[QuestionRecord]) -> str:
     """Return the prompt that continues a turn after questions. It lists the calls to repeat if they are short."""
-    calls = [
-        f"\n- {each.request['tool_name']} {json.dumps(each.request['input'], ensure_ascii=False)}"
-        for each in answered
-        if "tool_name" in each.request and "input" in each.request
-    ]
-    listed = "".join(calls)
+    asked = [each.request.get("call") or each.request for each in answered]
+    calls = [(call.get("name") or call.get("tool_name"), call.get("input")) for call in asked]
+    listed = "".join(f"\n- {name} {json.dumps(given, ensure_ascii=False)}" for name, given in calls if name)
     return RESUME_PROMPT + (RESUME_CALLS + listed if listed and len(listed) <= MAX_RESUME_CHARS else "")

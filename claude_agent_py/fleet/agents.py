@@ -1,9 +1,12 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
+from claude_agent_py import durable
 from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.fleet.workspaces import Copy, Workspace
 from claude_agent_py.messages import check_prompt
 from claude_agent_py.options import ClientOptions
@@ -77,7 +80,16 @@ def name_source(actor: object) -> AnswerSource:
     return AnswerSource.here(actor)
 
 
-def prompt_as_json(prompt: object) -> Any:
-    """Return a prompt as JSON. Raises OptionsError if it is empty or has the wrong type."""
+def prompt_as_json(prompt: object, tools: Sequence[JSONMapping] = ()) -> Any:
+    """Return a prompt as JSON, with the tools that it brings. Raises OptionsError if it or a tool is not valid."""
     content = check_prompt(prompt)
-    return content if isinstance(content, str) else [dump(block) for block in content]
+    given = content if isinstance(content, str) else [dump(block) for block in content]
+    if not tools:
+        return given
+    durable.check_tools(tools)
+    return {"content": given, "tools": [dict(each) for each in tools]}
+
+
+def read_prompt(stored: Any) -> tuple[Any, Sequence[JSONMapping]]:
+    """Return the prompt and the tools in a result of `prompt_as_json`."""
+    return (stored["content"], stored["tools"]) if isinstance(stored, dict) else (stored, ())

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Never, Self
 import anyio
 
 from claude_agent_py._base.errors import FleetError, OptionsError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._folders import find_own_file
 from claude_agent_py.fleet._interactions import FleetInteraction
@@ -236,6 +237,7 @@ class Fleet(FleetSettings):
         priority: int = 0,
         timeout: float | None = None,
         key: str | None = None,
+        tools: Sequence[JSONMapping] = (),
         actor: str = "",
     ) -> FleetSession:
         """Start a session, or return the existing session with this id unchanged.
@@ -250,6 +252,7 @@ class Fleet(FleetSettings):
             priority: Sessions with a higher priority run first, across all tenants.
             timeout: Seconds within which the prompt has to be answered; None means the `timeout` of the agent.
             key: The key of the prompt, as in `FleetSession.send`, which does not add it again then.
+            tools: Tools whose calls you answer, as in `FleetSession.send`.
             actor: Who starts it, for the audit log; empty means the user of this process.
 
         Raises:
@@ -260,7 +263,7 @@ class Fleet(FleetSettings):
         new = SessionRecord.new(
             check_session_id(id or secrets.token_hex(8)),
             agent,
-            prompt_as_json(prompt),
+            prompt_as_json(prompt, tools),
             version=version,
             tenant=tenant,
             priority=priority,

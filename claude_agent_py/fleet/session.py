@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.errors import FleetRunError, FleetTimeoutError
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.streams import Polling
 from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._interactions import FleetInteraction
@@ -44,6 +45,7 @@ class FleetSession:
         *,
         timeout: float | None = None,
         key: str | None = None,
+        tools: Sequence[JSONMapping] = (),
         actor: str = "",
     ) -> int:
         """Add a prompt and return its number. Prompts are answered in order.
@@ -53,13 +55,15 @@ class FleetSession:
             timeout: Seconds within which the prompt has to be answered, including waiting; None means the `timeout` of
                 the agent.
             key: Any text. A prompt with a known key is not added again; the number of the first is returned.
+            tools: Tools for this prompt whose calls you answer, as in `run_turn`: a call is a question of the session.
             actor: Who sends it, for the audit log; empty means the user of this process.
 
         Raises:
             FleetError: The session does not exist, or was cancelled.
-            OptionsError: The prompt is empty or has the wrong type, or the timeout is not positive.
+            OptionsError: The prompt is empty or has the wrong type, a tool is not valid, or the timeout is not
+                positive.
         """
-        content, limit, source = prompt_as_json(prompt), check_timeout(timeout), name_source(actor)
+        content, limit, source = prompt_as_json(prompt, tools), check_timeout(timeout), name_source(actor)
         # An engine repeats the call if the connection breaks. The key prevents a second prompt.
         number = await self._engine.send(self.id, content, limit, key or secrets.token_hex(8), source)
         self._wake()

@@ -26,7 +26,7 @@ from claude_agent_py.fleet._events import PROJECT, NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
 from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet.agents import FleetAgent
+from claude_agent_py.fleet.agents import FleetAgent, read_prompt
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
@@ -49,7 +49,7 @@ class Execution(ABC):
         session: The id of the session in the fleet.
         conversation: The id of its conversation.
         uuid: The id of the prompt.
-        prompt: The prompt.
+        prompt: The prompt, perhaps with tools.
         attempt: The number of the attempt, from 1.
     """
 
@@ -61,7 +61,7 @@ class Execution(ABC):
         self.session = session
         self.conversation = conversation
         self.uuid = uuid
-        self.prompt = prompt
+        self.prompt, self.tools = read_prompt(prompt)
         self.attempt = attempt
         self.stop: TurnStop = TurnStop()
         self._events: list[NewEvent] = []
@@ -314,13 +314,15 @@ class Worker(ABC):
                     on_fact=execution.add_fact,
                     on_delta=execution.add_delta if execution.keeps_deltas else None,
                     until=agent.until,
+                    tools=execution.tools,
                     project=PROJECT,
                 )
             except Exception as error:  # of the workspace
-                reason = f"{type(error).__name__}: {error}"
                 if isinstance(error, FleetError) and (error.is_retryable or execution.attempt < agent.retry.attempts):
                     pause = agent.retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
-                    return Later(pause=pause, is_attempt=not error.is_retryable, reason=reason)
+                    return Later(
+                        pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}"
+                    )
                 logger.error("session %s of the fleet failed", execution.session, exc_info=error)
                 return Failed(error=type(error).__name__, reason=str(error))
 

@@ -151,7 +151,7 @@ class Agent:
         self, session: ServedSession, given: RunAgentInput, user: str, run: RunEvents, earlier: RunEvents
     ) -> Sequence[BaseEvent]:
         """Send what the client has given, and return the first events; the run is over if it cannot go on."""
-        has_results = _give_results(session, given, run, earlier)
+        has_results = await _give_results(session, given, run, earlier)
         # What is resumed was told, maybe by another server.
         told = self._told.get(session, set()) | {entry.interrupt_id for entry in given.resume or ()}
         told &= session.questions.keys()
@@ -161,7 +161,8 @@ class Agent:
             await _resume(session, told, given.resume or (), user)
             return list(run.go_on(session, earlier))
         if has_results:
-            return list(run.go_on(session, earlier))
+            begun = list(run.go_on(session, earlier))
+            return [*begun, *run.end("ok", "")] if run.pending else begun
         is_blocked = session.is_blocked
         run.prompt = await session.send(_read_prompt(given))
         # Blocked by what no run has told, nothing happens until it is answered.
@@ -199,7 +200,7 @@ def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: RunE
     return found if given.protocol_version else [each for each in found if each.role in ("user", "assistant", "tool")]
 
 
-def _give_results(session: ServedSession, given: RunAgentInput, run: RunEvents, earlier: RunEvents) -> bool:
+async def _give_results(session: ServedSession, given: RunAgentInput, run: RunEvents, earlier: RunEvents) -> bool:
     """Offer the client's tools, and give its results. Return whether a turn goes on with them."""
     frontend = session.frontend
     if frontend is None:
@@ -214,7 +215,8 @@ def _give_results(session: ServedSession, given: RunAgentInput, run: RunEvents, 
     if isinstance(last, core.UserMessage):  # the person goes on without them
         results = {call: results.get(call, Result("the person has not answered", is_error=True)) for call in calls}
     run.answered = results.keys()
-    frontend.answer(results)
+    if results:
+        await frontend.answer(results)
     return isinstance(last, core.ToolMessage)
 
 

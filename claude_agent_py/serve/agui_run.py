@@ -126,13 +126,12 @@ class RunEvents:
     @property
     def pending(self) -> list[str]:
         """The calls whose results the client has to give; none as long as anything else is going on."""
-        if not self._is_complete or not self.waiting or not self.calls.keys().isdisjoint(self.answered):
+        calls = {call: is_frontend for call, is_frontend in self.calls.items() if call not in self.answered}
+        if not self._is_complete or not self.waiting:
             return []
-        first = next(
-            (call for call, is_frontend in self.calls.items() if not is_frontend or self.waiting.get(call)), ""
-        )
-        is_stuck = self.calls.get(first, True)  # the first of the others is behind a call that blocks it
-        return [call for call, is_frontend in self.calls.items() if is_frontend] if is_stuck else []
+        first = next((call for call, is_frontend in calls.items() if not is_frontend or self.waiting.get(call)), "")
+        is_stuck = calls.get(first, True)  # the first of the others is behind a call that blocks it
+        return [call for call, is_frontend in calls.items() if is_frontend] if is_stuck else []
 
     @property
     def open_messages(self) -> set[str]:

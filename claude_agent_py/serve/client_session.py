@@ -35,7 +35,7 @@ from claude_agent_py.journal import CallEnded, Fact, TurnEnded
 from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
-from claude_agent_py.serve.frontend_tools import FrontendTools
+from claude_agent_py.serve.frontend_tools import ClientTools, FrontendTools
 from claude_agent_py.serve.session import MAX_STORED, TITLE_CHARS, ServedSession, describe_delta, wrap
 from claude_agent_py.sessions import RunningProcess, get_session, running_sessions
 
@@ -98,8 +98,8 @@ class ClientSession(ServedSession):
             frontend_timeout: For how many seconds a call of them waits.
         """
         super().__init__(session_id, owner, time.time())
-        if frontend_tools:
-            self.frontend: FrontendTools | None = FrontendTools(frontend_tools, frontend_timeout, self._show_call)
+        self._tools = ClientTools(frontend_tools, frontend_timeout, self._show_call) if frontend_tools else None
+        self.frontend: FrontendTools | None = self._tools
         self.client: Client | None = None
         self._options = options
         self._make_room = make_room
@@ -355,7 +355,7 @@ class ClientSession(ServedSession):
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
         )
-        return options if self.frontend is None else self.frontend.extend(options)
+        return options if self._tools is None else self._tools.extend(options)
 
     async def _listen(self, client: Client, borrowed: AsyncExitStack, events: AsyncIterator[Any]) -> None:
         """Turn what happens in the session into events, until its process ends."""

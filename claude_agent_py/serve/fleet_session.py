@@ -7,20 +7,22 @@ goes on where it was, and a question is answered long after the process that ask
 import json
 import time
 from collections import deque
-from collections.abc import MutableMapping, Sequence
+from collections.abc import Collection, Mapping, MutableMapping, Sequence
+from math import inf
 from typing import Any, Final, Self
 from uuid import uuid4
 
 import anyio
 
 from claude_agent_py._base.event_loop import spawn_detached
-from claude_agent_py._base.json_object import JSONMapping
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import Delta
+from claude_agent_py.durable import PROMPT_TOOLS, Delta
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
-from claude_agent_py.fleet import Fleet, FleetDelta, FleetEvent, FleetOutcome, FleetSessionInfo
-from claude_agent_py.journal import CallStarted, Fact, MessageAdded, decode_fact
-from claude_agent_py.permissions import Interaction
+from claude_agent_py.fleet import Fleet, FleetDelta, FleetEvent, FleetOutcome, FleetSession, FleetSessionInfo
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, TurnEnded, TurnStarted, decode_fact
+from claude_agent_py.permissions import Accept, ElicitationRequest, Interaction
+from claude_agent_py.serve.frontend_tools import MOMENT, FrontendTools, Result
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
 from claude_agent_py.serve.sessions import MAX_LISTED, ListedSession
 
@@ -39,6 +41,8 @@ _AT_REST: Final = ("idle", "failed", "cancelled")
 _KINDS: Final = {"text": "text", "thinking": "reasoning"}
 """The deltas of the blocks of a message."""
 _ENDED: Final = ("done", "failed", "cancelled")
+_CLOSED: Final = b'{"type":"closed","error":""}'
+"""Said of a turn that ends without a process."""
 
 
 class FleetSessions:
@@ -49,11 +53,14 @@ class FleetSessions:
     Args:
         fleet: The fleet. Workers may run in this process or elsewhere.
         agent: The name of the agent.
+        frontend_tools: The names of the tools that an AG-UI client may bring, as in `Sessions`. A call waits as long as
+            its prompt may take.
     """
 
-    def __init__(self, fleet: Fleet, agent: str) -> None:
+    def __init__(self, fleet: Fleet, agent: str, *, frontend_tools: bool | Collection[str] = False) -> None:
         self._fleet = fleet
         self._agent = agent
+        self._frontend_tools = frontend_tools
         self._sessions: dict[tuple[str, str], FleetServedSession] = {}
         """The sessions in use, by user and id: an id that a user has only reserved keeps nobody from a session."""
         self._is_over = False
@@ -115,7 +122,10 @@ class FleetSessions:
             return None
 
     async def _open(self, session_id: str, user: str, info: FleetSessionInfo | None) -> "FleetServedSession":
-        session = FleetServedSession(self._fleet, self._agent, session_id, user, info, known=self._sessions)
+        tools = (
+            FleetTools(self._frontend_tools, self._fleet.session(session_id), user) if self._frontend_tools else None
+        )
+        session = FleetServedSession(self._fleet, self._agent, session_id, user, info, tools, known=self._sessions)
         if info is not None:
             await session.begin(info)
         if self._is_over:
@@ -123,6 +133,56 @@ class FleetSessions:
         session = self._sessions.setdefault((user, session_id), session)  # another request may have been faster
         session.keep()
         return session
+
+
+class FleetTools(FrontendTools):
+    """The tools of the client of a session, whose calls are questions of the session.
+
+    Args:
+        allowed: The names that a client may use; True allows any.
+        handle: The session in the fleet.
+        owner: Who answers.
+    """
+
+    def __init__(self, allowed: bool | Collection[str], handle: FleetSession, owner: str) -> None:
+        super().__init__(allowed)
+        self._handle = handle
+        self._owner = owner
+        self._waiting: dict[str, float] = {}
+        """Since when calls wait; infinity once that was told twice."""
+
+    async def answer(self, results: Mapping[str, Result]) -> None:
+        """Answer calls; also after their process has ended, and then a worker goes on."""
+        self.results.update(results)
+        await self._answer(await self._handle.interactions())
+
+    async def _answer(self, asked: Sequence[Interaction]) -> set[str]:
+        """Give the results of the calls among questions, and return those that have none."""
+        calls = {question.wire.call.id: question for question in asked if is_call(question)}
+        for call in calls.keys() & self.results.keys():
+            result = self.results[call]
+            await calls[call].answer(Accept({"result": result.text, "is_error": result.is_error}), by=self._owner)
+        return calls.keys() - self.results.keys()
+
+    async def take(self, asked: Sequence[Interaction]) -> list[JSONObject]:
+        """Take the calls among questions, and return the events that tell that they wait.
+
+        They tell it again after a moment, because the CLI may hold back calls of the same message.
+        """
+        now, found = time.monotonic(), list[JSONObject]()
+        waiting = {call: self._waiting.get(call, 0.0) for call in await self._answer(asked)}
+        for call, since in waiting.items():
+            if now - since > MOMENT:
+                waiting[call] = inf if since else now
+                found.append({"type": "frontend_call", "call": call, "blocks": since > 0})
+        self._waiting = waiting
+        return found
+
+
+def is_call(question: Interaction) -> bool:
+    """Return whether a question asks for the result of a call of a client's tool."""
+    wire = question.wire
+    return isinstance(wire, ElicitationRequest) and wire.server_name == PROMPT_TOOLS and wire.call is not None
 
 
 class FleetServedSession(ServedSession):
@@ -135,6 +195,7 @@ class FleetServedSession(ServedSession):
         session_id: str,
         owner: str,
         info: FleetSessionInfo | None,
+        tools: FleetTools | None,
         *,
         known: MutableMapping[tuple[str, str], "FleetServedSession"],
     ) -> None:
@@ -166,6 +227,7 @@ class FleetServedSession(ServedSession):
         self._starting = anyio.Lock()
         self._answered: set[str] = set()
         """The questions that were answered here."""
+        self.frontend = self._tools = tools
 
     @property
     def state(self) -> str:
@@ -189,16 +251,16 @@ class FleetServedSession(ServedSession):
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
         """Send a prompt. Its id is that of the fleet; `prompt_id` only keeps it from being sent twice."""
         self.keep()
-        key = prompt_id or str(uuid4())
+        tools = [] if self.frontend is None else [each.define() for each in self.frontend.offered]
+        sent: Any = {"key": prompt_id or str(uuid4()), "tools": tools, "actor": self.owner}
         async with self._starting:
             if not self._exists:
-                given: Any = {"id": self.id, "tenant": self.owner, "key": key, "actor": self.owner}
-                await self._fleet.start(self._agent, prompt, **given)
+                await self._fleet.start(self._agent, prompt, id=self.id, tenant=self.owner, **sent)
                 if (await self._handle.info()).tenant != self.owner:  # somebody else has just taken the id
                     raise SessionNotFoundError(f"there is no session {self.id!r}")
                 self._exists = True
             # Whoever started the session sent its first prompt, which has the key; here, or at another server.
-            number = await self._handle.send(prompt, key=key, actor=self.owner)
+            number = await self._handle.send(prompt, **sent)
         outcome = await self._handle.outcome(number)
         if outcome.state not in _ENDED:
             self._expect(number, outcome.prompt_uuid)
@@ -245,13 +307,15 @@ class FleetServedSession(ServedSession):
 
     async def _load_stored(self, until: float) -> Sequence[bytes]:
         found: deque[bytes] = deque(maxlen=MAX_STORED)
-        position = 0
+        position, is_in_turn = 0, False
         while position < until - 1 and (events := await self._handle.read_events(position)):
             for event in events:
                 position = event.number
                 if position < until and (fact := _read_fact(event)) is not None:
                     found.append(wrap(fact))
-        return found
+                    if isinstance(fact, TurnStarted | TurnEnded):
+                        is_in_turn = isinstance(fact, TurnStarted)
+        return [*found, _CLOSED] if is_in_turn and not self.is_busy else found
 
     # Following ----------------------------------------------------------------------------------------------------
 
@@ -320,6 +384,10 @@ class FleetServedSession(ServedSession):
             deltas = self._leave_out_whole(deltas)
         self._tell_deltas(deltas, len(deltas))
         if asked is not None:  # all that came before a question has been read
+            if self._tools is not None:
+                for waits in await self._tools.take(asked):
+                    self._add(waits)
+                asked = [each for each in asked if not is_call(each)]
             self._tell_questions(asked)
             await self._look()
         return bool(events)
@@ -361,6 +429,8 @@ class FleetServedSession(ServedSession):
         else:
             self._expect(info.runs, outcome.prompt_uuid)
         await self.catch_up()
+        if info.state in _AT_REST:
+            self._leave_turn()
 
     async def _look(self) -> None:
         """Look at the state, and at the ends of prompts. Those that no worker ran may have had no event."""
@@ -378,11 +448,20 @@ class FleetServedSession(ServedSession):
             else:
                 self._due.add(number)
 
+    def _leave_turn(self) -> None:
+        """End a turn whose process had ended before it, if nothing runs and all events were read."""
+        if self._in_turn and self._state in _AT_REST:
+            self._in_turn = False
+            self._add(json.loads(_CLOSED))
+
     def _end_run(self, number: int, outcome: FleetOutcome) -> None:
+        if self.frontend is not None:
+            self.frontend.forget()
         self._ends[number] = outcome.ended_at  # it has another one if it is sent again
         self._told.discard(number)
         self._due.discard(number)
         prompt_id = self._runs.pop(number, "") or outcome.prompt_uuid
+        self._leave_turn()
         status = {"done": "ok", "cancelled": "cancelled"}.get(outcome.state, "error")
         self._end_prompt(prompt_id, status, outcome.text, outcome.reason or outcome.error)
 

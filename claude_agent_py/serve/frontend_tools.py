@@ -1,19 +1,19 @@
 """`FrontendTools`: tools that the client of a session runs itself, in its page. A call waits for its result."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, NamedTuple
 
 import anyio
 
+from claude_agent_py.durable import PROMPT_TOOLS
 from claude_agent_py.errors import OptionsError, ToolError
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.tools import BUILTIN_TOOL_NAMES, Tool, ToolServer, current_tool, mcp_server_name, split_tool_name
 from claude_agent_py.wire import JSONObject
 
-SERVER: Final = "frontend"
-"""The name of the server with these tools: the model sees `mcp__frontend__<tool>`."""
 MAX_TOOLS: Final = 64
 MOMENT: Final = 1.0
 """How many seconds calls of the same message may take before they are believed to wait."""
@@ -28,6 +28,10 @@ class FrontendTool(NamedTuple):
     description: str
     parameters: JSONObject
 
+    def define(self) -> JSONObject:
+        """Return the tool as MCP defines it."""
+        return {"name": self.name, "description": self.description, "inputSchema": self.parameters}
+
 
 class Result(NamedTuple):
     """What the client returns for a call."""
@@ -36,8 +40,56 @@ class Result(NamedTuple):
     is_error: bool = False
 
 
-class FrontendTools:
+class FrontendTools(ABC):
     """The tools of the client of one session.
+
+    Args:
+        allowed: The names that a client may use; True allows any.
+    """
+
+    def __init__(self, allowed: bool | Collection[str]) -> None:
+        self._allowed = allowed
+        self.offered: Sequence[FrontendTool] = ()
+        """Those that the client has."""
+        self.results: dict[str, Result] = {}
+        """Results of calls: those that wait, and those that the CLI makes after an earlier one of the same message."""
+
+    def offer(self, tools: Sequence[FrontendTool]) -> None:
+        """Replace the tools. The model has them from its next turn on.
+
+        Raises:
+            ValueError: A name is not allowed, not valid, given twice, or that of a tool of the CLI.
+        """
+        self._check(tools)
+        self.offered = tuple(tools)
+
+    def _check(self, tools: Sequence[FrontendTool]) -> None:
+        if len(tools) > MAX_TOOLS:
+            raise ValueError(f"`tools` may have at most {MAX_TOOLS} tools, not {len(tools)}")
+        for given in tools:
+            if problem := self._find_problem(given.name):
+                raise ValueError(f"`tools` must not have a tool {given.name!r}: {problem}")
+        if len({given.name for given in tools}) < len(tools):
+            raise ValueError("`tools` must not have two tools of the same name")
+
+    def _find_problem(self, name: str) -> str:
+        if _NAME.fullmatch(name) is None:
+            return "a name is a letter and up to 63 letters, digits, `_` or `-`"
+        if name.lower() in _TAKEN or name.startswith("mcp__"):
+            return "the agent has a tool of this name"
+        return "" if self._allowed is True or name in (self._allowed or ()) else "the server does not allow it"
+
+    @abstractmethod
+    async def answer(self, results: Mapping[str, Result]) -> None:
+        """Give the results of calls, by their ids."""
+
+    def forget(self) -> None:
+        """Forget results that no call has taken: the turn has ended."""
+        self.results.clear()
+
+
+class ClientTools(FrontendTools):
+    """Those of a session in this process, whose calls wait here.
 
     Args:
         allowed: The names that a client may use; True allows any.
@@ -47,45 +99,30 @@ class FrontendTools:
     """
 
     def __init__(self, allowed: bool | Collection[str], timeout: float, tell: Callable[[str, bool], None]) -> None:
-        self.server: ToolServer = ToolServer(SERVER, always_load=True)
-        self._allowed = allowed
+        super().__init__(allowed)
+        self.server: ToolServer = ToolServer(PROMPT_TOOLS, always_load=True)
         self._timeout = timeout
         self._tell = tell
-        self._known: tuple[FrontendTool, ...] = ()
         self._waiting: dict[str, anyio.Event] = {}
-        self._results: dict[str, Result] = {}
-        """Results of calls: those that wait, and those that the CLI makes after an earlier one of the same message."""
 
     def extend(self, options: ClientOptions) -> ClientOptions:
         """Return options with the server. Its tools need no permission: the client decides itself what a call does."""
-        servers = {**_list_servers(options), SERVER: self.server}
-        return options.replace(mcp_servers=servers, allowed_tools=[*options.allowed_tools, mcp_server_name(SERVER)])
+        servers = {**_list_servers(options), PROMPT_TOOLS: self.server}
+        return options.replace(
+            mcp_servers=servers, allowed_tools=[*options.allowed_tools, mcp_server_name(PROMPT_TOOLS)]
+        )
 
     def offer(self, tools: Sequence[FrontendTool]) -> None:
-        """Replace the tools. The model has them from its next turn on.
-
-        Raises:
-            ValueError: A name is not allowed, not valid, given twice, or that of a tool of the CLI.
-        """
-        if tuple(tools) == self._known:
-            return
-        if len(tools) > MAX_TOOLS:
-            raise ValueError(f"`tools` may have at most {MAX_TOOLS} tools, not {len(tools)}")
-        made = {given.name: self._make(given) for given in tools}
-        if len(made) < len(tools):
-            raise ValueError("`tools` must not have two tools of the same name")
-        known = {given.name: given for given in self._known}
-        for name in known.keys() - made.keys():
+        """Replace the tools. See `FrontendTools.offer`."""
+        self._check(tools)
+        made = [self._make(given) for given in tools if given not in self.offered]
+        for name in {given.name for given in self.offered} - {given.name for given in tools}:
             self.server.remove(name)
-        for given in tools:
-            if known.get(given.name) != given:
-                self.server.add(made[given.name])
-        self._known = tuple(tools)
+        for tool in made:
+            self.server.add(tool)
+        self.offered = tuple(tools)
 
     def _make(self, given: FrontendTool) -> Tool[..., Any]:
-        problem = self._find_problem(given.name)
-        if problem is not None:
-            raise ValueError(f"`tools` must not have a tool {given.name!r}: {problem}")
         try:
             # Read-only tools are called at the same time.
             return Tool.from_schema(
@@ -93,15 +130,6 @@ class FrontendTools:
             )
         except OptionsError as error:
             raise ValueError(f"`tools`: {error}") from None
-
-    def _find_problem(self, name: str) -> str | None:
-        if _NAME.fullmatch(name) is None:
-            return "a name is a letter and up to 63 letters, digits, `_` or `-`"
-        if name.lower() in _TAKEN or name.startswith("mcp__"):
-            return "the agent has a tool of this name"
-        if self._allowed is not True and name not in (self._allowed or ()):
-            return "the server does not allow it"
-        return None
 
     # Calls --------------------------------------------------------------------------------------------------------
 
@@ -111,7 +139,7 @@ class FrontendTools:
         call = context.tool_use_id if context is not None else None
         if context is None or call is None or context.agent_id is not None:
             raise ToolError(f"{name} runs in the person's page, for the main agent only")
-        if call not in self._results:
+        if call not in self.results:
             self._waiting[call] = anyio.Event()
             self._tell(call, False)
             try:
@@ -119,7 +147,7 @@ class FrontendTools:
                     await self._wait(call, self._waiting[call])
             finally:
                 del self._waiting[call]
-        result = self._results.pop(call, None)
+        result = self.results.pop(call, None)
         if result is None:
             raise ToolError(f"the person's page has not answered {name} within {self._timeout:g} seconds")
         if result.is_error:
@@ -133,21 +161,17 @@ class FrontendTools:
             self._tell(call, True)
             await answered.wait()
 
-    def answer(self, results: Mapping[str, Result]) -> None:
+    async def answer(self, results: Mapping[str, Result]) -> None:
         """Give the results of calls, by their ids."""
-        self._results.update(results)
+        self.results.update(results)
         for call in self._waiting.keys() & results.keys():
             self._waiting[call].set()
-
-    def forget(self) -> None:
-        """Forget results that no call has taken: the turn has ended."""
-        self._results.clear()
 
 
 def strip_name(name: str) -> str:
     """Return the name of a tool for clients: that of a client's own tool as the client knows it."""
     found = split_tool_name(name)
-    return found[1] if found is not None and found[0] == SERVER else name
+    return found[1] if found is not None and found[0] == PROMPT_TOOLS else name
 
 
 def check_servers(options: ClientOptions) -> None:
@@ -156,8 +180,8 @@ def check_servers(options: ClientOptions) -> None:
     Raises:
         OptionsError: There is one of this name, or `mcp_servers` is a file.
     """
-    if SERVER in _list_servers(options):
-        raise OptionsError(f"has a server {SERVER!r}, the name of the client's own tools", option="mcp_servers")
+    if PROMPT_TOOLS in _list_servers(options):
+        raise OptionsError(f"has a server {PROMPT_TOOLS!r}, the name of the client's own tools", option="mcp_servers")
 
 
 def _list_servers(options: ClientOptions) -> Mapping[str, Any]:

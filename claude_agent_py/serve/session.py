@@ -296,13 +296,13 @@ def describe_delta(delta: Delta) -> dict[str, str]:
 
 def describe(interaction: Interaction) -> JSONObject:
     """Return the event for a question, with its texts."""
-    question = OpenQuestion(interaction)
+    question, asking = OpenQuestion(interaction), getattr(interaction.wire, "call", None)
     return {
         "type": "question",
         "question": interaction.id,
         "kind": interaction.kind,
         "agent": interaction.agent_id or "",
-        "call": getattr(interaction.wire, "tool_use_id", None) or "",
+        "call": getattr(interaction.wire, "tool_use_id", None) or getattr(asking, "id", ""),
         "title": question.title,
         "lines": question.lines,
         "diff": question.diff,

@@ -156,7 +156,7 @@ class MCPHost:
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
-                session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask)
+                session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask, name=name)
             elif self._start is not None:
                 low_level = find_low_level(server)
                 session = _open_package_session(low_level, name, send, self._start, self._ask, samples=self._samples)

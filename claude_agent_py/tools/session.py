@@ -24,7 +24,8 @@ from claude_agent_py.tools.sampling import SamplingRequest
 from claude_agent_py.tools.server import ToolServer
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest
-from claude_agent_py.wire.tools.names import TOOL_USE_ID
+from claude_agent_py.wire.messages.content import ToolUseBlock
+from claude_agent_py.wire.tools.names import TOOL_USE_ID, mcp_tool_name
 
 logger: logging.Logger = get_logger("claude_agent_py.tools")
 
@@ -45,8 +46,10 @@ class ServerSession:
         *,
         cwd: str | None = None,
         ask: "Ask | None" = None,
+        name: str | None = None,
     ) -> None:
         self._server = server
+        self._name = name or server.name
         self._send = send
         self._report = report
         self._cwd = cwd
@@ -166,22 +169,25 @@ class ServerSession:
         if not isinstance(arguments, dict):
             problem = ToolInputError(name, [("", "the arguments must be an object")])
             return call_tool_result(build_failure(name, problem))
-        own_context = self._build_context(name, meta if isinstance(meta, dict) else {}, context)
+        own_context = self._build_context(name, arguments, meta if isinstance(meta, dict) else {}, context)
         timeout, report = self._server.timeout, self._report
         return call_tool_result(await run_tool(tool, arguments, own_context, timeout=timeout, report=report))
 
-    def _build_context(self, tool_name: str, meta: JSONObject, context: HandlerContext) -> ToolContext:
+    def _build_context(
+        self, tool_name: str, arguments: JSONObject, meta: JSONObject, context: HandlerContext
+    ) -> ToolContext:
         tool_use_id = meta.get(TOOL_USE_ID)
         token = meta.get("progressToken")
         return extend(
             context,
             _CallContext,
             tool_name=tool_name,
-            server_name=self._server.name,
+            server_name=self._name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
             cwd=self._cwd,
             progress_token=token if isinstance(token, str | int) else None,
             _session=self,
+            _arguments=arguments,
         )
 
     async def _read_resource(self, params: JSONObject) -> JSONObject:
@@ -218,6 +224,7 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
     """The context of a call in a session, whose notifications go to the CLI."""
 
     _session: ServerSession
+    _arguments: JSONObject
 
     def notify(self, method: str, params: JSONObject) -> None:
         self._session.notify(method, params)
@@ -230,6 +237,8 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
     async def _ask(self, message: str, **fields: Any) -> JSONObject:
         if self._session.ask is None:
             return await super()._ask(message, **fields)
-        return await self._session.ask(
-            ElicitationRequest(server_name=self.server_name, message=message, **fields), self
-        )
+        name, call = mcp_tool_name(self.server_name, self.tool_name), None
+        if self.tool_use_id is not None:
+            call = ToolUseBlock(id=self.tool_use_id, name=name, input=self._arguments)
+        request = ElicitationRequest(server_name=self.server_name, message=message, call=call, **fields)
+        return await self._session.ask(request, self)

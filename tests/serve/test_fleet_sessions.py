@@ -134,12 +134,18 @@ async def test_a_turn_is_stopped(url: str, tmp_path: Path) -> None:
                 session = await sessions.create()
                 prompt = await session.send("Make it")
                 await read_until(session, lambda event: event["type"] == "question")
+                await until_state(fleet.session(session.id), "waiting")  # its process has ended, its turn has not
                 await session.stop()
                 found = await read_until(session, is_end)
                 assert (found[-1][1]["prompt"], found[-1][1]["status"]) == (prompt, "cancelled")
+                assert facts_of(found, "call_ended") == facts_of(found, "turn_ended") == []
+                assert [event for _, event in found if event["type"] == "closed"] == [{"type": "closed", "error": ""}]
                 await read_until(session, lambda event: event["type"] == "question_settled")
                 assert session.questions == {}
                 assert not (tmp_path / "made").exists()
+                async with FleetSessions(fleet, "chat") as others:  # a page that is opened later
+                    _, events = await (await others.get(session.id)).read()
+                    assert json.loads(events[-1].data)["type"] == "closed"
 
 
 @asynccontextmanager
@@ -451,6 +457,7 @@ async def test_a_tool_that_asks_is_answered_by_a_run_at_another_server_after_its
                     given = core.RunAgentInput(run_id="1", messages=[message], **sent)
                     asked: Any = [event async for event in Agent(sessions).run(given)][-1]
                 (interrupt,) = asked.outcome.interrupts
+                assert interrupt.tool_call_id
                 assert "Which color?" in str(interrupt.metadata)
                 (listed,) = await fleet.list()
                 await until_state(fleet.session(listed.id), "waiting")  # no process waits

@@ -115,16 +115,20 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
 @pytest.mark.real_cli
 async def test_a_person_answers_in_the_inbox_or_refuses_and_without_anybody_the_tool_gets_nothing() -> None:
     async with session("mcp__tools__order", "mcp__tools__order", interactions=True) as client:
-        run = client.query("Go on")
+        run, calls = client.query("Go on"), list[tuple[str, str]]()
         arrivals = client.interactions.arrivals()
         for reply in (Accept({"size": "S"}), Decline()):
             interaction = await anext(arrivals)
             assert isinstance(interaction.subject, ElicitationRequest)
             assert interaction.subject.message == "What size?"
+            assert interaction.subject.call is not None
+            calls.append((interaction.subject.call.name, interaction.subject.call.id))
             with pytest.raises(ValueError, match="size"):
                 interaction.resolve(Accept({"size": "XL"}))
             assert await interaction.answer(reply)
-        assert sorted(results(await run)) == ["1 of S", "nothing"]
+        result = await run
+        assert sorted(results(result)) == ["1 of S", "nothing"]
+        assert sorted(calls) == sorted((each.name, each.id) for each in result.tool_calls)
     async with session("mcp__tools__order") as client:
         assert results(await client.query("Go on")) == ["nothing"]
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import field
 
 from claude_agent_py.wire.base import JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.tools.names import TOOL_USE_ID
 
 if TYPE_CHECKING:
@@ -147,6 +148,8 @@ class ElicitationRequest(WireModel):
     """A short name for the server or its tool."""
     description: str | None = None
     """The text below the title."""
+    call: ToolUseBlock | None = None
+    """The call of the tool that asks, if it is one of this process; the CLI does not say it."""
 
     def __post_init__(self) -> None:
         if not self.mode:
