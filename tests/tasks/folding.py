@@ -169,10 +169,10 @@ def level(*entries: Frame | str) -> Frame:
     return frames.system("background_tasks_changed", tasks=tasks)
 
 
-def shell_started(task_id: str, **fields: Any) -> Frame:
+def shell_started(task_id: str, description: str = "a task", **fields: Any) -> Frame:
     """Return the start of a background shell."""
     own = {"task_type": "local_bash", "subagent_type": None, "spawn_depth": None, "prompt": None}
-    frame = frames.task_started(task_id, **(own | fields))
+    frame = frames.task_started(task_id, description, **(own | fields))
     return {key: value for key, value in frame.items() if value is not None}
 
 

@@ -17,11 +17,15 @@ from folding import (
 )
 
 from claude_agent_py import TaskNotificationMessage, TaskStatus
+from claude_agent_py.journal import Spent, Tokens
+from claude_agent_py.messages import TaskUsage
 from claude_agent_py.tasks import (
     Answered,
+    Asked,
     EndedBy,
     Evidence,
     TaskFinished,
+    TaskOutcome,
     TaskReopened,
     TaskRevised,
     TaskStarted,
@@ -530,6 +534,102 @@ def test_status_changes_are_events_in_order(desk: Desk) -> None:
     desk.fold(*frames.task_end("a1", "failed"))
     changes = [(event.old.value, event.new.value) for event in desk.events if isinstance(event, TaskStatusChanged)]
     assert changes == [("running", "paused"), ("paused", "running"), ("running", "failed")]
+
+
+def test_events_say_who_did_what_and_when(desk: Desk) -> None:
+    """A subagent in the foreground runs a shell, which moves to the background and fails; then it is stopped."""
+    make = frames.tool_use_block("Bash", {"command": "make"}, id="t2")
+    moved = "Command running in background with ID: b1. Output is being written to: /tmp/b1.output. You"
+    failed = "Command failed with exit code 2"
+    used = {"total_tokens": 900, "tool_uses": 1, "duration_ms": 9}
+    asked, answered = Asked("May I?", "permission"), Answered({"behavior": "allow"}, "Ann")
+    launch: dict[str, Any] = {"tool_use_id": "t1", "prompt": "look", "is_backgrounded": False}
+    desk.fold(frames.task_started("a1", "Review", subagent_type="reviewer", **launch))
+    desk.clock.now = 1001.0
+    desk.fold(frames.assistant([make], agent_id="a1", parent_tool_use_id="t1"))
+    desk.fold(shell_started("b1", "build", tool_use_id="t2", is_backgrounded=False, parent_task_id="a1"))
+    desk.clock.now = 1002.0
+    desk.fold(frames.task_updated("b1", None, is_backgrounded=True, description="build all"))
+    desk.fold(frames.tool_result("t2", moved, agent_id="a1", parent_tool_use_id="t1"))
+    desk.fold(frames.task_progress("a1", "Running make", last_tool_name="Bash", summary="half", usage=used))
+    open_question(desk.intake, "r1", "a1", asked)
+    desk.clock.now = 1003.0
+    answer_question(desk.intake, "r1", answered)
+    close_question(desk.intake, "r1")
+    desk.fold(*frames.task_end("b1", "failed", failed))
+    desk.fold(*frames.task_end("a1", "stopped", "Review", usage=used))
+
+    assert [(event.kind, event.at, event.id, event.run_id, event.agent, event.author) for event in desk.events] == [
+        ("started", 1000.0, "a1", "0-a1", "", ""),
+        ("started", 1001.0, "b1", "0-b1", "a1", "reviewer"),
+        ("backgrounded", 1002.0, "b1", "0-b1", "a1", "reviewer"),
+        ("changed", 1002.0, "b1", "0-b1", "a1", "reviewer"),
+        ("output_available", 1002.0, "b1", "0-b1", "a1", "reviewer"),
+        ("progressed", 1002.0, "a1", "0-a1", "", "reviewer"),
+        ("status_changed", 1002.0, "a1", "0-a1", "", "reviewer"),
+        ("asked", 1002.0, "a1", "0-a1", "", "reviewer"),
+        ("answered", 1003.0, "a1", "0-a1", "", "reviewer"),
+        ("status_changed", 1003.0, "a1", "0-a1", "", "reviewer"),
+        ("status_changed", 1003.0, "b1", "0-b1", "a1", "reviewer"),
+        ("finished", 1003.0, "b1", "0-b1", "a1", "reviewer"),
+        ("status_changed", 1003.0, "a1", "0-a1", "", ""),
+        ("finished", 1003.0, "a1", "0-a1", "", ""),
+    ]
+    told = {name: [getattr(event, name) for event in desk.events if hasattr(event, name)] for name in FIELDS}
+    usage = TaskUsage(**used)
+    tokens = Tokens(input=100, output=10, cache_read=0, cache_write=0)
+    assert told == {
+        "description": ["Review", "build", "build all"],
+        "type": ["local_agent", "local_bash", "local_bash"],
+        "name": ["reviewer", ""],
+        "parent_id": [None, "a1", "a1"],
+        "call": ["t1", "t2"],
+        "prompt": ["look", None],
+        "is_backgrounded": [False, False],
+        "status": [TaskStatus.RUNNING, TaskStatus.RUNNING],
+        "path": ["/tmp/b1.output"],
+        "activity": ["Running make"],
+        "last_tool_name": ["Bash"],
+        "summary": ["half"],
+        "usage": [usage],
+        "old": ["running", "awaiting_user", "running", "running"],
+        "new": ["awaiting_user", "running", "failed", "stopped"],
+        "asked": [asked],
+        "answered": [answered],
+        "outcome": [
+            TaskOutcome(
+                task_id="b1",
+                status=TaskStatus.FAILED,
+                evidence=Evidence.NOTIFICATION,
+                summary=failed,
+                failure_reason=failed,
+                output_file="/tmp/b1.output",
+                exit_code=2,
+                run_id="0-b1",
+                started_at=1001.0,
+                ended_at=1003.0,
+                description="build all",
+            ),
+            TaskOutcome(
+                task_id="a1",
+                status=TaskStatus.STOPPED,
+                evidence=Evidence.NOTIFICATION,
+                usage=usage,
+                run_id="0-a1",
+                started_at=1000.0,
+                ended_at=1003.0,
+                description="Review",
+                ended_by=EndedBy.PARENT,
+                models={"claude-scripted": Spent(tokens=tokens, cost_usd=0.0)},
+            ),
+        ],
+    }
+
+
+FIELDS = (
+    *("description", "type", "name", "parent_id", "call", "prompt", "is_backgrounded", "status", "path", "activity"),
+    *("last_tool_name", "summary", "usage", "old", "new", "asked", "answered", "outcome"),
+)
 
 
 def test_a_task_without_a_start_message_is_announced_by_its_first_sign_of_life(desk: Desk) -> None:
