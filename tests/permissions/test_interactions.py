@@ -7,6 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
@@ -203,6 +204,47 @@ async def test_a_deadline_denies(make: Callable[[Path], Inbox], tmp_path: Path) 
     with anyio.fail_after(30):
         reply = await make(tmp_path / "i.db").ask("permission", BASH, context())
     assert reply == {"behavior": "deny", "message": "The request timed out without an answer."}
+
+
+@pytest.mark.parametrize(
+    "make", [lambda path: PendingInteractions(timeout=600), lambda path: SQLiteInbox(path, timeout=600, poll=0.01)]
+)
+async def test_a_question_says_who_asks_what_and_until_when(make: Callable[[Path], Inbox], tmp_path: Path) -> None:
+    inbox = make(tmp_path / "i.db")
+    seen: list[Interaction] = []
+
+    async def look(interaction: Interaction) -> None:
+        seen.append(interaction)
+        found = await to_thread.run_sync(lambda: [inbox.get(interaction.id), inbox[interaction.id], inbox.get("x")])
+        assert [each and each.id for each in found] == [interaction.id, interaction.id, None]
+        with pytest.raises(KeyError, match="x"):
+            await to_thread.run_sync(lambda: inbox["x"])
+        assert repr(interaction) == f"<Interaction {interaction.id} permission>"
+        assert await interaction.deny()
+
+    before = time.time()
+    refused = {"behavior": "deny", "message": "The user denied this."}
+    assert await answered(inbox, "permission", BASH, look) == refused
+    [question] = seen
+    assert before <= question.created_at <= time.time()
+    assert question.deadline == question.created_at + 600
+    assert question.task_description == "count"
+    assert question.to_dict() == {
+        "id": question.id,
+        "session_id": "s1",
+        "kind": "permission",
+        "summary": "Bash: rm -rf \ufffd[2J/",
+        "agent_id": "a1",
+        "created_at": question.created_at,
+        "request": {
+            "subtype": "can_use_tool",
+            "tool_name": "Bash",
+            "input": BASH.input,
+            "tool_use_id": "t1",
+            "agent_id": "a1",
+        },
+    }
+    assert repr(question) == f"<Interaction {question.id} permission, done>"
 
 
 async def test_an_inbox_is_a_policy(inbox: Inbox) -> None:

@@ -101,6 +101,39 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert outcome.usage == usage
 
 
+EVERY_KIND = {
+    "input_tokens": 1_000_000,
+    "output_tokens": 2_000_000,
+    "cache_creation_input_tokens": 4_000_000,
+    "cache_creation": {"ephemeral_5m_input_tokens": 1_000_000, "ephemeral_1h_input_tokens": 3_000_000},
+    "cache_read_input_tokens": 5_000_000,
+}
+
+
+@pytest.mark.parametrize(
+    ("price", "cost"),
+    [
+        (ModelPrice(input=10, output=70), 10 + 2 * 70 + 12.5 + 3 * 20 + 5 * 1),
+        (ModelPrice(input=10, output=70, cache_write=11, cache_read=2), 10 + 2 * 70 + 11 + 3 * 20 + 5 * 2),
+        (None, 10 + 2 * 50 + 12.5 + 3 * 20 + 5 * 1),  # by what the CLI's totals say of the same model
+    ],
+)
+def test_each_kind_of_tokens_has_its_price(price: ModelPrice | None, cost: float) -> None:
+    frame = said("m1", 0)
+    frame["message"]["usage"] = EVERY_KIND
+    manager = tracking(TaskManager(), frames.task_started("a1"), frame)
+    if price is not None:
+        manager.prices[MODEL] = price
+    else:
+        spent = {"inputTokens": 400_000, "outputTokens": 100_000, "cacheReadInputTokens": 1_000_000}
+        total = 4 + 5 + 1 + 2 * 0.01
+        given = {"full-name": {**spent, "webSearchRequests": 2, "costUSD": total, "canonicalModel": MODEL}}
+        tracking(manager, frames.result(modelUsage=given, user_message_uuid="p", user_message_uuids=[]))
+    usage = manager["a1"].usage
+    assert usage is not None
+    assert (usage.total_tokens, usage.cost_usd) == (12_000_000, pytest.approx(cost))
+
+
 def test_absurd_figures_of_a_report_count_for_nothing() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1"))
     tracking(manager, frames.task_progress("a1", usage={"total_tokens": 40, "tool_uses": 2, "duration_ms": 50}))
