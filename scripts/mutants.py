@@ -62,7 +62,11 @@ GROUPS: Final = {
         ],
     ),
     "tasks": Group(
-        ["_journal/tasks/*"], ["tests/tasks", "tests/observe/test_fold.py", "tests/observe/test_journal.py"]
+        ["_journal/tasks/*"],
+        [
+            *("tests/tasks", "tests/history", "tests/sessions/test_finished_sessions.py"),
+            *("tests/observe/test_fold.py", "tests/observe/test_journal.py"),
+        ],
     ),
     "permissions": Group(
         ["permissions/*"],

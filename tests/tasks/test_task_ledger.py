@@ -216,8 +216,10 @@ def test_a_hand_back_report_is_shown_instead_of_the_summary(desk: Desk) -> None:
 
 
 def test_paused_and_resumed(desk: Desk) -> None:
-    desk.fold(frames.task_started("a1"), frames.task_updated("a1", "paused"))
-    assert desk.status("a1") == "paused"
+    desk.fold(frames.task_started("a1"))
+    desk.clock.now += 1
+    desk.fold(frames.task_updated("a1", "paused"))
+    assert (desk.status("a1"), desk.ledger.records["a1"].last_activity) == ("paused", desk.clock.now)
     desk.fold(frames.task_progress("a1"))
     assert desk.status("a1") == "paused"
     desk.fold(frames.task_updated("a1", "running"))
@@ -541,7 +543,7 @@ def test_events_say_who_did_what_and_when(desk: Desk) -> None:
     make = frames.tool_use_block("Bash", {"command": "make"}, id="t2")
     moved = "Command running in background with ID: b1. Output is being written to: /tmp/b1.output. You"
     failed = "Command failed with exit code 2"
-    used = {"total_tokens": 900, "tool_uses": 1, "duration_ms": 9}
+    used: dict[str, Any] = {"total_tokens": 900, "tool_uses": 1, "duration_ms": 9}
     asked, answered = Asked("May I?", "permission"), Answered({"behavior": "allow"}, "Ann")
     launch: dict[str, Any] = {"tool_use_id": "t1", "prompt": "look", "is_backgrounded": False}
     desk.fold(frames.task_started("a1", "Review", subagent_type="reviewer", **launch))
@@ -624,6 +626,12 @@ def test_events_say_who_did_what_and_when(desk: Desk) -> None:
             ),
         ],
     }
+
+    ends = [event for event in desk.events if isinstance(event, TaskFinished)]
+    assert [event for event in desk.tasks.so_far() if isinstance(event, TaskFinished)] == [ends[1], ends[0]]
+    assert [(event.id, event.at, event.outcome) for task in desk.tasks for event in task.list_ends()] == [
+        (event.id, event.at, event.outcome) for event in (ends[1], ends[0])
+    ]
 
 
 FIELDS = (

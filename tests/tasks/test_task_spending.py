@@ -131,7 +131,8 @@ def test_each_kind_of_tokens_has_its_price(price: ModelPrice | None, cost: float
         tracking(manager, frames.result(modelUsage=given, user_message_uuid="p", user_message_uuids=[]))
     usage = manager["a1"].usage
     assert usage is not None
-    assert (usage.total_tokens, usage.cost_usd) == (12_000_000, pytest.approx(cost))
+    assert usage.total_tokens == 12_000_000
+    assert usage.cost_usd == pytest.approx(cost)
 
 
 def test_absurd_figures_of_a_report_count_for_nothing() -> None:
@@ -200,6 +201,51 @@ async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_a
 
 
 @pytest.mark.anyio
+async def test_without_the_times_of_runs_the_last_one_has_what_the_others_leave(tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, manager = tmp_path / "agent-a1.jsonl", TaskManager()
+    lines = [answered("m1", began, 1000), answered("m2", began, 300)]
+    for line in lines:
+        line["message"]["usage"] |= {"output_tokens": 1, "cache_read_input_tokens": 50}
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    track_hook(intake_of(manager), "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    first = said("m1", 1000)
+    first["message"]["usage"] |= {"cache_read_input_tokens": 50}
+    tracking(manager, frames.task_started("a1"), first, frames.task_notification("a1"))
+    tracking(manager, frames.task_started("a1", run_id="1-a1"), frames.task_notification("a1", run_id="1-a1"))
+    with anyio.fail_after(30):
+        await manager.wait("a1")
+    spent = [outcome.models[MODEL].tokens for outcome in manager["a1"].outcomes]
+    assert [(tokens.input, tokens.output, tokens.cache_read) for tokens in spent] == [(1000, 1, 50), (300, 1, 50)]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("with_folder", [True, False])
+async def test_a_transcript_that_is_gone_takes_nothing_away(with_folder: bool, tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    folder, clock = tmp_path / "subagents", Clock()
+    path, manager = folder / "agent-a1.jsonl", TaskManager(clock=clock)
+    folder.mkdir()
+    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
+    intake = intake_of(manager)
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    used_last = {"total_tokens": 300, "tool_uses": 0, "duration_ms": 50}
+    of_run: dict[str, Any] = {"run_id": run_id(began)}
+    tracking(manager, frames.task_started("a1", **of_run), frames.task_notification("a1", usage=used_last, **of_run))
+    await intake.reconciler.check()  # the last request is not in the transcript yet
+    assert used(manager) == 1300
+    path.unlink()
+    if with_folder:
+        folder.rmdir()
+    clock.now += 20
+    await intake.reconciler.check()
+    outcome = manager["a1"].outcome
+    assert outcome is not None
+    assert outcome.usage == manager["a1"].usage
+    assert used(manager) == 1300
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize(("has_ended", "counted"), [(False, 1300), (True, 1000)])
 async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_the_cli_has_ended(
     has_ended: bool, counted: int, tmp_path: Path
@@ -230,6 +276,29 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
     assert outcome.usage is not None
     assert outcome.usage.total_tokens == 1300  # the CLI reports the last request
     assert outcome.usage.cost_usd == pytest.approx(counted / 1e6)
+
+
+@pytest.mark.anyio
+async def test_a_request_whose_answer_is_half_in_the_transcript_counts_once(tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, manager = tmp_path / "agent-a1.jsonl", TaskManager(clock=Clock())
+    manager.prices[MODEL] = ModelPrice(input=1, output=1)
+    half = answered("m1", began, 1000)
+    half["message"]["stop_reason"] = None
+    path.write_text(json.dumps(half) + "\n")
+    intake = intake_of(manager)
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    used_last = {"total_tokens": 1000, "tool_uses": 0, "duration_ms": 50}
+    of_run: dict[str, Any] = {"run_id": run_id(began)}
+    tracking(manager, frames.task_started("a1", **of_run), frames.task_notification("a1", usage=used_last, **of_run))
+    corrections = manager.events(TaskRevised)
+    await intake.reconciler.check()
+    assert used(manager) == 1000
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    [correction] = [event async for event in corrections]
+    assert correction.outcome.usage == TaskUsage(
+        total_tokens=1000, duration_ms=50, cost_usd=0.001, cost_is_derived=True
+    )
 
 
 @pytest.mark.anyio

@@ -173,8 +173,8 @@ def test_monitors_and_workflows(desk: Desk) -> None:
     desk.fold(call("Monitor"), result({"taskId": "b2", "timeoutMs": 60000, "persistent": False}))
     workflow = {"status": "async_launched", "taskId": "w1", "summary": "two phases"}
     desk.fold(call("Workflow", "toolu_2"), result(workflow, "", "toolu_2"))
-    types = {task_id: record.type for task_id, record in desk.ledger.records.items()}
-    assert types == {"b2": "local_bash", "w1": "local_workflow"}
+    known = {task.id: (task.type, task.description, task.tool_use_id) for task in desk.tasks}
+    assert known == {"b2": ("local_bash", "", "toolu_1"), "w1": ("local_workflow", "two phases", "toolu_2")}
 
 
 @pytest.mark.parametrize(

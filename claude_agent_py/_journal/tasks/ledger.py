@@ -442,14 +442,15 @@ class Ledger:
         if run not in self.uncounted:
             return
         self.touched.add(record.id)
-        if found is None and not run.spent.missing_tokens:  # there is no transcript, only a late report of the usage
+        if found is None:  # there is no transcript, only perhaps a late report of the usage
             del self.uncounted[run]
             self._finalise(record, run, now, by_counting=True)
             return
-        counted = None if found is None else _set_counts(record, run, dated, found)
-        lacks_end = counted is not None and run.status is TaskStatus.COMPLETED and run.spent.is_ahead_of(counted)
-        run.spent.missing_tokens = run.spent.last_tokens if lacks_end else 0
-        if lacks_end and now < self.uncounted[run][1]:
+        counted = _set_counts(record, run, dated, found)
+        is_completed = run.status is TaskStatus.COMPLETED
+        run.spent.missing_tokens = run.spent.find_missing(counted) if is_completed else 0
+        lacks_end = run.spent.missing_tokens > 0 or not counted.is_complete
+        if is_completed and lacks_end and now < self.uncounted[run][1]:
             return
         del self.uncounted[run]
         # An earlier run may have ended too recently to have been counted separately.
@@ -485,8 +486,7 @@ class Ledger:
         for run, (record, until) in self.uncounted.items():
             if not record.is_external:  # nobody writes its transcript any more
                 self.uncounted[run] = record, min(until, now + self.grace.report)
-                if run.spent.missing_tokens:
-                    self._finalise(record, run, now, by_counting=True)
+                self._finalise(record, run, now, by_counting=True)
         self.has_live_list = False
 
     # Suspicion

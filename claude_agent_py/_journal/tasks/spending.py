@@ -139,14 +139,15 @@ class Spending(Struct, gc=False):
         self.reported = usage
 
     def set_exact(self, by_model: Mapping[str, Counts]) -> None:
-        """Set the tokens by model, from the transcript."""
-        self.exact = dict(by_model)
+        """Set the tokens by model, from the transcript. What it had before it was deleted stays."""
+        known = self.exact or {}
+        found = {model: max_counts(known.get(model, _NO_COUNTS), counts) for model, counts in by_model.items()}
+        self.exact = {**known, **found}
         self.missing_tokens = 0
 
-    def is_ahead_of(self, counted: "Counted") -> bool:
-        """Return whether a transcript lacks the latest request or its answer."""
-        lacks_request = self.last_tokens > 0 and counted.last_tokens != self.last_tokens
-        return lacks_request or not counted.is_complete
+    def find_missing(self, counted: "Counted") -> float:
+        """Return the tokens of the latest request if a transcript lacks it; otherwise 0."""
+        return 0 if counted.last_tokens == self.last_tokens else self.last_tokens
 
     @property
     def by_model(self) -> dict[str, Counts]:
