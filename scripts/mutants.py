@@ -31,6 +31,7 @@ LEFT_OUT: Final = (
     "tests/permissions/test_permission_dispatcher.py::test_questions_to_a_person_show_that_a_person_is_waited_for",
     "tests/permissions/test_permission_policies.py::test_a_name_that_matches_nothing_warns",
     "tests/observe/test_one_story.py::test_a_session_that_everything_watches_is_folded_once",
+    "tests/test_guards.py::test_a_failure_names_the_policy",
 )
 """Tests of the names and the callers of functions, which mutmut calls by functions of its own."""
 

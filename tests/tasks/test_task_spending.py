@@ -197,7 +197,9 @@ async def test_a_run_that_was_not_counted_before_the_next_one_ended_is_counted_a
         tracking(manager, frames.task_started("a1", run_id=run_id(start)), frames.task_notification("a1", **of_run))
     with anyio.fail_after(30):
         await manager.wait("a1")
-    assert [outcome.usage and outcome.usage.total_tokens for outcome in manager["a1"].outcomes] == [1000, 300, 7]
+    outcomes = manager["a1"].outcomes
+    assert [outcome.usage and outcome.usage.total_tokens for outcome in outcomes] == [1000, 300, 7]
+    assert [outcome.models[MODEL].tokens.input for outcome in outcomes] == [1000, 300, 7]
 
 
 @pytest.mark.anyio
@@ -267,6 +269,7 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
     tracking(manager, frames.task_started("a1", run_id=run_id(began)), frames.task_notification("a1", **of_run))
     if has_ended:
         intake.process_exited("it exited", EndedBy.PROCESS)
+    corrections = manager.events(TaskRevised)
     clock.now += 4
     await intake.reconciler.check()
     path.write_text(json.dumps(call) + "\n" + json.dumps(report) + "\n")
@@ -274,6 +277,9 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
     outcome = manager["a1"].outcome
     assert outcome is not None
     assert outcome.usage is not None
+    if not has_ended:
+        correction = corrections.take()
+        assert (correction.at, correction.outcome) == (clock.now, outcome)
     assert outcome.usage.total_tokens == 1300  # the CLI reports the last request
     assert outcome.usage.cost_usd == pytest.approx(counted / 1e6)
 
