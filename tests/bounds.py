@@ -19,7 +19,7 @@ BOUNDS = {
     "FIRST_ANSWER": "pool.core.FIRST_ANSWER",
     "GRACE": "hooks.dispatcher.GRACE",
     "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",
-    "LEASE_SECONDS": "sessions.stores.mirror.LEASE_SECONDS",
+    "LEASE_SECONDS": "sessions.stores.leases.LEASE_SECONDS",
     "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
     "LISTENER_GRACE": "_connection.shutdown.LISTENER_GRACE",
     "PATIENCE": "_base.callbacks.PATIENCE",

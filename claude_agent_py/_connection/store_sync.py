@@ -9,7 +9,7 @@ import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
-from claude_agent_py._base.event_loop import run_file_work, spawn_detached
+from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.mirror_check import MirrorCheck
@@ -63,8 +63,6 @@ class StoreSync:
         self._unnoted: tuple[str, SessionUsage] | None = None
         """The session and its cost as the CLI reported it last, until it is noted."""
         self._has_ended = False
-        self._keeping: anyio.CancelScope | None = None
-        self._has_kept = anyio.Event()
 
     @property
     def config_dir(self) -> str | None:
@@ -87,8 +85,6 @@ class StoreSync:
         if self._is_resumed and transport is not None:
             raise OptionsError("cannot be resumed with a transport of your own", option="session_store")
         self._mirrors = not getattr(transport, "ignores_options", False)
-        self._keeping = anyio.CancelScope()
-        spawn_detached(self._keep_leases, name="claude_agent_py leases")  # loading the session may take long
         try:
             if self._is_resumed:
                 await self._resume()
@@ -97,14 +93,6 @@ class StoreSync:
         except BaseException:
             await self.end()
             raise
-
-    async def _keep_leases(self) -> None:
-        assert self._keeping is not None  # noqa: S101 - `prepare` made it
-        try:
-            with self._keeping:
-                await self.mirror.keep_leases()
-        finally:
-            self._has_kept.set()
 
     @property
     def _is_resumed(self) -> bool:
@@ -371,12 +359,8 @@ class StoreSync:
             return
         self._has_ended = True
         with anyio.CancelScope(shield=True):
-            if self._keeping is not None:
-                self._keeping.cancel()
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
-                if self._keeping is not None:
-                    await self._has_kept.wait()
                 await self.mirror.release_leases()
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:

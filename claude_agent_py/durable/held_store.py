@@ -4,18 +4,14 @@ A later call of `run_turn` takes the lease away, and the store then refuses what
 takes it back.
 """
 
-import os
-import secrets
-import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final
 
-from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError
+from claude_agent_py._base.errors import StaleLeaseError
 from claude_agent_py._base.json_object import JSONMapping
-from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.sessions import (
-    Lease,
+    HeldLease,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
@@ -41,8 +37,7 @@ class HeldStore:
         self._store: Any = store
         self._timeout = timeout
         self.key: SessionKey = key
-        self._holder = f"{HOLDER}{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(4)}"
-        self._lease: Lease | None = None
+        self._held: HeldLease | None = None
         self.is_closed: bool = False
         """Whether writes are refused."""
         self._calls: set[str] = set()
@@ -54,9 +49,11 @@ class HeldStore:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._store, name)
-        if callable(found) and not name.startswith("_") and not implements(self._store, name):
+        # Nobody else takes a lease: `append` writes under the one of the turn.
+        is_left_out = name in ("acquire_lease", "renew_lease", "release_lease")
+        if is_left_out or (callable(found) and not name.startswith("_") and not implements(self._store, name)):
             raise AttributeError(name)
-        return {"acquire_lease": self._return_lease, "release_lease": self._keep_lease}.get(name, found)
+        return found
 
     @property
     def session_id(self) -> str:
@@ -65,53 +62,36 @@ class HeldStore:
 
     # The lease -------------------------------------------------------------------------------------------------------
 
-    async def take(self) -> None:
+    async def take(self, on_lost: Callable[[StaleLeaseError], Awaitable[object]]) -> None:
         """Take the lease, from an earlier call of `run_turn` if need be. Does nothing for a store without leases.
 
         Raises:
             SessionLeasedError: Another process holds the lease.
         """
-        if not implements(self._store, "acquire_lease"):
-            return
-        async with calling_store("lease the session", self._timeout):
-            try:
-                self._lease = await self._store.acquire_lease(self.key, self._holder)
-            except SessionLeasedError as error:
-                if not error.holder.startswith(HOLDER):
-                    raise
-                self._lease = await self._store.acquire_lease(self.key, self._holder, steal=True)
+        self._held = HeldLease(self._store, self.key, holder=HOLDER, timeout=self._timeout, on_lost=on_lost)
+        await self._held.take(steals_from=HOLDER)
 
     async def renew(self) -> None:
         """Extend the lease. Raises StaleLeaseError if it was taken away."""
-        if self._lease is not None:
-            self._lease = await self._store.renew_lease(self._lease)
+        if self._held is not None:
+            await self._held.renew()
 
     async def give_back(self) -> None:
-        """Release the lease."""
-        if self._lease is not None:
-            try:
-                await self._store.release_lease(self._lease)
-            except Exception as error:
-                logger.warning("the lease of session %s cannot be released: %s", self.session_id, error)
-
-    async def _return_lease(self, key: SessionKey, holder: str, **more: object) -> Lease:
-        if self._lease is None or key["session_id"] != self.key["session_id"]:
-            # A session that the CLI began within this one, by `/clear` for example.
-            found: Lease = await self._store.acquire_lease(key, holder, **more)
-            return found
-        return self._lease
-
-    async def _keep_lease(self, lease: Lease) -> None:
-        if self._lease is None or lease.key["session_id"] != self.key["session_id"]:
-            await self._store.release_lease(lease)
+        """Release the lease; without writing, if writes are refused."""
+        if self._held is not None:
+            await self._held.release(leave=self.is_closed)
 
     # Entries ---------------------------------------------------------------------------------------------------------
 
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Append entries. Raises StaleLeaseError once the lease was taken away, or the turn abandoned."""
         if self.is_closed:
             raise StaleLeaseError("the turn was abandoned", session_id=key["session_id"], holder=HOLDER)
-        await self._store.append(key, entries, **({} if epoch is None else {"epoch": epoch}))
+        # A session that the CLI began within this one, by `/clear` for example, has no lease.
+        if key["session_id"] == self.key["session_id"] and self._held is not None and self._held.lease is not None:
+            await self._store.append(key, entries, epoch=self._held.lease.epoch)
+        else:
+            await self._store.append(key, entries)
         self._note_calls(entries)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:

@@ -52,8 +52,6 @@ from claude_agent_py.sessions import SessionStore, deliver_session, push
 
 OWN_OPTIONS: Final = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that `run_turn` sets."""
-RENEW_SECONDS: Final = 10.0
-"""Seconds between renewals of the store's lease, which lasts 30."""
 PUSH_SECONDS: Final = 600.0
 """How many seconds to keep sending entries that the store rejected."""
 PUSH_PAUSE: Final = 1.0
@@ -229,7 +227,6 @@ class _DurableTurn:
             with self._scope:
                 async with anyio.create_task_group() as self._workers:
                     self._workers.start_soon(self._obey)
-                    self._workers.start_soon(self._keep_lease)
                     outcome = await self._perform()
                     self._workers.cancel_scope.cancel()
             if self._ending is not None and (outcome is None or self._is_fenced or isinstance(outcome, Later)):
@@ -240,9 +237,8 @@ class _DurableTurn:
                 await self.reports.tell_ends()
                 await self._withdraw_questions()
         finally:
-            if not self._is_fenced:
-                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                    await self.store.give_back()
+            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
+                await self.store.give_back()
         assert outcome is not None  # noqa: S101 - only `_end` cancels the scope
         return outcome
 
@@ -268,17 +264,6 @@ class _DurableTurn:
         except ClaudeAgentError as error:
             logger.debug("interrupting session %s failed: %s", self.store.session_id, error)
 
-    async def _keep_lease(self) -> None:
-        """Renew the lease of the store."""
-        while True:
-            await anyio.sleep(RENEW_SECONDS)
-            try:
-                await self.store.renew()
-            except StaleLeaseError as error:
-                self._explain_stale(error)
-            except Exception as error:
-                logger.warning("the lease of session %s cannot be renewed: %s", self.store.session_id, error)
-
     async def _leave(self, outcome: TurnOutcome) -> None:
         """End the process from one of its handlers, which is cancelled. The store gets what it has spent."""
         if self._client is not None and isinstance(outcome, Waiting | Later):
@@ -300,6 +285,9 @@ class _DurableTurn:
         """End the process and write nothing more, because another one writes the session."""
         self._is_fenced = self.store.is_closed = self.reports.is_closed = True
         self._end(outcome)
+
+    async def _lose_lease(self, error: StaleLeaseError) -> None:
+        self._explain_stale(error)
 
     def _explain_stale(self, error: StaleLeaseError) -> TurnOutcome:
         # A later call of `run_turn` has the turn; any other program only has the session for a while.
@@ -331,7 +319,7 @@ class _DurableTurn:
             # A call that was suspended must not take the lease from a later one. The second answer counts.
             if not await self._is_wanted():
                 return Lost(reason=UNWANTED)
-            await self.store.take()
+            await self.store.take(self._lose_lease)
             if not await self._is_wanted():
                 return Lost(reason=UNWANTED)
             for _ in range(LOOKS):

@@ -10,6 +10,7 @@ import os
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -17,6 +18,7 @@ import anyio
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
 from claude_agent_py._base.shared_sqlite import open_shared, transact
 from claude_agent_py._base.streams import Polling
@@ -114,13 +116,13 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
         await run_file_work(self._execute, insert, row)
 
     async def _wait(self, question: "StoredInteraction") -> None:
-        signed_at = time.monotonic()
-        while await run_file_work(self._read_state, question.id) == "pending":
-            await anyio.sleep(self._poll)
-            if time.monotonic() - signed_at > HEARTBEAT_INTERVAL:
-                signed_at = time.monotonic()
-                update = "UPDATE interactions SET seen_at = ? WHERE id = ?"
-                await run_file_work(self._execute, update, (time.time(), question.id))
+        sign = partial(self._sign, question.id)
+        async with KeptAlive(lambda: run_file_work(sign), HEARTBEAT_INTERVAL, "a question"):
+            while await run_file_work(self._read_state, question.id) == "pending":  # noqa: ASYNC110
+                await anyio.sleep(self._poll)
+
+    def _sign(self, interaction_id: str) -> None:
+        self._execute("UPDATE interactions SET seen_at = ? WHERE id = ?", (time.time(), interaction_id))
 
     def _read_state(self, interaction_id: str) -> str | None:
         rows = self._execute("SELECT state FROM interactions WHERE id = ?", (interaction_id,))

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.sessions.stored_sessions import StoredSessions as StoredSessions
     from claude_agent_py.sessions.stored_tasks import StoredTask as StoredTask
-    from claude_agent_py.sessions.stores.access import calling_store as calling_store
     from claude_agent_py.sessions.stores.base import fold_session_summary as fold_session_summary
     from claude_agent_py.sessions.stores.copies import (
         copy_session as copy_session,
@@ -65,6 +64,7 @@ if TYPE_CHECKING:
         push as push,
     )
     from claude_agent_py.sessions.stores.directory import DirectoryStore as DirectoryStore
+    from claude_agent_py.sessions.stores.leases import HeldLease as HeldLease
     from claude_agent_py.sessions.stores.memory import MemoryStore as MemoryStore
     from claude_agent_py.sessions.stores.postgres import PostgresStore as PostgresStore
     from claude_agent_py.sessions.stores.protocol import (
@@ -77,6 +77,7 @@ if TYPE_CHECKING:
         SessionStoreEntry as SessionStoreEntry,
         SessionStoreListEntry as SessionStoreListEntry,
         SessionSummaryEntry as SessionSummaryEntry,
+        calling_store as calling_store,
         implements as implements,
     )
     from claude_agent_py.sessions.stores.redis import RedisStore as RedisStore
@@ -105,15 +106,15 @@ else:
         "claude_agent_py.sessions.stored_sessions": "StoredSessions",
         "claude_agent_py.sessions.stored_tasks": "StoredTask",
         "claude_agent_py.sessions.prompt_entries": "LOCAL_COMMANDS get_message is_prompt",
-        "claude_agent_py.sessions.stores.access": "calling_store",
         "claude_agent_py.sessions.stores.base": "fold_session_summary",
         "claude_agent_py.sessions.stores.copies": "copy_session deliver_session export_session import_session push",
         "claude_agent_py.sessions.stores.directory": "DirectoryStore",
+        "claude_agent_py.sessions.stores.leases": "HeldLease",
         "claude_agent_py.sessions.stores.memory": "MemoryStore",
         "claude_agent_py.sessions.stores.postgres": "PostgresStore",
         "claude_agent_py.sessions.stores.protocol": """
             FullSessionStore Lease LeasingStore SessionKey SessionListSubkeysKey SessionStore SessionStoreEntry
-            SessionStoreListEntry SessionSummaryEntry implements
+            SessionStoreListEntry SessionSummaryEntry calling_store implements
         """,
         "claude_agent_py.sessions.stores.redis": "RedisStore",
         "claude_agent_py.sessions.stores.s3": "S3Store",

@@ -30,11 +30,12 @@ from claude_agent_py.sessions.folders import AnyPath, project_key_for_directory
 from claude_agent_py.sessions.index import check_page, describe_session, get_session_info, list_sessions
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, open_folder
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, locate, open_folder
 from claude_agent_py.sessions.stores.copies import import_session
 from claude_agent_py.sessions.stores.listing import list_infos
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
+    STORE_SECONDS,
     Place,
     SessionStore,
     SessionStoreEntry,
@@ -77,7 +78,7 @@ class StoredSessions:
         *,
         project_key: str | None = None,
         config_dir: AnyPath | None = None,
-        timeout: float = SECONDS,
+        timeout: float = STORE_SECONDS,
     ) -> None:
         if store is None and project_key is not None:
             raise OptionsError("is for sessions in a store; the CLI's folder takes a directory", option="project_key")

@@ -22,6 +22,7 @@ from claude_agent_py._base.locks import unlock
 from claude_agent_py.errors import OptionsError, SessionError, SessionLeasedError, SessionNotFoundError, StoreError
 from claude_agent_py.sessions import (
     DirectoryStore,
+    Lease,
     MemoryStore,
     SessionKey,
     SessionStoreEntry,
@@ -201,6 +202,24 @@ async def test_late_entries_do_not_hide_newer_turns(stored: Stored, tmp_path: Pa
     await push(store, SESSION, config_dir=elsewhere, project_key="-work")
     session = await StoredSessions(store, project_key="-work").get(SESSION)
     assert [message.text for message in session.messages] == ["said there", "more"]
+
+
+async def test_a_copy_that_takes_long_keeps_its_lease(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    class SlowStore(MemoryStore):
+        renewed = 0
+
+        async def renew_lease(self, lease: Lease, *, ttl: float = 30.0) -> Lease:
+            self.renewed += 1
+            return await super().renew_lease(lease, ttl=ttl)
+
+        async def append(self, key: SessionKey, entries: list[Any], *, epoch: int | None = None) -> None:
+            with anyio.fail_after(60):
+                while self.renewed < 2:
+                    await anyio.sleep(0.01)
+            await super().append(key, entries, epoch=epoch)
+
+    set_bound(monkeypatch, "LEASE_SECONDS", 0.15)
+    assert await import_session(SlowStore(), SESSION, config_dir=stored.config) == 6
 
 
 async def test_a_session_that_is_written_gets_no_copies(stored: Stored, tmp_path: Path) -> None:
@@ -476,15 +495,13 @@ async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.Mon
         await anyio.sleep_forever()
 
     place, store = Place("p", SESSION), MemoryStore()
-    lease = await store.acquire_lease(place.key, "one")
-    for method in ("find_session", "delete", "renew_lease", "acquire_lease", "list_subkeys"):
+    for method in ("find_session", "delete", "acquire_lease", "list_subkeys"):
         monkeypatch.setattr(store, method, hang)
     access = StoreAccess(store, 0.05)
     calls: list[Callable[[], Awaitable[object]]] = [
         lambda: access.find(SESSION),
         lambda: access.delete(place.key),
-        lambda: access.renew_lease(lease),
-        lambda: access.acquire_lease(place, "one"),
+        access.hold_lease(place).take,
         lambda: access.list_subpaths(place),
     ]
     for call in calls:
@@ -497,9 +514,9 @@ async def test_a_lease_of_a_store_that_hangs_is_given_up(caplog: pytest.LogCaptu
         async def release_lease(self, lease: Any) -> None:
             await anyio.sleep_forever()
 
-    lease = await MemoryStore().acquire_lease(Place("p", SESSION).key, "one")
     with anyio.fail_after(60):
-        await StoreAccess(HangingStore(), 0.05).release_lease(lease)
+        async with StoreAccess(HangingStore(), 0.05).hold_lease(Place("p", SESSION)):
+            pass
     assert "cannot be released: the store did not answer in time" in caplog.text
 
 

@@ -16,6 +16,7 @@ import anyio
 
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py._base.event_loop import Wakeup
+from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Failed, Lost, TurnOutcome
 from claude_agent_py.fleet._events import NewDeltas, NewEvent
@@ -101,7 +102,7 @@ class LocalWorker(Worker):
 
     async def _begin(self) -> None:
         await self._register()
-        self._group.start_soon(self._run_heartbeat)
+        self._group.start_soon(KeptAlive(self._beat, self._fleet.lease / 3, f"worker {self.id}").run)
         self._group.start_soon(self._run_looking)
 
     async def _finish(self) -> None:
@@ -146,20 +147,12 @@ class LocalWorker(Worker):
         """Whether no other worker can have declared this one dead."""
         return time.monotonic() < self._beat_at + self._fleet.lease
 
-    async def _run_heartbeat(self) -> None:
-        """Send heartbeats, and free the sessions of dead workers, until cancelled."""
-        pause = self._fleet.lease / 3
-        while True:
-            await anyio.sleep(pause)
-            pause = self._fleet.lease / 3
-            try:
-                await self._send_heartbeat()
-                await self._free_dead()
-                await self._file.write(_changes.fail_overdue, patience=BRIEF_SECONDS)
-                await self._remove_cancelled()
-            except FleetError as error:
-                logger.warning("worker %s could not send a heartbeat: %s", self.id, error)
-                pause = min(pause, 1.0)
+    async def _beat(self) -> None:
+        """Send a heartbeat, and free the sessions of dead workers."""
+        await self._send_heartbeat()
+        await self._free_dead()
+        await self._file.write(_changes.fail_overdue, patience=BRIEF_SECONDS)
+        await self._remove_cancelled()
 
     async def _send_heartbeat(self) -> None:
         await self._measure_memory()

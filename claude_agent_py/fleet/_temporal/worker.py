@@ -32,6 +32,7 @@ from temporalio.worker import Worker as Poller, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from claude_agent_py._base.event_loop import in_trio
+from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import FleetEngine
@@ -227,7 +228,7 @@ class TemporalWorker(Worker):
             self._group.start_soon(_run, poller)  # its failure ends the block
         for agent in known:
             await self._make_current(agent)
-        self._group.start_soon(self._run_measuring)
+        self._group.start_soon(KeptAlive(self._measure, self._fleet.lease / 3, f"worker {self.id}").run)
 
     async def _finish(self) -> None:
         async with anyio.create_task_group() as group:
@@ -242,15 +243,13 @@ class TemporalWorker(Worker):
             return "the Temporal server does not answer"
         return ""
 
-    async def _run_measuring(self) -> None:
-        while True:
-            await anyio.sleep(self._fleet.lease / 3)
-            await self._measure_memory()
-            self._room.note_change()
-            with contextlib.suppress(RPCError):
-                word = None if self._is_draining else await self._server.find_drain(self.id)
-                if word is not None:
-                    self._group.start_soon(self.drain, word.get("grace"))  # the server keeps no None
+    async def _measure(self) -> None:
+        """Look for room, and whether it is asked to drain. The server hears of its life from its polls."""
+        await self._measure_memory()
+        self._room.note_change()
+        word = None if self._is_draining else await self._server.find_drain(self.id)
+        if word is not None:
+            self._group.start_soon(self.drain, word.get("grace"))  # the server keeps no None
 
     async def _prune(self, seconds: float) -> None:
         latest = await self._server.find_time() - seconds

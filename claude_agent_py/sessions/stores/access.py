@@ -2,66 +2,42 @@
 
 import contextlib
 import math
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence, Set
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from typing import Any, Final, cast
 
-import anyio
-
-from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
+from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
 from claude_agent_py.sessions.stores.base import (
     BATCH_ENTRIES,
-    RELEASE_SECONDS,
     BlockingStore,
     encode_entry,
     read_uuid,
 )
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
+from claude_agent_py.sessions.stores.leases import HeldLease
 from claude_agent_py.sessions.stores.private_folder import PREFIX, find_left_behind, mark_of, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
+    STORE_SECONDS,
     Lease,
     Place,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
+    calling_store,
     format_key,
     implements,
-    new_holder,
 )
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED
-
-SECONDS: Final = 60.0
-"""The default time limit of a store call, in seconds."""
-
-
-@contextlib.asynccontextmanager
-async def calling_store(action: str, seconds: float) -> AsyncIterator[None]:
-    """Limit the time of a call of a store, and convert its errors to StoreError.
-
-    Args:
-        action: What the store does, for errors: `load the session`.
-        seconds: The limit.
-    """
-    try:
-        with anyio.fail_after(seconds):
-            yield
-    except StoreError:
-        raise
-    except TimeoutError as error:
-        message = f"the store did not answer in time: it took more than {seconds:g} s to {action}"
-        raise StoreError(message) from error
-    except Exception as error:
-        raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 
 
 class StoreAccess:
     """The calls of a store. Each takes at most `timeout` seconds and raises only StoreError."""
 
-    def __init__(self, store: SessionStore, timeout: float = SECONDS) -> None:
+    def __init__(self, store: SessionStore, timeout: float = STORE_SECONDS) -> None:
         self.store: Any = store
         """The store, for what has no method here. Type checkers do not know its optional methods."""
         self._timeout = timeout
@@ -94,13 +70,12 @@ class StoreAccess:
             else:
                 await self.store.append(key, entries, epoch=lease.epoch)
 
-    async def acquire_lease(self, place: Place, holder: str) -> Lease | None:
-        """Acquire the lease of a session. Returns None for a store without leases."""
-        if not implements(self.store, "acquire_lease"):
-            return None
-        async with self.call(f"acquire the lease of session {place.session}"):
-            lease: Lease = await self.store.acquire_lease(place.key, holder)
-        return lease
+    def hold_lease(
+        self, place: Place, on_lost: Callable[[StaleLeaseError], Awaitable[object]] | None = None
+    ) -> HeldLease:
+        """Return the lease of a session, which is not taken yet."""
+        key = place._replace(subpath="").key
+        return HeldLease(self.store, key, timeout=self._timeout, on_lost=on_lost)
 
     async def find_lease(self, place: Place) -> Lease | None:
         """Return the lease of the process that is writing to a session; None if there is none, or it is unknown."""
@@ -109,32 +84,6 @@ class StoreAccess:
         async with self.call(f"read the lease of session {place.session}"):
             lease: Lease | None = await self.store.find_lease(place.key)
         return lease
-
-    async def renew_lease(self, lease: Lease) -> Lease:
-        """Extend a lease, and return it. Raises StaleLeaseError, a StoreError, if another process has it."""
-        async with self.call(f"renew the lease of session {lease.key['session_id']}"):
-            renewed: Lease = await self.store.renew_lease(lease)
-        return renewed
-
-    async def release_lease(self, lease: Lease) -> None:
-        """Release a lease. A failure is logged: a lease that is not released expires."""
-        session_id = lease.key["session_id"]
-        try:
-            async with self.call(f"release the lease of session {session_id}"):
-                await self.store.release_lease(lease)
-        except StoreError as error:
-            logger.warning("the lease of session %s cannot be released: %s", session_id, error)
-
-    @contextlib.asynccontextmanager
-    async def hold_lease(self, place: Place) -> AsyncIterator[Lease | None]:
-        """Hold the lease of a session. Yields None for a store without leases."""
-        lease = await self.acquire_lease(place, new_holder())
-        try:
-            yield lease
-        finally:
-            if lease is not None:
-                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                    await self.release_lease(lease)
 
     async def check_exists(self, place: Place) -> None:
         """Raise SessionNotFoundError if the store does not have a session."""
@@ -410,7 +359,11 @@ def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
 
 
 async def locate(
-    store: SessionStore, session_id: str, directory: AnyPath | None, project_key: str | None, timeout: float = SECONDS
+    store: SessionStore,
+    session_id: str,
+    directory: AnyPath | None,
+    project_key: str | None,
+    timeout: float = STORE_SECONDS,
 ) -> tuple[StoreAccess, Place]:
     """Return the place of a session in a store. Does not check that it exists.
 

@@ -9,8 +9,8 @@ import anyio
 from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
-from claude_agent_py.sessions.stores.access import SECONDS, StoreAccess, copy, locate, open_folder
-from claude_agent_py.sessions.stores.protocol import Place, SessionStore
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, locate, open_folder
+from claude_agent_py.sessions.stores.protocol import STORE_SECONDS, Place, SessionStore
 
 
 async def import_session(
@@ -21,7 +21,7 @@ async def import_session(
     config_dir: AnyPath | None = None,
     project_key: str | None = None,
     include_subagents: bool = True,
-    timeout: float = SECONDS,
+    timeout: float = STORE_SECONDS,
 ) -> int:
     """Copy a session on disk, with its subagents, to a store. Entries that the store already has are skipped.
 
@@ -66,7 +66,7 @@ async def push(
     *,
     config_dir: AnyPath | None = None,
     project_key: str | None = None,
-    timeout: float = SECONDS,
+    timeout: float = STORE_SECONDS,
 ) -> int:
     """Send entries that the session's store did not accept again, from the folder that kept them.
 
@@ -95,7 +95,7 @@ async def deliver_session(
     *,
     config_dir: AnyPath | None = None,
     project_key: str | None = None,
-    timeout: float = SECONDS,
+    timeout: float = STORE_SECONDS,
 ) -> None:
     """Send everything that this machine has of a session, and the store lacks, to the store.
 
@@ -141,7 +141,7 @@ async def export_session(
     *,
     config_dir: AnyPath | None = None,
     project_key: str | None = None,
-    timeout: float = SECONDS,
+    timeout: float = STORE_SECONDS,
 ) -> str:
     """Write a session of a store, with its subagents, into a configuration folder. Return the transcript's path.
 
@@ -191,7 +191,7 @@ async def copy_session(
     *,
     project_key: str | None = None,
     to_project_key: str | None = None,
-    timeout: float = SECONDS,
+    timeout: float = STORE_SECONDS,
 ) -> int:
     """Copy a session, with its subagents, to another store. Entries whose uuid the target has are skipped.
 

@@ -10,6 +10,7 @@ import errno
 import json
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, Literal, Protocol, cast
 
@@ -22,14 +23,13 @@ from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.base import BATCH_BYTES, BATCH_ENTRIES
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
+from claude_agent_py.sessions.stores.leases import HeldLease
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
 from claude_agent_py.sessions.stores.protocol import (
-    LEASE_SECONDS,
     Lease,
     Place,
     SessionStoreEntry,
     format_key,
-    new_holder,
 )
 from claude_agent_py.wire.base import JSONObject
 
@@ -152,10 +152,9 @@ class Mirror:
         self.folder: PrivateFolder | None = None
         """The private folder with the files of the outboxes; None before it is needed."""
         self._access = access
-        self._holder = new_holder()
         self._report = report
         self._is_eager = flush == "eager"
-        self._leases: dict[str, Lease] = {}
+        self._leases: dict[str, HeldLease] = {}
         """The leases by session."""
         self._lost_sessions: set[str] = set()
         """The sessions that another process has taken over."""
@@ -331,31 +330,20 @@ class Mirror:
     # Leases ------------------------------------------------------------------------------------------------------
 
     async def acquire_lease(self, place: Place) -> Lease | None:
-        """Return the lease of a session, acquired for this mirror; None for a store without leases."""
-        if place.session not in self._leases:
-            lease = await self._access.acquire_lease(place._replace(subpath=""), self._holder)
-            if lease is None:
-                return None
-            self._leases[place.session] = lease
-        return self._leases[place.session]
+        """Return the lease of a session, held by this mirror; None for a store without leases."""
+        held = self._leases.get(place.session)
+        if held is None:
+            held = self._access.hold_lease(place, partial(self._lose, place.session))
+            await held.take()
+            self._leases[place.session] = held
+        return held.lease
 
-    async def keep_leases(self) -> None:
-        """Renew the leases until cancelled."""
-        while True:
-            await anyio.sleep(LEASE_SECONDS / 3)
-            for session, lease in [*self._leases.items()]:
-                try:
-                    with anyio.fail_after(LEASE_SECONDS / 3):
-                        self._leases[session] = await self._access.renew_lease(lease)
-                except StaleLeaseError as error:
-                    if session not in self._lost_sessions:
-                        await self._fall_behind(Place(self.project, session), error)
-                except Exception as error:
-                    logger.warning("the lease of session %s cannot be renewed: %s", session, error)
+    async def _lose(self, session: str, error: StaleLeaseError) -> None:
+        if session not in self._lost_sessions:
+            await self._fall_behind(Place(self.project, session), error)
 
     async def release_leases(self) -> None:
         """Release the leases. Never raises."""
-        leases = self._leases
-        self._leases = {}
-        for lease in leases.values():
-            await self._access.release_lease(lease)
+        leases, self._leases = self._leases, {}
+        for held in leases.values():
+            await held.release()

@@ -4,12 +4,15 @@
 `implements` first.
 """
 
+import contextlib
 import os
 import secrets
 import socket
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, NotRequired, Protocol, Required, TypedDict, runtime_checkable
+
+import anyio
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py._base.json_object import JSONObject
@@ -232,6 +235,30 @@ class LeasingStore(SessionStore, Protocol):
     async def release_lease(self, lease: Lease) -> None:
         """Release a lease. Does nothing if another process has acquired the lease."""
         ...
+
+
+STORE_SECONDS: Final = 60.0
+"""The default time limit of a store call, in seconds."""
+
+
+@contextlib.asynccontextmanager
+async def calling_store(action: str, seconds: float) -> AsyncIterator[None]:
+    """Limit the time of a call of a store, and convert its errors to StoreError.
+
+    Args:
+        action: What the store does, for errors: `load the session`.
+        seconds: The limit.
+    """
+    try:
+        with anyio.fail_after(seconds):
+            yield
+    except StoreError:
+        raise
+    except TimeoutError as error:
+        message = f"the store did not answer in time: it took more than {seconds:g} s to {action}"
+        raise StoreError(message) from error
+    except Exception as error:
+        raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 
 
 def new_holder() -> str:
