@@ -317,11 +317,10 @@ class Reader:
             if isinstance(event, ControlRequest | RequestUnreadable | ReplyReceived | StreamEnded):
                 continue
             encode(event) if not hasattr(event, "error") else repr(event)
-            runs, may_end = route(self.router, event, self.now)
+            runs = route(self.router, event, self.now)
             assert not self.ended.intersection(runs), "a run that has ended got a message"
             self.intake.track(event)
-            if may_end:
-                self._note(self.router.settle(self.now))
+            self._note(self.router.settle(self.now))
             if self.router.next_deadline() <= self.now:
                 self._note(self.router.tick(self.now))
                 assert self.router.next_deadline() > self.now, "the driver would spin"

@@ -205,7 +205,7 @@ class Connection:
             return
         kind = type(message)
         lost = self._find_lost(message) if session.store_sync is not None and kind is ResultMessage else None
-        runs, may_end = route(session.router, message, now)
+        runs = route(session.router, message, now)
         for run in runs if kind is ResultMessage else ():
             run.results.append(message)
             if lost is not None:
@@ -217,7 +217,7 @@ class Connection:
             if session.readers.mailboxes or not runs:
                 session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it
-        if may_end and (verdicts := session.router.settle(now)):
+        if verdicts := session.router.settle(now):
             self._handle(verdicts)
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:

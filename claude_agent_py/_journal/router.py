@@ -271,8 +271,10 @@ class TurnRouter:
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
         ready = [run for run in self._runs if run.has_all_answers or run.bad_result is not None]
+        if not ready and self._resumed is None:
+            return ()  # most messages
         ends = [end for run in ready if (end := self._end_if_over(run, now)) is not None]
-        return (*self._take_resumed(), *ends) if ends or self._resumed is not None else ()
+        return (*self._take_resumed(), *ends)
 
     def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
         if run.bad_result is not None:

@@ -28,8 +28,6 @@ from claude_agent_py.wire.messages.tasks import (
 from claude_agent_py.wire.unknown import MalformedFrame, UnknownMessage
 
 Audience: TypeAlias = tuple[OpenRun, ...]
-Routing: TypeAlias = tuple[tuple[Any, ...], bool]
-"""The runs that receive a message, and whether it may end a run."""
 
 
 class _Rule(NamedTuple):
@@ -39,24 +37,22 @@ class _Rule(NamedTuple):
     """Returns the runs that receive the message."""
     is_progress: bool = True
     """Whether the message counts as progress. A queued prompt, a status or a retry does not."""
-    may_end: bool = False
-    """Whether the message may end a run."""
 
 
-def route(router: TurnRouter, message: object, now: float) -> Routing:
-    """Return the runs that receive this message, and whether it may end a run.
+def route(router: TurnRouter, message: object, now: float) -> tuple[Any, ...]:
+    """Return the runs that receive this message.
 
     Then call `TurnRouter.settle` once the tasks have processed it as well.
     """
     rule: _Rule = _RULES.get(type(message), _OTHER)
-    on_message, is_progress, may_end = rule
+    on_message, is_progress = rule
     runs = on_message(router, message, now)
     if is_progress:
         router.last_progress = now
         for run in runs:
             run.has_begun = True
             run.last_progress = now
-    return runs, may_end
+    return runs
 
 
 # The conversation
@@ -230,21 +226,20 @@ def find_task_id(message: object) -> str | None:
 
 _OTHER: Final[_Rule] = _Rule(_on_other, is_progress=False)
 _RULES: Final[Mapping[type, _Rule]] = {
-    InitMessage: _Rule(_on_init, is_progress=False, may_end=True),
+    InitMessage: _Rule(_on_init, is_progress=False),
     StreamEventMessage: _Rule(_on_main_agent),
     ThinkingTokensMessage: _Rule(_on_other),
     AssistantMessage: _Rule(_on_assistant),
     UserMessage: _Rule(_on_user),
     ToolProgressMessage: _Rule(_on_other),
-    ResultMessage: _Rule(_on_result, may_end=True),
-    MalformedFrame: _Rule(_on_malformed, is_progress=False, may_end=True),
-    CommandLifecycleMessage: _Rule(_on_lifecycle, is_progress=False, may_end=True),
-    SessionStateChangedMessage: _Rule(_on_state, is_progress=False, may_end=True),
+    ResultMessage: _Rule(_on_result),
+    MalformedFrame: _Rule(_on_malformed, is_progress=False),
+    CommandLifecycleMessage: _Rule(_on_lifecycle, is_progress=False),
+    SessionStateChangedMessage: _Rule(_on_state, is_progress=False),
     TaskStartedMessage: _Rule(_on_task_started),
     TaskProgressMessage: _Rule(_on_task),
-    TaskUpdatedMessage: _Rule(_on_task_updated, may_end=True),
-    # The events of the ledger settle, too, but a notification that is no news for it may be the last thing awaited.
-    TaskNotificationMessage: _Rule(_on_notification, may_end=True),
-    BackgroundTasksChangedMessage: _Rule(_on_other, is_progress=False, may_end=True),
+    TaskUpdatedMessage: _Rule(_on_task_updated),
+    TaskNotificationMessage: _Rule(_on_notification),
+    BackgroundTasksChangedMessage: _Rule(_on_other, is_progress=False),
 }
 """The rules of the types that need one of their own."""

@@ -66,13 +66,12 @@ class Scene:
 
     def hear(self, message: Any) -> None:
         assert not isinstance(message, MalformedFrame), message
-        self.last_runs, may_end = route(self.router, message, self.now)
+        self.last_runs = route(self.router, message, self.now)
         for run in self.last_runs:
             assert run not in self.ends, "a run that is over received a message"
             self.received[run].append(message)
         self.intake.track(message)
-        if may_end:
-            self._note(self.router.settle(self.now))
+        self._note(self.router.settle(self.now))
 
     def wait(self, seconds: float) -> None:
         """Let time pass, as a driver does: it ticks whenever there is something to do."""

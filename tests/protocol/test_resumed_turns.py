@@ -21,8 +21,7 @@ def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
 
 
 def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    runs, may_end = route_message(turns, decode(encode_json(frame)), 1.0)
-    return runs, turns.settle(1.0) if may_end else ()
+    return route_message(turns, decode(encode_json(frame)), 1.0), turns.settle(1.0)
 
 
 def test_prompts_without_a_run_go_to_the_heir() -> None:
