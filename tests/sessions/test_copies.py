@@ -490,6 +490,28 @@ async def test_what_a_store_lacks_of_a_subagent_alone_is_sent(
     assert left.exists() is (way is push)
 
 
+class Dated(MemoryStore):
+    """Has written its sessions at the times that the test says."""
+
+    def __init__(self, **times: int) -> None:
+        super().__init__()
+        self.times = {SESSION.replace("1", number): time for number, time in times.items()}
+
+    async def list_sessions(self, project_key: str) -> Any:
+        listed = [{"session_id": session_id, "mtime": time} for session_id, time in self.times.items()]
+        return [*listed, {"session_id": "not a uuid", "mtime": 99}]
+
+
+async def test_the_newest_session_is_the_last_one_that_a_person_wrote_in() -> None:
+    sessions = {number: SESSION.replace("1", number) for number in "abcd"}
+    store, entries = Dated(a=5, b=7, c=8, d=9), {"a": {}, "b": {}, "c": {"isSidechain": True}}  # and `d` has none
+    for number, fields in entries.items():
+        key: SessionKey = {"project_key": "p", "session_id": sessions[number]}
+        await store.append(key, [{"type": "user", "uuid": "1", **fields}])  # type: ignore[typeddict-item]
+    assert await StoreAccess(store).find_newest_session("p") == sessions["b"]
+    assert await StoreAccess(Dated(d=9)).find_newest_session("p") is None
+
+
 async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(*args: object, **more: object) -> None:
         await anyio.sleep_forever()
