@@ -68,7 +68,7 @@ GROUPS: Final = {
         ["_journal/tasks/*"],
         [
             *("tests/tasks", "tests/history", "tests/sessions/test_finished_sessions.py"),
-            *("tests/observe/test_fold.py", "tests/observe/test_journal.py"),
+            *("tests/observe/test_fold.py", "tests/observe/test_journal.py", "tests/protocol/test_turns.py"),
         ],
     ),
     "permissions": Group(

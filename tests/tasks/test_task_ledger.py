@@ -295,10 +295,17 @@ def test_a_list_that_has_it_again_takes_the_doubt_away(desk: Desk) -> None:
     assert desk.status("a1") == "running"
 
 
-def test_activity_postpones_the_doubt_of_the_list(desk: Desk) -> None:
+TOOL_PROGRESS = {
+    **{"type": "tool_progress", "uuid": "u", "session_id": "s", "tool_use_id": "t", "tool_name": "Bash"},
+    **{"parent_tool_use_id": None, "elapsed_time_seconds": 1, "task_id": "a1"},
+}
+
+
+@pytest.mark.parametrize("progress", [frames.task_progress("a1"), TOOL_PROGRESS])
+def test_activity_postpones_the_doubt_of_the_list(desk: Desk, progress: dict[str, Any]) -> None:
     desk.fold(frames.task_started("a1"), level())
     desk.clock.now += 1.5
-    desk.fold(frames.task_progress("a1"))
+    desk.fold(progress)
     assert desk.pass_time(1.5) == []
     assert kinds(desk.pass_time(1.0)) == ["status_changed", "finished"]
 

@@ -169,12 +169,22 @@ def test_a_result_whose_call_was_not_seen_is_believed(desk: Desk) -> None:
     assert desk.ledger.live_ids() == {"a1"}
 
 
-def test_monitors_and_workflows(desk: Desk) -> None:
+def test_monitors_workflows_and_cloud_sessions(desk: Desk) -> None:
     desk.fold(call("Monitor"), result({"taskId": "b2", "timeoutMs": 60000, "persistent": False}))
     workflow = {"status": "async_launched", "taskId": "w1", "summary": "two phases"}
     desk.fold(call("Workflow", "toolu_2"), result(workflow, "", "toolu_2"))
+    cloud = {"status": "remote_launched", "taskId": "r1", "sessionUrl": "https://x", "description": "far away"}
+    desk.fold(call("Agent", "toolu_3"), result(cloud, "", "toolu_3"))
+    other = {**workflow, "taskId": "m1", "taskType": "mcp_task", "outputFile": "/tmp/m1.output"}
+    desk.fold(call("Workflow", "toolu_4"), result(other, "", "toolu_4"))
     known = {task.id: (task.type, task.description, task.tool_use_id) for task in desk.tasks}
-    assert known == {"b2": ("local_bash", "", "toolu_1"), "w1": ("local_workflow", "two phases", "toolu_2")}
+    assert known == {
+        "b2": ("local_bash", "", "toolu_1"),
+        "w1": ("local_workflow", "two phases", "toolu_2"),
+        "r1": ("remote_agent", "far away", "toolu_3"),
+        "m1": ("mcp_task", "two phases", "toolu_4"),
+    }
+    assert desk.ledger.records["m1"].output_file == "/tmp/m1.output"
 
 
 @pytest.mark.parametrize(
