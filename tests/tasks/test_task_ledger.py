@@ -296,8 +296,14 @@ def test_a_list_that_has_it_again_takes_the_doubt_away(desk: Desk) -> None:
 
 
 TOOL_PROGRESS = {
-    **{"type": "tool_progress", "uuid": "u", "session_id": "s", "tool_use_id": "t", "tool_name": "Bash"},
-    **{"parent_tool_use_id": None, "elapsed_time_seconds": 1, "task_id": "a1"},
+    "type": "tool_progress",
+    "uuid": "u",
+    "session_id": "s",
+    "tool_use_id": "t",
+    "tool_name": "Bash",
+    "parent_tool_use_id": None,
+    "elapsed_time_seconds": 1,
+    "task_id": "a1",
 }
 
 
