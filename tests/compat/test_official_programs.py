@@ -119,7 +119,7 @@ async def test_prompts_of_an_iterable_are_all_answered_and_its_error_only_ends_t
     assert answers == ["first", "second"]
 
 
-async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open() -> None:
+async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open(swallowed_faults: list[str]) -> None:
     asked: list[tuple[str, dict[str, Any]]] = []
     seen: list[tuple[str, str | None]] = []
 
@@ -184,6 +184,7 @@ async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open() ->
     for given, part in zip(texts, expected, strict=True):
         assert part in given
     assert [bool(result.is_error) for result in results(messages)] == [False, False, *[True] * 7]
+    assert "can_use_tool must return" in swallowed_faults.pop()
 
 
 async def test_a_late_guard_blocks_and_an_input_that_is_edited_in_place_runs() -> None:
