@@ -9,11 +9,11 @@ from typing import Annotated, Any, Final, TypeVar
 import anyio
 from pydantic import Field
 
+from claude_agent_py import errors
 from claude_agent_py._base.configuration import ConfigModel
 from claude_agent_py._base.errors import RunFailed
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import nth_pause
-from claude_agent_py._connection.runs.result import RateLimitedError
 
 T = TypeVar("T")
 
@@ -96,7 +96,7 @@ class RetryPolicy(ConfigModel):
     def pause_after(self, error: RunFailed, number: int) -> float:
         """Return the seconds to wait after attempt `number` (counted from 1) failed with `error`."""
         longest = nth_pause(self.wait, self.max_wait, number - 1)
-        if isinstance(error, RateLimitedError) and error.resets_at is not None:
+        if isinstance(error, errors.RateLimitedError) and error.resets_at is not None:
             left = error.resets_at - self.clock()
             if left > 0:  # add jitter, because everything under the same limit waits for the same moment
                 return left + NOT_BEFORE + longest * self.jitter * self.chance()

@@ -235,7 +235,7 @@ class _DurableTurn:
                 outcome = await self._list_open(outcome)
             elif isinstance(outcome, Done | Failed | Interrupted):
                 await self.reports.tell_ends()
-                await self._withdraw_questions()
+                await self._withdraw()
         finally:
             with anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self.store.give_back()
@@ -527,7 +527,7 @@ class _DurableTurn:
             # If the process ends, the question stays open; otherwise the CLI has withdrawn it.
             if self._ending is None and self._client is not None and self._client.is_open:
                 with anyio.CancelScope(shield=True):
-                    await self.desk.withdraw(question)
+                    await self._withdraw(question)
             raise
         return question.refusal()
 
@@ -553,11 +553,12 @@ class _DurableTurn:
             return self._postpone(error)
         return replace(outcome, questions=tuple(each.question for each in found if not each.is_answered))
 
-    async def _withdraw_questions(self) -> None:
-        """Close what is left at the desk of a turn that has ended."""
+    async def _withdraw(self, question: QuestionRecord | None = None) -> None:
+        """Close a question that the CLI has withdrawn, or all that are left at the desk of a turn that has ended."""
         try:
-            for each in await self.desk.pending():
-                await self.desk.withdraw(each.question)
+            found = [each.question for each in await self.desk.pending()] if question is None else [question]
+            for each in found:
+                await self.desk.withdraw(each)
         except Exception as error:
             logger.warning("questions of session %s cannot be withdrawn: %s", self.store.session_id, error)
 

@@ -1,17 +1,13 @@
 """`FleetInteraction`: a question of a fleet session, which any process can answer."""
 
-from collections.abc import Callable, Coroutine
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any
 
-import anyio
-
+from claude_agent_py._base.event_loop import run_anywhere
 from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._state import FleetQuestion
 from claude_agent_py.permissions import AnswerSource, Interaction, QuestionRecord
 from claude_agent_py.wire import JSONObject
-
-T = TypeVar("T")
 
 
 class FleetInteraction(Interaction):
@@ -33,7 +29,9 @@ class FleetInteraction(Interaction):
     @property
     def done(self) -> bool:
         """Whether the question was answered or withdrawn. Asks the fleet, which blocks."""
-        return all(question.id != self.id for _, question in _run(self._engine.questions, self._session))
+        return all(
+            question.id != self.id for _, question in run_anywhere(partial(self._engine.questions, self._session))
+        )
 
     async def answer(self, value: Any, *, by: str = "") -> bool:
         """Answer the question. Return False if it was already answered. Retries while the database is unavailable."""
@@ -44,13 +42,7 @@ class FleetInteraction(Interaction):
         return await self._give(self._record.refusal(message), AnswerSource.here(by))
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
-        return _run(self._give, reply, source)
+        return run_anywhere(partial(self._give, reply, source))
 
     async def _give(self, reply: JSONObject, source: AnswerSource) -> bool:
         return await self._engine.answer(self._session, self.id, reply, source)
-
-
-def _run(call: Callable[..., Coroutine[Any, Any, T]], *args: object) -> T:
-    """Run an async call from any thread, also from one with an event loop, and block until it returns."""
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(anyio.run, call, *args).result()

@@ -2,16 +2,15 @@
 
 import threading
 import time
-from collections.abc import Awaitable, Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Final
 
-import anyio
 from opentelemetry import metrics as otel
 from opentelemetry.metrics import CallbackOptions, Observation
 
 from claude_agent_py._base.errors import FleetError
+from claude_agent_py._base.event_loop import Returned, run_anywhere
 from claude_agent_py._base.log import logger
 from claude_agent_py._version import __version__
 from claude_agent_py.fleet.metrics import FIGURES, Figure, FleetMetrics
@@ -20,7 +19,7 @@ KEPT_SECONDS: Final = 1.0
 """Seconds for which figures are used: an export reads all instruments one after the other."""
 
 
-def observe(load: Callable[[], Awaitable[FleetMetrics]], meter_provider: Any) -> None:
+def observe(load: Callable[[], Returned[FleetMetrics]], meter_provider: Any) -> None:
     """Create the instruments. Each export reads the database, in a thread with an event loop of its own."""
     meter = otel.get_meter("claude_agent_py", __version__, meter_provider)
     source = _Source(load)
@@ -31,7 +30,7 @@ def observe(load: Callable[[], Awaitable[FleetMetrics]], meter_provider: Any) ->
 
 
 class _Source:
-    def __init__(self, load: Callable[[], Awaitable[FleetMetrics]]) -> None:
+    def __init__(self, load: Callable[[], Returned[FleetMetrics]]) -> None:
         self._load = load
         self._lock = threading.Lock()
         self._latest: FleetMetrics | None = None
@@ -47,10 +46,8 @@ class _Source:
                 yield Observation(value, dict(labels))
 
     def _read(self) -> FleetMetrics | None:
-        # The thread of the export may have an event loop that runs.
-        with ThreadPoolExecutor(1) as thread:
-            try:
-                return thread.submit(anyio.run, self._load).result()
-            except FleetError as error:
-                logger.warning("the metrics of the fleet cannot be read: %s", error)
-                return None
+        try:
+            return run_anywhere(self._load)  # the thread of the export may have an event loop
+        except FleetError as error:
+            logger.warning("the metrics of the fleet cannot be read: %s", error)
+            return None

@@ -12,7 +12,6 @@ from claude_agent_py.messages import check_prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import AnswerSource
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.runs import Until
 from claude_agent_py.wire import dump
 
 AfterFailure: TypeAlias = Literal["run", "fail"]
@@ -31,7 +30,7 @@ class FleetAgent:
     version: str = "1"
     options: ClientOptions = field(default_factory=ClientOptions)
     workspace: Workspace | None = field(default_factory=Copy)
-    until: Until = "result"
+    until: Literal["result", "idle"] = "result"
     patience: float = 5.0
     timeout: float | None = None
     after_failure: AfterFailure = "run"
@@ -46,20 +45,18 @@ class FleetAgent:
             raise OptionsError("must not be empty", option="version" if self.name else "name")
         if self.until not in ("result", "idle"):
             raise OptionsError(f"must be 'result' or 'idle', not {self.until!r}", option="until")
-        for option, value in (("limit", self.limit), ("timeout", self.timeout)):
-            if value is not None and value <= 0:
-                raise OptionsError("must be more than 0", option=option)
+        check_positive(limit=self.limit, timeout=self.timeout)
         if self.after_failure not in ("run", "fail"):
             raise OptionsError(f"must be 'run' or 'fail', not {self.after_failure!r}", option="after_failure")
         if self.patience < 0:
             raise OptionsError("must not be negative", option="patience")
 
 
-def check_timeout(timeout: float | None) -> float | None:
-    """Return the timeout. Raises OptionsError if it is not positive."""
-    if timeout is not None and not timeout > 0:
-        raise OptionsError("must be more than 0", option="timeout")
-    return timeout
+def check_positive(**options: float | None) -> None:
+    """Raise OptionsError unless these are positive, or None."""
+    for option, value in options.items():
+        if value is not None and not value > 0:
+            raise OptionsError("must be more than 0", option=option)
 
 
 def check_session_id(session_id: str) -> str:

@@ -1,10 +1,11 @@
 """`Fleet`: durable sessions: registers agents, opens the database and starts sessions."""
 
+import math
 import secrets
 from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Never, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Self
 
 import anyio
 
@@ -18,8 +19,8 @@ from claude_agent_py.fleet._state import SessionRecord
 from claude_agent_py.fleet.agents import (
     AfterFailure,
     FleetAgent,
+    check_positive,
     check_session_id,
-    check_timeout,
     name_source,
     prompt_as_json,
 )
@@ -35,7 +36,6 @@ from claude_agent_py.fleet.session import FleetSession
 from claude_agent_py.fleet.workspaces import Copy, Directory, Workspace
 from claude_agent_py.options import ClientOptions, options_or_defaults, refuse_options
 from claude_agent_py.retrying import RetryPolicy
-from claude_agent_py.runs import Until
 from claude_agent_py.sessions import SessionStore
 
 if TYPE_CHECKING:
@@ -89,9 +89,7 @@ class Fleet(FleetSettings):
         codec: "PayloadCodec | None" = None,
         create: bool = True,
     ) -> None:
-        for option, value in (("lease", lease), ("poll", poll), ("tenant_limit", tenant_limit)):
-            if value is not None and value <= 0:
-                raise OptionsError("must be more than 0", option=option)
+        check_positive(lease=lease, poll=poll, tenant_limit=tenant_limit)
         self._store = store
         self.lease = lease
         self.poll = poll
@@ -128,7 +126,7 @@ class Fleet(FleetSettings):
         *,
         version: str = "1",
         workspace: Workspace | None = None,
-        until: Until = "result",
+        until: Literal["result", "idle"] = "result",
         patience: float = 5.0,
         timeout: float | None = None,
         after_failure: AfterFailure = "run",
@@ -205,6 +203,7 @@ class Fleet(FleetSettings):
             priority: As in `start`.
             timeout: As in `start`.
         """
+        check_positive(timeout=timeout)
         self.schedules[check_session_id(name)] = {
             "cron": cron,
             "agent": agent,
@@ -212,7 +211,7 @@ class Fleet(FleetSettings):
             "timezone": timezone,
             "tenant": tenant,
             "priority": priority,
-            "timeout": check_timeout(timeout),
+            "timeout": timeout,
         }
 
     async def unschedule(self, name: str, *, actor: str = "") -> bool:
@@ -259,6 +258,7 @@ class Fleet(FleetSettings):
             OptionsError: The agent or version is unknown, an argument is invalid, or the id belongs to another agent.
             FleetError: The database does not answer.
         """
+        check_positive(timeout=timeout)
         source = name_source(actor)
         new = SessionRecord.new(
             check_session_id(id or secrets.token_hex(8)),
@@ -267,7 +267,7 @@ class Fleet(FleetSettings):
             version=version,
             tenant=tenant,
             priority=priority,
-            timeout=check_timeout(timeout),
+            timeout=timeout,
             key=key,
         )
         known = [each for each in self.agents.values() if each.name == agent and version in (None, each.version)]
@@ -316,10 +316,7 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: The limit or the weight is not positive.
         """
-        for option, value in (("limit", limit), ("weight", weight)):
-            if value is not None and not 0 < value < float("inf"):
-                raise OptionsError("must be more than 0", option=option)
-
+        check_positive(limit=limit, weight=weight if weight < math.inf else 0)
         await self._engine.set_tenant(name, limit, weight, name_source(actor))
         self._wake()
 

@@ -2,8 +2,8 @@
 
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
 
 import anyio
 
@@ -12,8 +12,10 @@ from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.streams import Polling
 from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._interactions import FleetInteraction
-from claude_agent_py.fleet.agents import check_timeout, name_source, prompt_as_json
+from claude_agent_py.fleet.agents import check_positive, name_source, prompt_as_json
 from claude_agent_py.fleet.records import FleetDelta, FleetEvent, FleetOutcome, FleetSessionInfo
+
+T = TypeVar("T")
 
 PAUSES: Final = (0.05, 1.0)
 """Seconds between queries of the database: the first pause and the longest."""
@@ -63,11 +65,10 @@ class FleetSession:
             OptionsError: The prompt is empty or has the wrong type, a tool is not valid, or the timeout is not
                 positive.
         """
-        content, limit, source = prompt_as_json(prompt, tools), check_timeout(timeout), name_source(actor)
+        check_positive(timeout=timeout)
         # An engine repeats the call if the connection breaks. The key prevents a second prompt.
-        number = await self._engine.send(self.id, content, limit, key or secrets.token_hex(8), source)
-        self._wake()
-        return number
+        given = prompt_as_json(prompt, tools), timeout, key or secrets.token_hex(8)
+        return await self._command(self._engine.send, actor, *given)
 
     async def outcome(self, run: int | None = None) -> FleetOutcome:
         """Return the current outcome of a run, by default the last one, without waiting."""
@@ -185,15 +186,11 @@ class FleetSession:
 
     async def interrupt(self, *, actor: str = "") -> bool:
         """Interrupt the current run, and return whether there was one. The next prompt, if any, follows."""
-        was_running = await self._engine.interrupt(self.id, name_source(actor))
-        self._wake()
-        return was_running
+        return await self._command(self._engine.interrupt, actor)
 
     async def cancel(self, reason: str = "cancelled", *, actor: str = "") -> bool:
         """Cancel the session permanently, with all its prompts. Returns False if it was cancelled before."""
-        was_open = await self._engine.cancel(self.id, reason, name_source(actor))
-        self._wake()
-        return was_open
+        return await self._command(self._engine.cancel, actor, reason)
 
     async def retry(self, *, actor: str = "") -> int:
         """Send the prompt of a failed session again, with those that failed with it, and return its number.
@@ -201,6 +198,10 @@ class FleetSession:
         Raises:
             FleetError: The session has not failed.
         """
-        number = await self._engine.retry(self.id, name_source(actor))
+        return await self._command(self._engine.retry, actor)
+
+    async def _command(self, command: Callable[..., Awaitable[T]], actor: str, *given: object) -> T:
+        """Give a command, and let the workers of this process look at once."""
+        done = await command(self.id, *given, name_source(actor))
         self._wake()
-        return number
+        return done

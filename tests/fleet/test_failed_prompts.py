@@ -252,6 +252,28 @@ async def test_an_error_whose_text_a_database_refuses_ends_its_prompt(
             assert without_odd((await session.info()).reason) == "ab"
 
 
+async def test_a_call_that_lost_its_session_withdraws_no_question_of_it(tmp_path: Path) -> None:
+    asked = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
+    gate = Gate()
+    program = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit({"type": "control_request", "request_id": "first", "request": asked}),
+        steps.wait_gate(gate),
+        steps.emit({"type": "control_cancel_request", "request_id": "first"}),
+        steps.emit({"type": "control_request", "request_id": "second", "request": {**asked, "tool_use_id": "t2"}}),
+        steps.hang(),
+    ).install(tmp_path / "cli")
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=MemoryStore(), poll=PATIENCE) as fleet:
+        fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), patience=PATIENCE)
+        async with fleet.worker() as worker:
+            session = await fleet.start("one", "first")
+            await until(session.interactions, "it asks")
+            execute(fleet, "UPDATE fleet_sessions SET epoch = epoch + 1")  # as another worker does that claims it
+            gate.open()
+            await until(lambda: "0 of" in repr(worker), "the call has ended")
+            assert len(await session.interactions()) == 1
+
+
 def without_odd(text: str | None) -> str:
     """Leave out what SQLite refuses, and what stands for it. Temporal keeps it."""
     return re.sub("[\0\ud800\ufffd]", "", text or "")

@@ -56,6 +56,7 @@ class FileDesk:
 
     async def withdraw(self, question: QuestionRecord) -> None:
         def withdraw(tx: Transaction) -> None:
+            check_claim(tx, self._claim)
             with changing(tx, self._claim.id) as s:
                 s.withdraw(question.key)
 

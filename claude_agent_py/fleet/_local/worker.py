@@ -27,6 +27,7 @@ from claude_agent_py.fleet._local._desk import FileDesk
 from claude_agent_py.fleet._local._file import FleetFile, Row
 from claude_agent_py.fleet._local._rows import delete_old_deltas
 from claude_agent_py.fleet._state import OVERDUE
+from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.worker import Execution, Worker
 
 BRIEF_SECONDS: Final = 2.0
@@ -82,7 +83,7 @@ class LocalWorker(Worker):
     def __init__(self, file: FleetFile, *args: Any, **given: Any) -> None:
         super().__init__(*args, **given)
         self._file = file
-        self._known = list(self._fleet.agents.values())
+        self._known: list[FleetAgent] = []
         self._beat_at = time.monotonic()
         self._seen: dict[str, tuple[int, float]] = {}
         """The number of heartbeats of other workers, and since when it is the same."""
