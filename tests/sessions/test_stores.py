@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -332,6 +333,22 @@ async def test_names_of_projects_and_sessions_do_not_collide_with_files_of_the_s
     assert sorted(each["session_id"] for each in listed) == ["a", "a.json", "a.jsonl", "a.lock"]
     assert await store.list_subkeys({"project_key": "version", "session_id": "a.jsonl"}) == ["b", "b.jsonl/c"]
     assert len(await store.list_session_summaries("version")) == 4
+
+
+@pytest.mark.one_backend
+async def test_looking_for_a_lease_writes_nothing(tmp_path: Path) -> None:
+    """So whoever may only read the store can read its sessions."""
+    folder, database = DirectoryStore(tmp_path / "folder"), SQLiteStore(tmp_path / "s.db")
+    for store in (folder, database):
+        await store.append(KEY, entries_of({"type": "user", "uuid": "1"}))
+    with closing(sqlite3.connect(tmp_path / "s.db")) as connection:
+        connection.execute("DELETE FROM leases")
+        connection.commit()
+        before = set(tmp_path.rglob("*"))
+        for store in (folder, database):
+            assert await store.find_lease({**KEY, "session_id": "other"}) is None
+        assert set(tmp_path.rglob("*")) == before
+        assert connection.execute("SELECT * FROM leases").fetchall() == []
 
 
 @pytest.mark.one_backend

@@ -1,6 +1,5 @@
 """`BlockingStore`: the base of this package's stores. Their work runs in threads, on asyncio and trio."""
 
-import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -72,10 +71,6 @@ RELEASE_SECONDS: Final = 2.0
 
 ChangeLease = Callable[[LeaseState, float], LeaseState]
 """Returns the new lease state for the old state and the current time."""
-
-
-class _Unchanged(Exception):
-    """Ends a change of a lease that only read it."""
 
 
 class EntryRow(NamedTuple):
@@ -298,20 +293,8 @@ class BlockingStore(ABC):
             StoreError: The store failed.
         """
         place = _parse_session(key)
-        return await self._run_in_thread("read the lease of", place, self._find_lease, place)
-
-    def _find_lease(self, place: Place) -> Lease | None:
-        found: Lease | None = None
-
-        def look(state: LeaseState, now: float) -> LeaseState:
-            nonlocal found
-            if state.expires_at > now:
-                found = Lease(place.key, state.holder, state.epoch, state.expires_at)
-            raise _Unchanged
-
-        with contextlib.suppress(_Unchanged):
-            self._change_lease(place, look)
-        return found
+        state, now = await self._run_in_thread("read the lease of", place, self._read_lease, place)
+        return Lease(place.key, state.holder, state.epoch, state.expires_at) if state.expires_at > now else None
 
     async def _update_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         return await self._run_in_thread("lease", place, self._change_lease, place, change)
@@ -353,6 +336,10 @@ class BlockingStore(ABC):
 
     def _list_sessions(self, project: str) -> dict[str, int]:
         """Return the sessions with the time of their last append, in milliseconds."""
+        raise NotImplementedError
+
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        """Return the lease state and the current time. Writes nothing."""
         raise NotImplementedError
 
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:

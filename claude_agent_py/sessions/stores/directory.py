@@ -272,6 +272,9 @@ class DirectoryStore(SummarisingStore):
         found = find_files(self._resolve("projects"), f"*/{_encode_name(session)}{SUFFIX}")
         return [unquote(path.parent.name) for path in found if not path.parent.is_symlink()]
 
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        return LeaseState(*self._read_state(place).get("lease", ())), time.time()
+
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         with self._hold_lock(place):
             state = self._read_state(place)

@@ -90,6 +90,10 @@ class MemoryStore(SummarisingStore):
         with self._lock:
             return [p.project for p in self._rows if p.session == session and not p.subpath]
 
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        with self._lock:
+            return self._leases.get(place, LeaseState()), time.time()
+
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         with self._lock:
             state = change(self._leases.get(place, LeaseState()), time.time())

@@ -161,6 +161,10 @@ class RedisStore(SummarisingStore):
     def _find_projects(self, session: str) -> list[str]:
         return [_decode(project) for project in self._redis.smembers(self._key("projects", session))]
 
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        seconds, microseconds = self._redis.time()
+        return _parse_lease(self._redis.get(self._key("lease", *place[:2]))), seconds + microseconds / 1_000_000
+
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         lease = self._key("lease", *place[:2])
 

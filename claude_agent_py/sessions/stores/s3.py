@@ -79,13 +79,13 @@ class S3Store(BlockingStore):
 
     def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         if epoch is not None:
-            check_epoch(self._read_lease(place)[0], place.key, epoch)
+            check_epoch(self._get_lease(place)[0], place.key, epoch)
         body = "".join(f"{row.text}\n" for row in rows).encode("ascii")
         key = f"{self._transcript_prefix(place)}{self._next_number(place):020d}-{secrets.token_hex(4)}.jsonl"
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/jsonl")
         if epoch is not None:
             try:
-                check_epoch(self._read_lease(place)[0], place.key, epoch)
+                check_epoch(self._get_lease(place)[0], place.key, epoch)
             except StaleLeaseError:
                 # The lease was lost since the first check.
                 self._s3.delete_object(Bucket=self._bucket, Key=key)
@@ -157,7 +157,7 @@ class S3Store(BlockingStore):
         session = self._session_prefix(place).removeprefix(f"{self._prefix}entries/").rstrip("/")
         return f"{self._prefix}leases/{session}.json"
 
-    def _read_lease(self, place: Place) -> tuple[LeaseState, dict[str, str]]:
+    def _get_lease(self, place: Place) -> tuple[LeaseState, dict[str, str]]:
         """Return the lease of a session, and the write condition that holds while the lease is unchanged."""
         try:
             found = self._s3.get_object(Bucket=self._bucket, Key=self._lease_key(place))
@@ -168,9 +168,12 @@ class S3Store(BlockingStore):
         with contextlib.closing(found["Body"]) as body:
             return LeaseState(*json.loads(body.read())), {"IfMatch": found["ETag"]}
 
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        return self._get_lease(place)[0], time.time()
+
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         for _ in range(_ATTEMPTS):
-            before, condition = self._read_lease(place)
+            before, condition = self._get_lease(place)
             state = change(before, time.time())
             try:
                 self._s3.put_object(

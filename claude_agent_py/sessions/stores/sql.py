@@ -127,6 +127,12 @@ class SQLStore(SummarisingStore):
         select = "SELECT project FROM {schema}.sessions WHERE session = ?"
         return [self._unescape(project) for (project,) in self._query(select, self._escape(session))]
 
+    def _read_lease(self, place: Place) -> tuple[LeaseState, float]:
+        project, session = map(self._escape, place[:2])
+        select = "SELECT epoch, holder, expires_at, {now} FROM {schema}.leases WHERE project = ? AND session = ?"
+        [(epoch, holder, expires_at, now)] = self._query(select, project, session) or [(0, "", 0.0, 0.0)]
+        return LeaseState(epoch, self._unescape(holder), expires_at), now
+
     def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
         project, session = map(self._escape, place[:2])
         with self._transaction() as execute:
