@@ -55,7 +55,9 @@ def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
     assert build_diff("Edit", edit)[1:] == [" one", "-two", "+2�[1m", " three"]
     lines = build_diff("Edit", {"file_path": str(file), "old_string": "-- a\nb", "new_string": "++ a\nb"})
     assert lines == ["@@ not at these lines @@", "@@ -1,2 +1,2 @@", "--- a", "+++ a", " b"]
-    assert build_diff("NotebookEdit", {"new_source": "x = 1"})[-1] == "+x = 1"
+    assert build_diff("NotebookEdit", {"new_source": "x = 1"}) == ["@@ replace cell  @@", "@@ -0,0 +1 @@", "+x = 1"]
+    inserted = {"new_source": "x = 1", "edit_mode": "insert", "cell_id": "c1"}
+    assert build_diff("NotebookEdit", inserted)[0] == "@@ insert cell c1 @@"
     long = build_diff("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
     assert len(long) == SHOWN_LINES + 1
     assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
@@ -109,6 +111,7 @@ def test_a_plan_is_shown_to_its_end() -> None:
     assert question.markdown.endswith(end)
     assert question.always == "switch to the mode acceptEdits for this session"
     assert question.deny()
+    assert not question.allow()
     denied = {"behavior": "deny", "message": "The user denied this.", "decisionClassification": "user_reject"}
     assert (plan.reply, plan.source) == (denied, AnswerSource.here())
 

@@ -467,9 +467,12 @@ async def test_an_inbox_that_fails_refuses() -> None:
             return iter(())
 
         async def ask(self, kind: Any, wire: Any, context: Any) -> Any:
-            raise OSError("disk full")
+            with context.awaiting_user():
+                raise OSError("disk full")
 
     session = Session(interactions=Broken())
     assert is_denied(await session.ask(BASH))
     assert await session.ask(FORM) == {"action": "cancel"}
     assert [error.handler for error in session.errors] == ["interactions", "interactions"]
+    refused = next(each for each in session.waits if isinstance(each, Answered))
+    assert (refused.by, refused.origin, refused.answer["behavior"]) == ("", "interactions", "deny")

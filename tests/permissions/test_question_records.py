@@ -41,6 +41,7 @@ def test_a_question_and_its_answer_survive_as_json(kind: Any, wire: Any, answer:
     reply = json.loads(json.dumps(copy.reply(answer)))
     assert copy.check(reply) == reply
     assert copy.check(copy.refusal("no")) == copy.refusal("no")
+    assert copy.refusal() == copy.refusal("")
     with pytest.raises(ValueError, match=r"answer|decision|must be"):
         copy.reply(object())
 
