@@ -496,6 +496,8 @@ async def test_a_late_reader_knows_the_tasks_that_run_and_how_they_end_with_the_
             told = [fact async for fact in facts]
     assert isinstance(told[0], TaskStarted)
     assert (told[0].number, told[0].task_id, told[0].description) == (1, "a1", "look")
+    assert told[0].at is not None
+    assert told[0].at <= (told[-1].at or 0)
     assert [(fact.task_id, fact.new) for fact in told if isinstance(fact, TaskStatusChanged)] == [("a1", "failed")]
     [end] = [fact for fact in told if isinstance(fact, TaskFinished)]
     assert (end.task_id, end.outcome.status, end.outcome.is_reported) == ("a1", "failed", False)

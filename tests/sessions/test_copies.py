@@ -512,7 +512,22 @@ async def test_the_newest_session_is_the_last_one_that_a_person_wrote_in() -> No
     assert await StoreAccess(Dated(d=9)).find_newest_session("p") is None
 
 
-async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_session_in_several_projects_is_that_of_the_directory(tmp_path: Path) -> None:
+    store = MemoryStore()
+    for project in (project_key_for_directory("/elsewhere"), "-other"):
+        key: SessionKey = {"project_key": project, "session_id": SESSION}
+        message = {"role": "user", "content": project}
+        await store.append(key, [{"type": "user", "uuid": str(uuid4()), "message": message}])  # type: ignore[typeddict-unknown-key]
+    path = await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path / "out")
+    assert project_key_for_directory("/elsewhere") in Path(path).read_text()
+    with pytest.raises(
+        StoreError, match="in several projects; project_key must be one of -elsewhere, -other"
+    ) as caught:
+        await export_session(store, SESSION, "/somewhere", config_dir=tmp_path / "out")
+    assert caught.value.session_id == SESSION
+
+
+async def test_a_call_of_a_store_that_hangs_ends_in_time(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(*args: object, **more: object) -> None:
         await anyio.sleep_forever()
 
@@ -525,6 +540,7 @@ async def test_a_call_of_a_store_that_hangs_ends_in_time(monkeypatch: pytest.Mon
         lambda: access.delete(place.key),
         access.hold_lease(place).take,
         lambda: access.list_subpaths(place),
+        lambda: push(store, SESSION, config_dir=stored.config, timeout=0.05),
     ]
     for call in calls:
         with anyio.fail_after(60), pytest.raises(StoreError, match=r"took more than 0\.05 s to"):

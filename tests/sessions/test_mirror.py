@@ -125,6 +125,19 @@ async def test_batches_are_sent_at_the_end_of_a_turn_or_when_they_are_full(
     assert [len(batch) for batch in store.batches] == [len(turn), BATCH_ENTRIES]
 
 
+async def test_an_eager_mirror_does_not_wait_for_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mirror_module, "BATCH_SECONDS", 1000)
+    store = Store()
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = running.write()
+        with anyio.fail_after(60):
+            await store.called.wait()
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.batches == [[written]]
+
+
 async def test_a_store_may_change_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "PAUSES", (0.0,))
 
@@ -455,5 +468,6 @@ async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatc
         while not running.errors:
             await anyio.sleep(0.01)
     assert "another" in running.errors[0][0]
-    await running.mirror.release_leases()
+    for _ in range(2):
+        await running.mirror.release_leases()
     assert (await store.acquire_lease(KEY, "another")).epoch == lease.epoch + 2

@@ -9,6 +9,7 @@ from recordings_loader import lines, names
 from wire_values import read_frame
 
 from claude_agent_py import AssistantMessage, ResultMessage, RunResult, ToolResultBlock, ToolUseBlock, UserMessage, wire
+from claude_agent_py.testing import frames
 from claude_agent_py.tools import BashInput, ToolCallRecord, ToolCallStatus, ToolTraffic
 
 
@@ -303,3 +304,13 @@ def test_the_repr_of_a_call_shows_input_and_result_in_short() -> None:
     done = replace(record, result=ToolResultBlock(tool_use_id="t1", content="one\ntwo " + "y" * 500))
     assert "succeeded -> one two yyy" in repr(done)
     assert len(repr(done)) < 250
+
+
+def test_calls_without_a_result_end_with_the_turn_or_when_the_next_one_begins() -> None:
+    for end in (frames.result(user_message_uuid=None, user_message_uuids=[]), frames.init()):
+        traffic = ToolTraffic()
+        traffic.fold(called("t1"))
+        traffic.fold(called("t2", agent_id="a1", parent_tool_use_id="t9"))
+        assert [record.id for record in traffic.fold(read_frame(end))] == ["t1"]
+        assert [record.id for record in traffic.pending] == ["t2"]  # of a subagent
+        assert (traffic.calls[0].status, traffic.calls[0].was_cut_off) == (ToolCallStatus.CANCELLED, True)
