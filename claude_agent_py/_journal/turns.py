@@ -80,7 +80,7 @@ class Turns:
         self._sent[prompt] = None
 
     def feed(self, message: object) -> None:
-        """Take in a message of a type in `RULES`."""
+        """Take in a message of a type in `RULES`, unless it is a subagent's."""
         self._news = []
         RULES[type(message)](self, message)
 
@@ -152,8 +152,6 @@ class Turns:
             turn.prompts.update(dict.fromkeys(message.prompt_uuids))
 
     def _on_assistant(self, message: AssistantMessage) -> None:
-        if message.is_subagent:
-            return
         turn, named = self._begin(), message.prompt_uuids
         if not turn.id:
             self._count(turn, self._begun(turn) or named)
@@ -162,7 +160,7 @@ class Turns:
 
     def _on_user(self, message: UserMessage) -> None:
         """Begin a turn with what caused it. Other user messages begin none: some come between turns."""
-        if message.is_subagent or message.is_replay:
+        if message.is_replay:
             return
         if message.origin is not None and not message.origin.is_human:
             turn = self._begin()
