@@ -11,6 +11,7 @@ from uuid import UUID, uuid4, uuid5
 
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome, Waiting
+from claude_agent_py.fleet.agents import make_title
 from claude_agent_py.fleet.records import FleetOutcome
 
 EARLIER_FAILED: Final = "EarlierPromptFailed"
@@ -99,6 +100,8 @@ class SessionRecord:
     id: str
     agent: str
     conversation: str
+    title: str = ""
+    """That of `FleetSessionInfo`; the one on SQLite has none, and reads the prompt."""
     tenant: str = ""
     priority: int = 0
     created_at: float = 0.0
@@ -141,6 +144,7 @@ class SessionRecord:
         """Return a session with its first prompt. Without a version, its engine chooses one."""
         prompts, keys = [FleetPrompt(1, str(uuid4()), prompt, timeout)], {} if key is None else {key: 1}
         fields: JSONObject = {"version": version or "", "tenant": tenant, "priority": priority}
+        fields["title"] = make_title(prompt)
         return cls(id, agent, str(uuid4()), prompts=prompts, runs=1, keys=keys, **fields)
 
     @property

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py import durable
+from claude_agent_py._base.display import one_line
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.fleet.workspaces import Copy, Workspace
@@ -18,6 +19,7 @@ AfterFailure: TypeAlias = Literal["run", "fail"]
 """What happens to the prompts behind one that failed: they run, or they fail too."""
 
 MAX_ACTOR_CHARS: Final = 200
+TITLE_CHARS: Final = 80
 OWN_OPTIONS: tuple[str, ...] = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that the fleet sets."""
 
@@ -87,6 +89,13 @@ def prompt_as_json(prompt: object, tools: Sequence[JSONMapping] = ()) -> Any:
     return {"content": given, "tools": [dict(each) for each in tools]}
 
 
-def read_prompt(stored: Any) -> tuple[Any, Sequence[JSONMapping]]:
+def read_prompt(stored: object) -> tuple[Any, Sequence[JSONMapping]]:
     """Return the prompt and the tools in a result of `prompt_as_json`."""
     return (stored["content"], stored["tools"]) if isinstance(stored, dict) else (stored, ())
+
+
+def make_title(stored: object) -> str:
+    """Return the beginning of a prompt in a result of `prompt_as_json`, in one line."""
+    content, _ = read_prompt(stored)
+    texts = [content] if isinstance(content, str) else [str(block.get("text", "")) for block in content]
+    return one_line(" ".join(texts)[: 10 * TITLE_CHARS], TITLE_CHARS)

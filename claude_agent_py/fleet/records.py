@@ -70,6 +70,8 @@ class FleetSessionInfo(_Record):
     agent: str
     version: str
     state: SessionState
+    title: str = ""
+    """The beginning of its first prompt; empty if that is very long."""
     tenant: str = ""
     priority: int = 0
     runs: int = 0

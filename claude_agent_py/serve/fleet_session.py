@@ -9,7 +9,7 @@ import time
 from collections import deque
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from math import inf
-from typing import Any, Final, Self
+from typing import Final, Self
 from uuid import uuid4
 
 import anyio
@@ -109,7 +109,7 @@ class FleetSessions:
         """Return the latest sessions of a user."""
         found = await self._fleet.list(agent=self._agent, tenant=user, limit=MAX_LISTED)
         return [
-            ListedSession(id=info.id, state=info.state, title=f"{info.agent} {info.id[:8]}", changed_at=info.updated_at)
+            ListedSession(id=info.id, state=info.state, title=info.title or info.id[:8], changed_at=info.updated_at)
             for info in found
         ]
 
@@ -252,15 +252,17 @@ class FleetServedSession(ServedSession):
         """Send a prompt. Its id is that of the fleet; `prompt_id` only keeps it from being sent twice."""
         self.keep()
         tools = [] if self.frontend is None else [each.define() for each in self.frontend.offered]
-        sent: Any = {"key": prompt_id or str(uuid4()), "tools": tools, "actor": self.owner}
+        key, owner = prompt_id or str(uuid4()), self.owner
         async with self._starting:
             if not self._exists:
-                await self._fleet.start(self._agent, prompt, id=self.id, tenant=self.owner, **sent)
+                await self._fleet.start(
+                    self._agent, prompt, id=self.id, tenant=owner, key=key, tools=tools, actor=owner
+                )
                 if (await self._handle.info()).tenant != self.owner:  # somebody else has just taken the id
                     raise SessionNotFoundError(f"there is no session {self.id!r}")
                 self._exists = True
             # Whoever started the session sent its first prompt, which has the key; here, or at another server.
-            number = await self._handle.send(prompt, **sent)
+            number = await self._handle.send(prompt, key=key, tools=tools, actor=owner)
         outcome = await self._handle.outcome(number)
         if outcome.state not in _ENDED:
             self._expect(number, outcome.prompt_uuid)

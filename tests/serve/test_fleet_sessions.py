@@ -85,7 +85,7 @@ async def test_a_question_is_answered_after_its_process_and_its_server_have_ende
             async with fleet.worker(folder=tmp_path / "worker"), FleetSessions(fleet, "chat") as sessions:
                 with pytest.raises(OptionsError, match="new id"):
                     await sessions.create(user="bob", session_id=session.id)
-                assert [each.id for each in await sessions.list(user="ann")] == [session.id]
+                assert [(each.id, each.title) for each in await sessions.list(user="ann")] == [(session.id, "Make it")]
                 session = await sessions.get(session.id, user="ann")
                 again = (await read_until(session, lambda event: event["type"] == "question"))[-1][1]
                 assert again == asked
