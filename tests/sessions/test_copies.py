@@ -553,7 +553,7 @@ async def test_a_lease_of_a_store_that_hangs_is_given_up(caplog: pytest.LogCaptu
             await anyio.sleep_forever()
 
     with anyio.fail_after(60):
-        async with StoreAccess(HangingStore(), 0.05).hold_lease(Place("p", SESSION)):
+        async with StoreAccess(HangingStore(), 0.5).hold_lease(Place("p", SESSION)):
             pass
     assert "cannot be released: the store did not answer in time" in caplog.text
 
