@@ -554,6 +554,19 @@ def test_an_agent_that_resumes_by_itself_is_waited_for_again(says_states: bool) 
 
 def test_an_agent_that_a_later_run_resumes_belongs_to_both() -> None:
     scene = Scene()
+    first = scene.ask("a", until="idle")
+    scene.cli(
+        started("a"), init("a"), agent("t"), agent("u"), result("started", "a"), ends("t"), follow_up("noted", "t")
+    )
+    second = scene.ask("b", until="idle")
+    scene.cli(started("b"), init("b"), agent("t", run_id="1-t", prompt="go on"), agent_says("more", "t"))
+    assert scene.last_runs == (first, second)
+    scene.cli(agent_says("else", "u"))
+    assert scene.last_runs == (first,)
+
+
+def test_an_agent_that_a_later_run_resumes_does_not_keep_one_that_has_ended() -> None:
+    scene = Scene()
     first = scene.ask("a")
     scene.cli(started("a"), init("a"), agent("t"), result("started", "a"), ends("t"), follow_up("noted", "t"))
     second = scene.ask("b", until="idle")
@@ -723,7 +736,7 @@ def test_a_run_may_not_take_longer_than_its_limit_however_busy_it_is() -> None:
     scene.wait(5)
     assert scene.end_of(run) == "run"
     assert scene.ended_at[run] == 110.0
-    assert scene.ends[run].limit == 10.0
+    assert (scene.ends[run].reason, scene.ends[run].limit) == ("timeout", 10.0)
     assert scene.ends[run].was_in_turn
 
 
