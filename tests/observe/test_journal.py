@@ -44,7 +44,7 @@ from claude_agent_py.journal import (
     make_schema,
     read_recording,
 )
-from claude_agent_py.messages import AssistantMessage, TextBlock, UserMessage
+from claude_agent_py.messages import AssistantMessage, TextBlock, UserContent, UserMessage
 from claude_agent_py.observe import watch
 from claude_agent_py.sessions import MemoryStore, StoredSessions, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
@@ -220,6 +220,42 @@ def test_a_request_that_is_open_when_the_process_ends_is_cancelled() -> None:
     assert journal.open == []
 
 
+def fold_timed(*told: tuple[float, JSONObject]) -> list[tuple[str, float | None]]:
+    journal = Journal()
+    facts = [fact for at, frame in told for fact in journal.feed(decode(json.dumps(frame).encode()), at)]
+    return [(fact.fact, fact.at) for fact in (*facts, *journal.finish())]
+
+
+def test_a_turn_lasts_from_its_announcement_to_its_last_message_if_it_has_no_result() -> None:
+    said, idle = frames.assistant("Hi."), frames.session_state("idle")
+    said["message"]["stop_reason"] = "end_turn"
+    caused = frames.user("<task-id>a1</task-id>", origin={"kind": "task-notification"})
+    end = ("turn_ended", 5.0)
+    whole = [("turn_started", 5.0), ("message_added", 5.0), end, ("state_changed", 8.0)]
+    assert fold_timed((5.0, said), (8.0, idle)) == whole
+    assert fold_timed((5.0, said)) == whole[:3]
+    began = fold_timed((1.0, caused), (5.0, said), (8.0, idle))
+    assert began == [("input_added", 1.0), ("turn_started", 1.0), *whole[1:]]
+    # What was announced and did not come is not the beginning of the next turn.
+    assert fold_timed((1.0, caused), (2.0, idle), (5.0, said))[1:] == [("state_changed", 2.0), *whole[:3]]
+
+
+def test_an_error_of_the_api_without_a_name_is_unknown_and_a_prompt_without_an_id_has_a_number() -> None:
+    failed = frames.assistant("API Error", is_api_error_message=True)
+    journal = Journal()
+    prompts = [
+        journal.feed(message, sent=True)[0]
+        for message in [UserMessage(message=UserContent(role="user", content="go"))] * 2
+    ]
+    assert [(type(fact), fact.id) for fact in prompts if isinstance(fact, PromptSent)] == [
+        (PromptSent, "#1"),
+        (PromptSent, "#2"),
+    ]
+    facts = [*journal.feed(decode(json.dumps(failed).encode())), *journal.finish()]
+    assert [fact.error for fact in facts if isinstance(fact, MessageAdded)] == ["unknown"]
+    assert [(fact.status, fact.error) for fact in facts if isinstance(fact, TurnEnded)] == [("error", "")]
+
+
 def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
     def ran(request_id: str) -> HookRun:
         return HookRun(
@@ -245,6 +281,7 @@ def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
     assert isinstance(settled, RequestSettled)
     assert (opened.id, opened.kind, opened.name, opened.handler, opened.at) == ("h2", "hook", "Stop", "check", 8.5)
     assert (settled.id, settled.handler, settled.at, settled.reply) == ("h2", "check", 9.0, {"continue": True})
+    assert [(fact.id, fact.at) for fact in journal.feed(ran("h3")) if isinstance(fact, RequestOpened)] == [("h3", None)]
 
 
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}

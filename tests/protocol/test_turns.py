@@ -560,9 +560,9 @@ def test_an_agent_that_a_later_run_resumes_belongs_to_both() -> None:
     )
     second = scene.ask("b", until="idle")
     scene.cli(started("b"), init("b"), agent("t", run_id="1-t", prompt="go on"), agent_says("more", "t"))
-    assert scene.last_runs == (first, second)
+    assert list(scene.last_runs) == [first, second]
     scene.cli(agent_says("else", "u"))
-    assert scene.last_runs == (first,)
+    assert list(scene.last_runs) == [first]
 
 
 def test_an_agent_that_a_later_run_resumes_does_not_keep_one_that_has_ended() -> None:
