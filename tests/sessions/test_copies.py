@@ -534,16 +534,24 @@ async def test_a_call_of_a_store_that_hangs_ends_in_time(stored: Stored, monkeyp
     place, store = Place("p", SESSION), MemoryStore()
     for method in ("find_session", "delete", "acquire_lease", "list_subkeys"):
         monkeypatch.setattr(store, method, hang)
-    access = StoreAccess(store, 0.05)
-    calls: list[Callable[[], Awaitable[object]]] = [
-        lambda: access.find(SESSION),
-        lambda: access.delete(place.key),
-        access.hold_lease(place).take,
-        lambda: access.list_subpaths(place),
-        lambda: push(store, SESSION, config_dir=stored.config, timeout=0.05),
+    access, source = StoreAccess(store, 0.05), MemoryStore()
+    await import_session(source, SESSION, config_dir=stored.config, project_key="p")
+    calls: list[tuple[Callable[[], Awaitable[object]], str]] = [
+        (lambda: access.find(SESSION), f"find session {SESSION}"),
+        (lambda: access.delete(place.key), f"delete p/{SESSION}"),
+        (access.hold_lease(place).take, f"acquire the lease of session {SESSION}"),
+        (lambda: access.list_subpaths(place), f"list the subagents of p/{SESSION}"),
+        (
+            lambda: push(store, SESSION, config_dir=stored.config, timeout=0.05),
+            f"acquire the lease of session {SESSION}",
+        ),
+        (
+            lambda: copy_session(source, store, SESSION, project_key="p", timeout=0.05),
+            f"acquire the lease of session {SESSION}",
+        ),
     ]
-    for call in calls:
-        with anyio.fail_after(60), pytest.raises(StoreError, match=r"took more than 0\.05 s to"):
+    for call, action in calls:
+        with anyio.fail_after(60), pytest.raises(StoreError, match=rf"took more than 0\.05 s to {action}$"):
             await call()
 
 

@@ -289,7 +289,11 @@ async def test_nothing_of_a_deleted_session_stays_in_the_folder(tmp_path: Path) 
     store = DirectoryStore(tmp_path)
     await store.append(KEY, entries_of({"type": "custom-title", "uuid": "a", "customTitle": "Acquisition of Initech"}))
     await store.append({**KEY, "subpath": "subagents/agent-1"}, entries_of({"type": "user", "uuid": "Initech"}))
+    lease = await store.acquire_lease(KEY, "writer")
     await store.delete(KEY)
+    [state] = tmp_path.rglob("*.json")
+    assert list(json.loads(state.read_text())) == ["lease"]
+    assert (await store.renew_lease(lease)).epoch == lease.epoch
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert not any(b"Initech" in path.read_bytes() for path in left), left
 
