@@ -4,19 +4,19 @@ A later call of `run_turn` takes the lease away, and the store then refuses what
 takes it back.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from claude_agent_py._base.errors import StaleLeaseError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.streams import RepeatingEvent
+from claude_agent_py.durable.progress import select_blocks
 from claude_agent_py.sessions import (
     HeldLease,
     SessionKey,
     SessionStore,
     SessionStoreEntry,
     calling_store,
-    get_message,
     implements,
 )
 
@@ -108,8 +108,5 @@ class HeldStore:
 
     def _note_calls(self, entries: Sequence[JSONMapping]) -> None:
         for entry in entries:
-            content = get_message(entry).get("content")
-            for block in content if isinstance(content, list) else ():
-                if isinstance(block, Mapping) and block.get("type") == "tool_use":
-                    self._calls.add(str(block.get("id")))
+            self._calls.update(str(block.get("id")) for block in select_blocks(entry, "tool_use"))
         self._has_more_calls.set()

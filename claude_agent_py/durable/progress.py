@@ -67,7 +67,7 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
         is_full = turn == rest and _reached_max_turns(entries)
         return found._replace(was_interrupted=_read_text(last).startswith(INTERRUPTED), reached_max_turns=is_full)
     is_ending = get_message(last).get("stop_reason") in ENDINGS and not last.get("isApiErrorMessage")
-    if not is_ending or _select_blocks(last, "tool_use"):
+    if not is_ending or select_blocks(last, "tool_use"):
         return found
     texts = (_read_text(entry) for entry in reversed(after) if entry["type"] == "assistant")
     return found._replace(answer=next(filter(None, texts), ""))
@@ -117,24 +117,25 @@ def _reached_max_turns(entries: Sequence[Any]) -> bool:
     return False
 
 
-def _select_blocks(entry: Entry, kind: str) -> list[Entry]:
+def select_blocks(entry: Entry, kind: str) -> list[Entry]:
+    """Return the content blocks of a kind, such as `tool_use`, in an entry."""
     content = get_message(entry).get("content")
     blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
     return [block for block in blocks if isinstance(block, Mapping) and block.get("type") == kind]
 
 
 def _read_text(entry: Entry) -> str:
-    return "".join(str(block.get("text") or "") for block in _select_blocks(entry, "text"))
+    return "".join(str(block.get("text") or "") for block in select_blocks(entry, "text"))
 
 
 def _list_calls(entries: Sequence[Any], kind: str, name: str) -> set[str]:
     messages = (entry for entry in entries if not entry.get("isSidechain"))
-    return {str(block.get(name)) for entry in messages for block in _select_blocks(entry, kind)}
+    return {str(block.get(name)) for entry in messages for block in select_blocks(entry, kind)}
 
 
 def _find_output(last: Entry, entries: Sequence[Entry]) -> Any:
     """Return the structured output that the last message accepts, which ends the turn; None if there is none."""
-    accepted = {block.get("tool_use_id") for block in _select_blocks(last, "tool_result") if not block.get("is_error")}
-    calls = (block for entry in entries for block in _select_blocks(entry, "tool_use"))
+    accepted = {block.get("tool_use_id") for block in select_blocks(last, "tool_result") if not block.get("is_error")}
+    calls = (block for entry in entries for block in select_blocks(entry, "tool_use"))
     given = (block for block in calls if block.get("name") == "StructuredOutput" and block.get("id") in accepted)
     return next((block.get("input") for block in given), None)
