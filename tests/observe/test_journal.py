@@ -17,6 +17,7 @@ from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
 from claude_agent_py import CLIExitError, OptionsError
 from claude_agent_py.control import ControlResponse, ControlSuccess
+from claude_agent_py.errors import HandlerError
 from claude_agent_py.hooks import HookRun
 from claude_agent_py.journal import (
     CallEnded,
@@ -257,7 +258,7 @@ def test_an_error_of_the_api_without_a_name_is_unknown_and_a_prompt_without_an_i
 
 
 def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
-    def ran(request_id: str) -> HookRun:
+    def ran(request_id: str, error: HandlerError | None = None) -> HookRun:
         return HookRun(
             event="Stop",
             handler="check",
@@ -266,6 +267,7 @@ def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
             agent_id=None,
             duration=0.5,
             output={"continue": True},
+            error=error,
         )
 
     journal = Journal()
@@ -281,7 +283,10 @@ def test_a_hook_has_its_handler_and_began_before_it_ran() -> None:
     assert isinstance(settled, RequestSettled)
     assert (opened.id, opened.kind, opened.name, opened.handler, opened.at) == ("h2", "hook", "Stop", "check", 8.5)
     assert (settled.id, settled.handler, settled.at, settled.reply) == ("h2", "check", 9.0, {"continue": True})
-    assert [(fact.id, fact.at) for fact in journal.feed(ran("h3")) if isinstance(fact, RequestOpened)] == [("h3", None)]
+    assert settled.status == "ok"
+    opened, settled = journal.feed(ran("h3", HandlerError("check", "it raised")))
+    assert isinstance(settled, RequestSettled)
+    assert (opened.at, settled.at, settled.status) == (None, None, "error")
 
 
 RESULT = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
