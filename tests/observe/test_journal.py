@@ -559,17 +559,22 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
 
     told: list[Fact] = []
     before = TaskIntake()
-    before.track(decode(json.dumps(frames.task_started("a1", prompt="Look")).encode()))
+    for frame in (
+        frames.task_started("p1", subagent_type="lead"),
+        frames.task_started("a1", prompt="Look", subagent_type="helper", parent_task_id="p1"),
+    ):
+        before.track(decode(json.dumps(frame).encode()))
     before.process_exited("the process ended")
-    tasks = TaskIntake()
-    tasks.recall(before.ledger.records["a1"])
+    tasks = TaskIntake(clock=lambda: 7.0)
+    for task_id in ("p1", "a1"):
+        tasks.recall(before.ledger.records[task_id])
     journal = LiveJournal(tasks.ledger, clock=tasks.clock)
     tasks.number = journal.feed
     journal.observe(Collecting())
     assert told == []
     left = {**frames.task_notification("a1", status="stopped", summary="left behind"), "run_id": None}
     tell(left, left)
-    tell(frames.task_started("a1", run_id="1-a1", prompt="Look again"))
+    tell(frames.task_started("a1", run_id="1-a1", prompt="Look again", subagent_type="helper"))
     assert [(fact.fact, fact.id) for fact in told] == [
         ("task_started", "a1"),
         ("task_finished", "a1"),
@@ -577,6 +582,8 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
     ]
     assert isinstance(told[1], TaskFinished)
     assert (told[1].outcome.is_reported, told[1].outcome.summary) == (True, "left behind")
+    whose = [(fact.at, getattr(fact, "agent", None), getattr(fact, "author", None)) for fact in told]
+    assert whose == [(7.0, "p1", "lead")] * 3
 
 
 @pytest.mark.anyio
