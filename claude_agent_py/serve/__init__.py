@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from claude_agent_py.serve.session import ServedSession as ServedSession
     from claude_agent_py.serve.sessions import ListedSession as ListedSession, Sessions as Sessions
     from claude_agent_py.serve.web import (
+        EXCEPTION_HANDLERS as EXCEPTION_HANDLERS,
         LOOPBACK as LOOPBACK,
         Server as Server,
         make_app as make_app,
@@ -33,6 +34,6 @@ else:
         "claude_agent_py.serve.fleet_session": "FleetServedSession FleetSessions",
         "claude_agent_py.serve.session": "ServedSession",
         "claude_agent_py.serve.sessions": "ListedSession Sessions",
-        "claude_agent_py.serve.web": "LOOPBACK Server make_app make_token",
+        "claude_agent_py.serve.web": "EXCEPTION_HANDLERS LOOPBACK Server make_app make_token",
     }
     __getattr__, __dir__ = attach(__name__, _NAMES)

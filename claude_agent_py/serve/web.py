@@ -127,18 +127,10 @@ def make_routed(sessions: AnySessions, routes: Sequence[Route]) -> Starlette:
         finally:
             await sessions.close()
 
-    handlers: Any = {
-        ClientDisconnect: _refuse(400),  # nobody reads it, but uvicorn would log a traceback
-        SessionNotFoundError: _refuse(404),
-        SessionBusyError: _refuse(409),
-        TooManySessionsError: _refuse(503),
-        PoolTimeoutError: _refuse(503),
-        ConnectionClosedError: _refuse(503),
-        OptionsError: _refuse(400),
-        FleetError: _refuse_fleet,
-        ClaudeAgentError: _refuse(502),
-        Refused: lambda request, error: JSONResponse({"error": error.reason}, error.status, error.headers),
-    }
+    def refuse(request: Request, error: Any) -> Response:
+        return JSONResponse({"error": error.reason}, error.status, error.headers)
+
+    handlers = {**EXCEPTION_HANDLERS, Refused: refuse}
     return Starlette(routes=routes, exception_handlers=handlers, lifespan=lifespan)
 
 
@@ -277,6 +269,20 @@ def _refuse(status: int) -> Callable[[Request, Exception], Response]:
 def _refuse_fleet(request: Request, error: Exception) -> Response:
     is_away = isinstance(error, FleetError) and error.is_retryable
     return JSONResponse({"error": str(error)}, 503 if is_away else 409)
+
+
+EXCEPTION_HANDLERS: Final = {
+    ClientDisconnect: _refuse(400),  # nobody reads it, but uvicorn would log a traceback
+    SessionNotFoundError: _refuse(404),
+    SessionBusyError: _refuse(409),
+    TooManySessionsError: _refuse(503),
+    PoolTimeoutError: _refuse(503),
+    ConnectionClosedError: _refuse(503),
+    OptionsError: _refuse(400),
+    FleetError: _refuse_fleet,
+    ClaudeAgentError: _refuse(502),
+}
+"""What errors of sessions are to clients, for an application of your own: `FastAPI(exception_handlers=...)`."""
 
 
 async def find_user(authenticate: Authenticate, request: Request) -> str:
