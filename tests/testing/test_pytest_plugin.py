@@ -163,6 +163,7 @@ def test_the_plugin_loads_nothing_of_the_package_but_itself() -> None:
     ]
 
 
+@pytest.mark.real_cli
 def test_a_program_may_use_the_package_and_then_call_pytest(user: pytest.Pytester) -> None:
     user.makepyfile("def test_it(scripted_model): pass")
     program = "import claude_agent_py.client, pytest, sys; sys.exit(pytest.main(sys.argv[1:]))"
