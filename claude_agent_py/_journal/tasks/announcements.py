@@ -67,7 +67,10 @@ class Call(Struct, frozen=True, gc=False):
 
 
 class OpenCalls:
-    """The tool calls without a result, by id. Bounded: the oldest calls are dropped first."""
+    """The tool calls without a result, by id, also in sessions without a journal: for one that begins later, too.
+
+    Bounded: the oldest calls are dropped first.
+    """
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
