@@ -49,7 +49,7 @@ class HeldLease:
         self._timeout = timeout
         self._on_lost = on_lost
         self._about = f"the lease of session {key['session_id']}"
-        self._keeping = KeptAlive(self._keep, LEASE_SECONDS / 3, self._about)
+        self._keeping: KeptAlive | None = None
         self.lease: Lease | None = None
         """The lease; None before it is taken, and of a store without leases."""
         self._is_lost = False
@@ -63,16 +63,21 @@ class HeldLease:
         Raises:
             SessionLeasedError: Another process holds it.
             StoreError: The store failed.
+            RuntimeError: It was taken and not released.
         """
+        if self._keeping is not None:
+            raise RuntimeError(f"{self._about} is taken already; release it first, or use another HeldLease")
         if not implements(self._store, "acquire_lease"):
             return None
         async with calling_store(f"acquire {self._about}", self._timeout):
             try:
-                self.lease = await self._store.acquire_lease(self._key, self._holder)
+                self.lease = self._check(await self._store.acquire_lease(self._key, self._holder))
             except SessionLeasedError as error:
                 if steals_from is None or not error.holder.startswith(steals_from):
                     raise
-                self.lease = await self._store.acquire_lease(self._key, self._holder, steal=True)
+                self.lease = self._check(await self._store.acquire_lease(self._key, self._holder, steal=True))
+        self._is_lost = False
+        self._keeping = KeptAlive(self._keep, LEASE_SECONDS / 3, self._about)
         self._keeping.start()
         return self.lease
 
@@ -80,7 +85,12 @@ class HeldLease:
         """Extend the lease. Raises StaleLeaseError, a StoreError, if another process has taken it."""
         if self.lease is not None:
             async with calling_store(f"renew {self._about}", self._timeout):
-                self.lease = await self._store.renew_lease(self.lease)
+                self.lease = self._check(await self._store.renew_lease(self.lease))
+
+    def _check(self, lease: object) -> Lease:
+        if not isinstance(lease, Lease):  # None would be taken for that of a store without leases
+            raise StoreError(f"the store returned {lease!r:.100} instead of {self._about}")
+        return lease
 
     async def _keep(self) -> None:
         if self._is_lost:
@@ -95,7 +105,9 @@ class HeldLease:
 
     async def release(self, *, leave: bool = False) -> None:
         """Release the lease, unless `leave` lets it expire, as it does after a failure, which is logged."""
-        await self._keeping.stop()
+        if self._keeping is not None:
+            await self._keeping.stop()
+            self._keeping = None
         if self.lease is not None and not leave:
             try:
                 async with calling_store(f"release {self._about}", self._timeout):

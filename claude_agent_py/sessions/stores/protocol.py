@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, NotRequired, Protocol, Required, TypedDict
 import anyio
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py._base.event_loop import is_cancelled
 from claude_agent_py._base.json_object import JSONObject
 
 
@@ -257,7 +258,10 @@ async def calling_store(action: str, seconds: float) -> AsyncIterator[None]:
     except TimeoutError as error:
         message = f"the store did not answer in time: it took more than {seconds:g} s to {action}"
         raise StoreError(message) from error
-    except Exception as error:
+    except (Exception, anyio.get_cancelled_exc_class()) as error:
+        if not isinstance(error, Exception) and is_cancelled():
+            raise
+        # A store may have cancelled what it waits for: that cancels nothing here.
         raise StoreError(f"the store failed to {action}: {type(error).__name__}: {error}") from error
 
 

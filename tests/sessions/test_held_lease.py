@@ -1,0 +1,98 @@
+"""A lease is held through failures of its store, from each `take` to its `release`."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import anyio
+import pytest
+from bounds import set_bound
+
+from claude_agent_py.errors import StaleLeaseError, StoreError
+from claude_agent_py.sessions import HeldLease, MemoryStore, SessionKey
+
+pytestmark = pytest.mark.anyio
+KEY: SessionKey = {"project_key": "p", "session_id": "11111111-1111-4111-8111-111111111111"}
+
+
+@pytest.fixture(autouse=True)
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
+    set_bound(monkeypatch, "LEASE_SECONDS", 0.15)
+
+
+def return_nothing() -> None: ...
+
+
+def be_cancelled() -> None:
+    raise asyncio.CancelledError  # as a pool of connections does that closes while it is waited for
+
+
+class FaultyStore(MemoryStore):
+    """A store whose methods have a fault."""
+
+    def __init__(self, fault: Callable[[], None], *methods: str) -> None:
+        super().__init__()
+        self.renewed = 0
+        for method in methods:
+            setattr(self, method, self._once(fault, getattr(self, method)))
+
+    def _once(self, fault: Callable[[], None], method: Any) -> Any:
+        faults = [fault]
+
+        async def call(*args: Any, **more: Any) -> Any:
+            return faults.pop()() if faults else await method(*args, **more)
+
+        return call
+
+    async def renew_lease(self, *args: Any, **more: Any) -> Any:
+        self.renewed += 1
+        return await super().renew_lease(*args, **more)
+
+    async def until_renewed(self, times: int) -> None:
+        with anyio.fail_after(60):
+            while self.renewed < times:
+                await anyio.sleep(0.01)
+
+
+@pytest.fixture(params=[return_nothing, be_cancelled])
+def fault(request: pytest.FixtureRequest, anyio_backend_name: str) -> Any:
+    if request.param is be_cancelled and anyio_backend_name == "trio":
+        pytest.skip("a store cannot raise trio's cancellation")
+    return request.param
+
+
+async def test_a_lease_outlives_a_fault_of_its_store(fault: Callable[[], None]) -> None:
+    store = FaultyStore(fault, "renew_lease", "release_lease")
+    async with HeldLease(store, KEY) as lease:
+        await store.until_renewed(2)
+        assert lease is not None
+        await store.append(KEY, [{"type": "user"}], epoch=lease.epoch)
+    store = FaultyStore(fault, "acquire_lease")
+    held = HeldLease(store, KEY)
+    with pytest.raises(StoreError, match="lease of session 1111"):
+        await held.take()
+    assert await held.take() is not None
+    await held.release()
+
+
+async def test_a_lease_is_taken_again_only_after_its_release_and_kept_then_also_after_a_loss() -> None:
+    store, is_lost = FaultyStore(return_nothing), anyio.Event()
+
+    async def lose(error: StaleLeaseError) -> None:
+        is_lost.set()
+
+    held = HeldLease(store, KEY, on_lost=lose)
+    await held.release()
+    async with held:
+        with pytest.raises(RuntimeError, match="taken already"):
+            await held.take()
+        other = await store.acquire_lease(KEY, "another", steal=True)
+        with anyio.fail_after(60):
+            await is_lost.wait()
+    await store.release_lease(other)
+    before = store.renewed
+    async with held:
+        await store.until_renewed(before + 2)
+    before = store.renewed
+    await anyio.wait_all_tasks_blocked()
+    assert (store.renewed, await store.find_lease(KEY)) == (before, None)
