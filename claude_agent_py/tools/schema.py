@@ -342,6 +342,14 @@ class AnyParameters:
         if schema.get("type") != "object":
             raise OptionsError('an input schema must have "type": "object"', option=f"tool {tool!r}")
         self.schema: JSONObject = dict(schema)
+        # The CLI drops all tools of a server, without a word, if one of them is not as MCP defines it.
+        if not isinstance(schema.get("properties", {}), Mapping) or not isinstance(schema.get("required", []), list):
+            problem = 'in an input schema, "properties" must be an object and "required" a list'
+            raise OptionsError(problem, option=f"tool {tool!r}")
+        try:
+            json.dumps(self.schema, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise OptionsError(f"an input schema must be JSON: {error}", option=f"tool {tool!r}") from None
 
     def bind(self, arguments: Mapping[str, object], context: ToolContext | None) -> Bound:
         """Return the object as the only positional argument."""

@@ -424,8 +424,20 @@ def test_a_schema_written_by_hand() -> None:
 
     assert made.input_schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
     assert bound(made, {"a": "anything"}) == {"a": "anything"}
-    with pytest.raises(OptionsError, match="object"):
-        Tool.from_schema("add", "Adds.", {"type": "array"}, print)
+    deep: dict[str, Any] = {}
+    for _ in range(10_000):
+        deep = {"not": deep}
+    bad: list[tuple[dict[str, Any], str]] = [
+        ({"type": "array"}, "object"),
+        ({"type": "object", "properties": [1]}, '"properties" must be an object'),
+        ({"type": "object", "required": "a"}, '"required" a list'),
+        ({"type": "object", "default": float("nan")}, "must be JSON: Out of range"),
+        ({"type": "object", "default": {1}}, "must be JSON"),
+        ({"type": "object", "not": deep}, "must be JSON"),
+    ]
+    for schema, problem in bad:
+        with pytest.raises(OptionsError, match=problem):
+            Tool.from_schema("add", "Adds.", schema, print)
 
 
 def test_a_tool_in_the_official_form_names_the_form_here() -> None:
