@@ -26,7 +26,10 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 200
 idle_transaction_timeout = 30
+server_login_retry = 1
+client_login_timeout = 10
 """
+"""By default, a login that fails once on a busy machine is tried again after 15 s, and a client waits for a minute."""
 
 
 def behind(url: str, port: int) -> str:
