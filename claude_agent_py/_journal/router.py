@@ -270,7 +270,7 @@ class TurnRouter:
 
     def settle(self, now: float) -> tuple[Verdict, ...]:
         """Remove the runs that have ended, perhaps because tasks ended without a message, and return the verdicts."""
-        ready = [run for run in self._runs if run.has_all_answers or run.bad_result is not None]
+        ready = [run for run in self._runs if not run.waiting or run.bad_result is not None]
         if not ready and self._resumed is None:
             return ()  # most messages
         ends = [end for run in ready if (end := self._end_if_over(run, now)) is not None]
@@ -279,6 +279,8 @@ class TurnRouter:
     def _end_if_over(self, run: OpenRun, now: float) -> RunEnded | None:
         if run.bad_result is not None:
             return self._end(run, "unreadable")
+        if not run.has_all_answers:
+            return None
         if not run.was_answered:
             return self._end(run, "cancelled")
         if run.until == "result" or run.was_interrupted:
