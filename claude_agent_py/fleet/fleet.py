@@ -316,7 +316,7 @@ class Fleet(FleetSettings):
         Raises:
             OptionsError: The limit or the weight is not positive.
         """
-        check_positive(limit=limit, weight=weight if weight < math.inf else 0)
+        check_positive(limit=0 if limit == math.inf else limit, weight=0 if weight == math.inf else weight)
         await self._engine.set_tenant(name, limit, weight, name_source(actor))
         self._wake()
 

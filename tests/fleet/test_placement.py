@@ -147,6 +147,8 @@ async def test_a_tenant_has_its_own_limit_and_share(hold: Hold) -> None:
         for wrong in (0.0, float("nan"), float("inf")):
             with pytest.raises(OptionsError, match="weight: must be more than 0"):
                 await outside.tenant("small", weight=wrong)
+            with pytest.raises(OptionsError, match="limit: must be more than 0"):
+                await outside.tenant("small", limit=wrong)  # type: ignore[arg-type]
     for tenant, count in (("small", 3), ("other", 3), ("large", 9)):
         for _ in range(count):
             await held.fleet.start("one", "hi", tenant=tenant)
