@@ -52,7 +52,6 @@ from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.options import ClientOptions
-from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.tasks.task_list import calls_task_list
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
@@ -241,13 +240,7 @@ class Connection:
         handler = self._NOTED.get(type(message))
         if handler is not None:
             handler(self, message)
-        intake, journal = self.session.intake, self.session.journal
-        if journal is not None:
-            intake.update(message)
-            journal.feed(message)
-            intake.publish()
-        elif concerns_tasks(message):
-            intake.track(message)
+        self.session.tell(message)
         if self.on_message is not None:
             self.on_message(message)
 

@@ -42,6 +42,7 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.tasks import TaskIntake, TaskManager
+from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.base import JSONObject
@@ -202,6 +203,19 @@ class Session:
     def _wants_event(self, kind: type[TaskEvent]) -> bool:
         """Return whether a reader needs task events of a kind."""
         return self.readers.has_event_readers
+
+    def tell(self, happening: object, *, sent: bool = False, agent: str = "", is_about_tasks: bool = True) -> None:
+        """Tell the tasks, then the journal if there is one, of a message or of what happens to a request.
+
+        The events of the tasks follow. `agent` is the child agent whose CLI sent it, as for `LiveJournal.feed`.
+        """
+        is_about_tasks = is_about_tasks and concerns_tasks(happening)
+        if is_about_tasks:
+            self.intake.update(happening)
+        if self.journal is not None:
+            self.journal.feed(happening, sent=sent, agent=agent)
+        if is_about_tasks:
+            self.intake.publish()
 
     # Writing -----------------------------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ from claude_agent_py.sessions.stores.listing import list_infos
 from claude_agent_py.sessions.stores.private_folder import NEW_SECONDS, PrivateFolder, find_left_behind, remove_tree
 from claude_agent_py.sessions.stores.protocol import (
     STORE_SECONDS,
+    Lease,
     Place,
     SessionStore,
     SessionStoreEntry,
@@ -108,7 +109,8 @@ class StoredSessions:
         if self._store is None:
             return await self._on_disk(get_session, session_id)
         access, place = await self._locate(session_id)
-        session, _ = await _load(access, place, include_subagents=include_subagents)
+        lease = await access.find_lease(place)  # first: what is written until it ends is then loaded, too
+        session, _ = await _load(access, place, include_subagents=include_subagents, lease=lease)
         return session
 
     async def get_info(self, session_id: str) -> SessionInfo:
@@ -247,7 +249,9 @@ def _make_folder() -> PrivateFolder:
     return PrivateFolder(PREFIX, remove_tree)
 
 
-async def _load(access: StoreAccess, place: Place, *, include_subagents: bool) -> tuple[StoredSession, PrivateFolder]:
+async def _load(
+    access: StoreAccess, place: Place, *, include_subagents: bool, lease: Lease | None = None
+) -> tuple[StoredSession, PrivateFolder]:
     """Load a session into a new private folder."""
     try:
         folder = await run_file_work(_make_folder)
@@ -255,7 +259,6 @@ async def _load(access: StoreAccess, place: Place, *, include_subagents: bool) -
         message = f"session {place.session} cannot be written to a temporary folder: {error}"
         raise SessionError(message, session_id=place.session) from error
     try:
-        lease = await access.find_lease(place)  # first: what is written until it ends is then copied, too
         own, to = open_folder(folder.projects), Place(PROJECT, place.session)
         await copy(access, place, own, to, include_subagents=include_subagents)
         info = await run_file_work(describe_session, own.store.find_path(to), place.session)

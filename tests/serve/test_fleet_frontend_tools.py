@@ -10,9 +10,10 @@ import leftovers
 import pytest
 from ag_ui import core
 from fleets import until_state
-from temporal_server import SharedServer, temporal_server as temporal_server
+from temporal_server import temporal_server as temporal_server
 from test_agui import say, shell
 from test_agui_threads import LIMIT, Client, snapshot
+from test_fleet_sessions import url as url
 from test_frontend_tools import ASK, SHOW, pick, result, started, words
 
 from claude_agent_py import RetryPolicy, ToolServer
@@ -32,14 +33,6 @@ PICK = {"name": "pickColor", "description": "Pick", "inputSchema": {"type": "obj
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
-
-
-@pytest.fixture(params=["sqlite", pytest.param("temporal", marks=pytest.mark.long)])
-def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    if request.param == "sqlite":
-        return f"sqlite:///{tmp_path / 'fleet.db'}"
-    server: SharedServer = request.getfixturevalue("temporal_server")
-    return server.new_url()
 
 
 @asynccontextmanager

@@ -25,7 +25,6 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
 from claude_agent_py.tasks import Task
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
-from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import ElicitationRequest, HookCallbackRequest, MCPMessageRequest
 from claude_agent_py.wire.control.frames import (
@@ -162,13 +161,9 @@ class RequestHandlers:
         own = self._session
         is_hook = type(happening) is ControlRequest and type(happening.request) is HookCallbackRequest
         for session in own.lineage:
-            intake, journal = session.intake, session.journal
+            asking = agent or ("" if session is own else own.agent_id)
             # Hooks are about the tasks of their own CLI.
-            if concerns_tasks(happening) and (session is own or not is_hook):
-                intake.update(happening)
-            if journal is not None:
-                journal.feed(happening, sent=sent, agent=agent or ("" if session is own else own.agent_id))
-            intake.publish()
+            session.tell(happening, sent=sent, agent=asking, is_about_tasks=session is own or not is_hook)
 
     def _tell_end(self, request_id: str, reply: ControlSuccess | ControlFailure | None) -> None:
         """Tell the sessions the reply to a request; None if it was withdrawn."""
