@@ -216,7 +216,9 @@ class Connection:
             if session.readers.mailboxes or not runs:
                 session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it
-        if verdicts := session.router.settle(now):
+        if kind is not StreamEventMessage and (
+            verdicts := session.router.settle(now)
+        ):  # most are deltas: they end none
             self._handle(verdicts)
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:
