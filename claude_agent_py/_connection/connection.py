@@ -46,7 +46,7 @@ from claude_agent_py._journal.events import (
     RequestUnreadable,
     StreamEnded,
 )
-from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -56,6 +56,7 @@ from claude_agent_py.tasks.task_list import calls_task_list
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
+from claude_agent_py.wire.messages.occasional import HookResponseMessage, HookStartedMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -246,6 +247,10 @@ class Connection:
         if self.on_message is not None:
             self.on_message(message)
 
+    def _note_hook(self, message: HookStartedMessage) -> None:
+        session = self.session
+        session.open_requests[message.hook_id] = OpenRequest(message, session.intake.clock())
+
     def _note_answer(self, message: AssistantMessage) -> None:
         session = self.session
         if not self._has_task_list and calls_task_list(message):
@@ -316,6 +321,8 @@ class Connection:
     }
     _NOTED: ClassVar[Mapping[type, Callable[..., None]]] = {
         **dict.fromkeys(Reported.HANDLERS, lambda self, message: self.session.reported.track(message)),
+        HookStartedMessage: _note_hook,
+        HookResponseMessage: lambda self, message: self.session.open_requests.pop(message.hook_id, None),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
         MalformedFrame: _refuse_garbage,

@@ -23,6 +23,7 @@ from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._connection.shutdown import Shutdown, describe_tasks
 from claude_agent_py._journal.open_runs import DEFAULT_IDLE, RunEnded, RunLimits, RunWaits
+from claude_agent_py._journal.turns import SentPrompt
 from claude_agent_py.wire.base import dump
 from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -125,10 +126,11 @@ class Runs:
         run.sent.append(prompt)
 
     def write(self, prompt: UserMessage) -> None:
-        """Send a prompt of a run, and tell the session store and the journal. Raises like `Engine.send_prompt`."""
+        """Send a prompt of a run, and tell the store, the turns and the journal. Raises like `Engine.send_prompt`."""
         self._session.engine.send_prompt(prompt)
         if self._session.store_sync is not None:
             self._session.store_sync.note_prompt(prompt.uuid)
+        self._session.router.turns.note_sent(prompt.uuid, SentPrompt(prompt, self._session.intake.clock()))
         if self._session.journal is not None:
             self._session.journal.feed(prompt, sent=True)
 

@@ -34,7 +34,7 @@ from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
 from claude_agent_py._journal.engine import Engine
-from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -109,6 +109,8 @@ class Session:
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.journal: LiveJournal | None = None
         """Gets every message, prompt, request and answer; None before anybody observes the session."""
+        self.open_requests: dict[str, OpenRequest] = {}
+        """What waits for an answer, by id: what a journal that begins later takes up."""
         self.reported: Reported = Reported(options)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS) if earlier is None else earlier.errors
@@ -123,7 +125,9 @@ class Session:
         self.tasks: TaskManager = TaskManager(self, intake=self.intake) if earlier is None else earlier.tasks
         self.intake.control = self
         self.engine: Engine = Engine(max_line_bytes=options.limits.max_line_bytes)
-        self.router: TurnRouter = TurnRouter(self.tasks.live_ids, self.intake.ledger.causes_follow_up)
+        self.router: TurnRouter = TurnRouter(
+            self.tasks.live_ids, self.intake.ledger.causes_follow_up, self.intake.clock
+        )
         self.hooks: HookDispatcher | None = None
         """Answers the hooks of the session; None without any."""
         self.changes: LiveChanges = LiveChanges()

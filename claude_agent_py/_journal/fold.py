@@ -131,9 +131,12 @@ class Journal:
             default, the journal has a ledger of its own, which it feeds.
         turns: The turns of a running session, which feeds them itself, before the journal. By default, the journal has
             its own.
+        tools: The names of the session's tools, if they are known.
     """
 
-    def __init__(self, ledger: Ledger | None = None, turns: Turns | None = None) -> None:
+    def __init__(
+        self, ledger: Ledger | None = None, turns: Turns | None = None, tools: Iterable[str] | None = None
+    ) -> None:
         self.number: int = 0
         """The number of the latest fact."""
         self._at: float | None = None
@@ -147,11 +150,9 @@ class Journal:
         self._sent: dict[str, PromptSent] = {}
         self._unnamed = 0
         """The number of prompts without a uuid."""
-        self._tools: frozenset[str] = frozenset()
+        self._tools = _name_tools(tools or ())
         """The names of the session's tools; empty before the first turn."""
         self._turn: TurnStarted | None = None
-        self._announced_at: float | None = None
-        """When the CLI announced a turn that a task caused, which has not started."""
         self._problem: TurnStatus | None = None
         """The status of the turn according to its messages, if something went wrong."""
         self._stop_reason: str | None = None
@@ -167,7 +168,7 @@ class Journal:
         self._drops = Drops("the journal of a session")
         self._owns_turns = turns is None
         """Whether it feeds its turns itself."""
-        self._turns = turns or Turns()
+        self._turns = turns or Turns(lambda: self._at)
         self._ledger = ledger or Ledger()
         self._tasks = TaskFacts(self._ledger, self._number, self._calls.leave)
         if ledger is not None:
@@ -256,11 +257,8 @@ class Journal:
             self._sent.pop(message.command_uuid, None)
 
     def _on_init(self, message: InitMessage) -> None:
-        # `init` lists the tool as Task, and the model calls it Agent (CLI 2.1.328).
-        self._tools = frozenset({*message.tools, "Agent"}) if message.tools else self._tools
+        self._tools = _name_tools(message.tools) or self._tools
         self._follow_turns(message)
-        if self._turn is None:
-            self._announced_at = self._at
 
     def _follow_turns(
         self, message: object, at: float | None = None, status: TurnStatus | None = None, **ends: object
@@ -280,11 +278,10 @@ class Journal:
         self._calls.cut_off_left(self._worked_at)
         self._problem = None
         self._stop_reason = "command" if is_command else None
-        at, self._announced_at = self._at if self._announced_at is None else self._announced_at, None
-        self._worked_at = at
+        self._worked_at = turn.began_at
         self._turn = self._add(
             TurnStarted,
-            at,
+            turn.began_at,
             id=turn.id,
             run=turn.run,
             prompts=turn.answers,
@@ -349,8 +346,6 @@ class Journal:
 
     def _on_state(self, message: SessionStateChangedMessage) -> None:
         self._follow_turns(message)
-        if self._turns.current is None:
-            self._announced_at = None
         self._add(StateChanged, self._at, state=message.state)
 
     def _on_malformed(self, frame: MalformedFrame) -> None:
@@ -391,7 +386,7 @@ class Journal:
         """Add a call from before the journal began, unless its turn or its task has ended."""
         agent = self._find_agent(call.message)
         if self._turn is not None if agent == MAIN else agent in self._tasks.open:
-            self._calls.add(call.block, call.message, check_time(call.at), agent)
+            self._calls.add(call.block, call.message, check_time(call.at), agent, self._tools)
 
     def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
         """Return the agent of a message. Early versions of the CLI name only the call that launched it."""
@@ -417,8 +412,6 @@ class Journal:
         if agent == MAIN:
             self._follow_turns(message)
             self._worked_at = at
-            if self._turn is None and self._turns.current is not None:
-                self._announced_at = at
         self._calls.end(message, at)
         content = message.content
         if not isinstance(content, str):
@@ -499,6 +492,11 @@ _ABOUT_TASKS: Final = frozenset(
     | {(ControlResponse, True)}
 )
 """What the ledger needs although it is about more than tasks, and whether it was sent."""
+
+
+def _name_tools(listed: Iterable[str]) -> frozenset[str]:
+    """Return the names by which the model calls these tools: `init` lists Agent as Task (CLI 2.1.328)."""
+    return frozenset({*names, "Agent"}) if (names := frozenset(listed)) else names
 
 
 def _read_time(message: AssistantMessage | UserMessage, at: float | None) -> float | None:

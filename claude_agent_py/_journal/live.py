@@ -5,17 +5,31 @@ of its tasks. Sessions that nobody observes have no journal.
 """
 
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
+
+from msgspec import Struct
 
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import Journal
 from claude_agent_py._journal.tasks.ledger import Ledger
-from claude_agent_py._journal.turns import Turns
+from claude_agent_py._journal.turns import SentPrompt, Turns
 from claude_agent_py._journal.views import View
+from claude_agent_py.wire.control.frames import ControlRequest
 from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.occasional import HookStartedMessage
+
+
+class OpenRequest(Struct, frozen=True):
+    """A request of the CLI that waits for an answer, or a hook that the CLI runs itself."""
+
+    frame: ControlRequest | HookStartedMessage
+    at: float
+    """When it arrived, in seconds since the epoch."""
+    agent: str = ""
+    """The child agent whose CLI sent it."""
 
 
 class LiveJournal:
@@ -26,13 +40,21 @@ class LiveJournal:
     Args:
         ledger: The tasks of the session, whose events become facts. Without it, the journal has a ledger of its own.
         turns: The turns of the session. Without them, the journal has its own.
+        tools: The names of its tools, if they are known.
         clock: Returns the time in seconds since the epoch.
     """
 
-    def __init__(self, ledger: Ledger | None = None, turns: Turns | None = None, *, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger | None = None,
+        turns: Turns | None = None,
+        tools: Iterable[str] | None = None,
+        *,
+        clock: Callable[[], float],
+    ) -> None:
         self.views: tuple[View, ...] = ()
         """Replaced, never mutated."""
-        self._journal = Journal(ledger, turns)
+        self._journal = Journal(ledger, turns, tools)
         self._clock = clock
         self._retained: deque[Fact] | None = None
         self._drops = Drops("an observer of the session")
@@ -41,10 +63,12 @@ class LiveJournal:
     def of(cls, session: Any) -> "LiveJournal":
         """Return the journal of a session. It begins now if nobody observed the session."""
         if session.journal is None:
-            session.journal = cls(session.intake.ledger, session.router.turns, clock=session.intake.clock)
-            session.intake.number = session.journal.feed
-        journal: LiveJournal = session.journal
-        return journal
+            turns, tools = session.router.turns, session.reported.tools
+            journal = cls(session.intake.ledger, turns, tools, clock=session.intake.clock)
+            journal._take_up(turns.queued, session.open_requests.values())
+            session.journal, session.intake.number = journal, journal.feed
+        known: LiveJournal = session.journal
+        return known
 
     @staticmethod
     def release(session: Any, view: View) -> None:
@@ -54,6 +78,13 @@ class LiveJournal:
             journal.remove(view)
             if not journal.views and journal._retained is None:
                 session.journal = session.intake.number = None
+
+    def _take_up(self, prompts: Iterable[SentPrompt], requests: Iterable[OpenRequest]) -> None:
+        """Fold what is open from before the journal began. It begins with the tasks, the turn and the calls."""
+        for prompt in prompts:
+            self._journal.feed(prompt.message, prompt.at, sent=True)
+        for request in requests:
+            self._journal.feed(request.frame, request.at, agent=request.agent)
 
     def observe(self, view: View, after: int | None = None) -> None:
         """Add a view, which begins with what is open, or with the retained facts after a number.

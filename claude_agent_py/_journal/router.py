@@ -61,9 +61,15 @@ class TurnRouter:
     Args:
         live_task_ids: Returns the ids of the running tasks, without ambient ones, which do not count as activity.
         causes_follow_up: Returns whether the end of a task, by its id, causes a follow-up turn.
+        clock: Returns the time at which turns begin, in seconds since the epoch; None if unknown.
     """
 
-    def __init__(self, live_task_ids: Callable[[], frozenset[str]], causes_follow_up: Callable[[str], bool]) -> None:
+    def __init__(
+        self,
+        live_task_ids: Callable[[], frozenset[str]],
+        causes_follow_up: Callable[[str], bool],
+        clock: Callable[[], float | None] = lambda: None,
+    ) -> None:
         self._live_task_ids = live_task_ids
         self.causes_follow_up = causes_follow_up
         self._runs: dict[OpenRun, None] = {}
@@ -73,7 +79,7 @@ class TurnRouter:
         self._prompts: set[str] = set()
         """All prompts so far."""
         self.owners_of_task: TaskOwners = TaskOwners()
-        self.turns: Turns = Turns()
+        self.turns: Turns = Turns(clock)
         self._audience: tuple[OpenRun, ...] | None = None
         """The runs that receive the messages of the current turn; None before it is known. Empty: nobody wants them."""
         self._assumed: tuple[str, ...] = ()

@@ -10,7 +10,7 @@ messages to runs from its beginning; the journal tells of it when it counts.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.messages.conversation import (
@@ -26,13 +26,22 @@ from claude_agent_py.wire.unknown import MalformedFrame
 _TASK_ID: Final = re.compile(r"<task-id>([\w.-]{1,100})</task-id>")
 
 
+class SentPrompt(NamedTuple):
+    """A prompt, and when it was sent, in seconds since the epoch."""
+
+    message: UserMessage
+    at: float
+
+
 class Turn:
     """A turn."""
 
-    __slots__ = ("answers", "causes", "id", "is_answered", "is_uncounted", "prompts", "run")
+    __slots__ = ("answers", "began_at", "causes", "id", "is_answered", "is_uncounted", "prompts", "run")
 
-    def __init__(self, earlier: "Turn | None" = None) -> None:
+    def __init__(self, began_at: float | None, earlier: "Turn | None" = None) -> None:
         """Create a turn; one that began without the end of an `earlier` one also answers the prompts of that."""
+        self.began_at: float | None = began_at
+        """When it began, in seconds since the epoch; None if unknown."""
         self.prompts: dict[str, None] = {} if earlier is None else earlier.prompts
         """The prompts that get its result."""
         self.id: str = ""
@@ -49,14 +58,19 @@ class Turn:
 
 
 class Turns:
-    """The turns of a session."""
+    """The turns of a session.
 
-    def __init__(self) -> None:
+    Args:
+        clock: Returns the time of the message that is fed, in seconds since the epoch; None if unknown.
+    """
+
+    def __init__(self, clock: Callable[[], float | None]) -> None:
+        self._clock = clock
         self.current: Turn | None = None
         """The current turn; None between turns."""
         self.session_id: str = ""
-        self._sent: dict[str, None] = {}
-        """The prompts that no turn has begun for."""
+        self._sent: dict[str, SentPrompt | None] = {}
+        """The prompts that no turn has begun for; None for one that only its name is known of."""
         self._run = ""
         self._runs = 0
         self._counted = 0
@@ -75,9 +89,14 @@ class Turns:
         news, self._news = self._news, []
         return news
 
-    def note_sent(self, prompt: str) -> None:
+    @property
+    def queued(self) -> list[SentPrompt]:
+        """The known prompts that no turn has begun for, oldest first."""
+        return [sent for sent in self._sent.values() if sent is not None]
+
+    def note_sent(self, prompt: str, sent: SentPrompt | None = None) -> None:
         """Note that a prompt was sent. A name that begins with `#` stands for one without a uuid."""
-        self._sent[prompt] = None
+        self._sent[prompt] = sent or self._sent.get(prompt)
 
     def feed(self, message: object) -> None:
         """Take in a message of a type in `RULES`, unless it is a subagent's."""
@@ -88,13 +107,13 @@ class Turns:
         """Return the current turn, which begins now unless it has begun."""
         turn = self.current
         if turn is None:
-            self.current = turn = Turn()
+            self.current = turn = Turn(self._clock())
         return turn
 
     def _replace(self, turn: Turn) -> Turn:
         """Begin another turn during one that counts."""
         self._news.append((turn, True))
-        self.current = Turn(turn)
+        self.current = Turn(self._clock(), turn)
         return self.current
 
     def _count(self, turn: Turn, prompts: Sequence[str], *, in_result: bool = False) -> None:

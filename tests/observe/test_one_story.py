@@ -1,5 +1,6 @@
 """All views of a session tell the same story: the same calls and tasks, with the same statuses and ends."""
 
+import re
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -26,13 +27,20 @@ from claude_agent_py import (
     ClientOptions,
     CLIExitError,
     ConnectionClosedError,
+    HookContext,
+    HookMatcher,
+    PermissionContext,
+    PermissionRequest,
     Run,
     RunResult,
     Task,
     TaskManager,
+    ToolContext,
 )
+from claude_agent_py.hooks import HookInput
 from claude_agent_py.journal import (
     CallEnded,
+    CallProgressed,
     CallStarted,
     Fact,
     InputAdded,
@@ -49,6 +57,7 @@ from claude_agent_py.journal import (
     TaskStatusChanged,
     TurnEnded,
     TurnStarted,
+    encode_fact,
     read_recording,
 )
 from claude_agent_py.observe import Span, Summary, Telemetry, Timeline, Used, watch
@@ -577,6 +586,96 @@ async def test_task_listeners_get_the_facts_of_the_journal() -> None:
     assert (answered.by, [fact.kind for fact in of_agent].count("asked")) == ("Ann", 1)
     [changed] = [fact for fact in about_tasks if isinstance(fact, TaskChanged)]
     assert (changed.task_id, changed.parent_id) == ("b1", "a1")
+
+
+FIRST: Final = "11111111-1111-4111-8111-111111111111"
+SECOND: Final = "22222222-2222-4222-8222-222222222222"
+
+
+CALLS: Final = frames.assistant(
+    [frames.tool_use_block("Bash", id="t1"), frames.tool_use_block("mcp__tools__count", id="t2")]
+)
+ANSWER: Final = frames.assistant("Two.")
+
+
+def waiting_session(gate: Gate) -> FakeCLI:
+    """Return a session with a call that asks, one that runs in this process, a hook of each kind, and two prompts."""
+    meta = {"claudecode/toolUseId": "t2", "progressToken": 1}
+    hook = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t1"}
+    done = [frames.tool_result("t1", "a.py"), frames.tool_result("t2", "2"), frames.task_notification("a1")]
+    named: JSONObject = {"user_message_uuid": FIRST, "user_message_uuids": [FIRST]}
+    settings_hook = {"hook_id": "h1", "hook_name": "Stop", "hook_event": "Stop"}
+    return FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**named), frames.task_started("a1", is_backgrounded=True), CALLS),
+        steps.emit(frames.system("hook_started", **settings_hook)),
+        steps.emit(frames.hook_callback("r1", "hook_0", hook, tool_use_id="t1")),
+        steps.emit(frames.can_use_tool("r2", agent_id="a1", tool_use_id="t3")),
+        steps.emit(frames.mcp_message("r3", "tools", "tools/call", name="count", arguments={}, _meta=meta)),
+        steps.wait_for_prompt(),
+        steps.wait_gate(gate),
+        *(steps.wait_for_reply(request) for request in ("r1", "r2", "r3")),
+        steps.emit(frames.system("hook_response", outcome="success", **settings_hook)),
+        steps.emit(*done, frames.result("One.", **named)),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), ANSWER, frames.result("Two.")),
+        steps.exit(0),
+    )
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+async def test_a_journal_that_begins_late_tells_the_same_as_one_from_the_start() -> None:
+    async def tell_late(is_followed: bool) -> list[Fact]:
+        gate, arrived, leave = Gate(), Counter[str](), anyio.Event()
+
+        async def wait(what: str) -> None:
+            arrived[what] += 1
+            await leave.wait()
+
+        async def permit(request: PermissionRequest, context: PermissionContext) -> Allow:
+            await wait("permission")
+            return Allow()
+
+        async def check(input: HookInput, context: HookContext) -> None:
+            await wait("hook")
+
+        async def count(context: ToolContext) -> str:
+            """Count."""
+            await wait("tool")
+            context.report_progress(1, 2)
+            return "2"
+
+        options = {"can_use_tool": permit, "hooks": {"PreToolUse": [HookMatcher(None, check)]}, "custom_tools": [count]}
+        async with start_in_memory(waiting_session(gate), permission_mode="default", **options) as client:
+            first = client.journal() if is_followed else None
+            run = client.query("one", uuid=FIRST)
+            while len(arrived) < 3:
+                await anyio.lowlevel.checkpoint()
+            second = client.query("two", uuid=SECOND)
+            late = client.journal()
+            leave.set()
+            gate.open()
+            await run
+            await second
+            told = [fact async for fact in late]
+        del first
+        return told
+
+    with anyio.fail_after(DEADLINE):
+        followed, late = [await tell_late(is_followed) for is_followed in (True, False)]
+    assert Counter(map(without_number, late)) == Counter(map(without_number, followed))
+    assert all(fact.at is not None for fact in late)
+    opened = {(fact.kind, fact.id, fact.agent) for fact in late if isinstance(fact, RequestOpened)}
+    assert opened == {("hook", "h1", ""), ("hook", "r1", ""), ("permission", "r2", "a1")}
+    assert {fact.id for fact in late if isinstance(fact, RequestSettled)} == {"h1", "r1", "r2"}
+    assert [fact.id for fact in late if isinstance(fact, PromptSent)] == [SECOND]
+    assert [fact.progress for fact in late if isinstance(fact, CallProgressed)] == [1]
+    assert [fact.is_unlisted for fact in late if isinstance(fact, CallStarted)] == [False, True]
+
+
+def without_number(fact: Fact) -> str:
+    """Return a fact as text, but for its number and its times."""
+    return re.sub(r'"(number|\w*at)":[\d.]+,?', "", encode_fact(fact).decode())
 
 
 @pytest.mark.anyio

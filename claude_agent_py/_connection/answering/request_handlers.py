@@ -6,7 +6,7 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Final, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -20,6 +20,7 @@ from claude_agent_py._connection.answering.preloading import needs_hooks, needs_
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestUnreadable
+from claude_agent_py._journal.live import OpenRequest
 from claude_agent_py._journal.requests import PROGRESS, QUESTIONS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
@@ -41,8 +42,8 @@ _Room: TypeAlias = "answering.HookDispatcher | answering.PermissionDispatcher | 
 """Answers requests (`answer`), and refuses those whose handler failed (`fail`)."""
 
 
-class _OpenRequest(Struct):
-    """A request that is being answered."""
+class _Answering(Struct):
+    """The work on the answer to a request."""
 
     cancellation: Cancellation
     scope: anyio.CancelScope
@@ -50,6 +51,10 @@ class _OpenRequest(Struct):
     def cancel(self) -> None:
         self.cancellation.set()
         self.scope.cancel()
+
+
+_SETTLING: Final = (ControlResponse, ControlCancelRequest)
+"""What ends a request."""
 
 
 class RequestHandlers:
@@ -66,7 +71,7 @@ class RequestHandlers:
         """The directory in which the CLI starts; None if it is unknown because ours was removed."""
         with contextlib.suppress(FileNotFoundError):
             self._cwd = os.path.abspath(options.cwd or os.curdir)
-        self._pending: dict[str, _OpenRequest] = {}
+        self._pending: dict[str, _Answering] = {}
         self._permissions: answering.PermissionDispatcher | None = None
         self._mcp: answering.MCPHost | None = None
         self._questions = 0
@@ -98,10 +103,10 @@ class RequestHandlers:
             return False
         return await run_until_wait(self._answer(frame, pending.cancellation), start_pump)
 
-    def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _OpenRequest | None:
+    def _begin(self, frame: ControlRequest, scope: anyio.CancelScope) -> _Answering | None:
         """Note a request, or refuse it if it is not supported."""
         if frame.subtype in self._ROOMS:
-            pending = self._pending[frame.request_id] = _OpenRequest(Cancellation(), scope)
+            pending = self._pending[frame.request_id] = _Answering(Cancellation(), scope)
             return pending
         problem = f"Unsupported control request subtype: {frame.subtype}"
         self._session.engine.answer_error(frame.request_id, problem, UNSUPPORTED)
@@ -153,15 +158,19 @@ class RequestHandlers:
         finally:
             self._tell_end(request_id, reply)
 
-    def _tell(self, happening: object, *, sent: bool = False, agent: str = "") -> None:
+    def _tell(self, happening: Any, *, sent: bool = False, agent: str = "") -> None:
         """Tell this session and its ancestors what happens to a request. Tasks and facts follow from it.
 
         `agent` asks, by default the child agent that this session is for its ancestors.
         """
-        own = self._session
-        is_hook = type(happening) is ControlRequest and type(happening.request) is HookCallbackRequest
+        own, kind = self._session, type(happening)
+        is_hook = kind is ControlRequest and type(happening.request) is HookCallbackRequest
         for session in own.lineage:
             asking = agent or ("" if session is own else own.agent_id)
+            if kind is ControlRequest and not sent:
+                session.open_requests[happening.request_id] = OpenRequest(happening, session.intake.clock(), asking)
+            elif kind in _SETTLING:
+                session.open_requests.pop(happening.request_id, None)
             # Hooks are about the tasks of their own CLI.
             session.tell(happening, sent=sent, agent=asking, is_about_tasks=session is own or not is_hook)
 
