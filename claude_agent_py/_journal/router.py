@@ -148,8 +148,6 @@ class TurnRouter:
 
     def seal_run(self, run: OpenRun, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
-        if run not in self._runs:
-            return ()
         run.is_sealed = True
         run.last_progress = now
         return self.settle(now)

@@ -161,8 +161,7 @@ def _on_other(router: TurnRouter, message: object, now: float) -> Audience:
 
 def _on_task_started(router: TurnRouter, message: TaskStartedMessage, now: float) -> Audience:
     for owner in router.owners_of_task.start(message, router.turn_runs):
-        if owner in router.open_runs:
-            owner.tasks.add(message.task_id)
+        owner.tasks.add(message.task_id)
     return router.task_audience(message.task_id)
 
 

@@ -13,6 +13,7 @@ from claude_agent_py.formatting.xml import escape
 from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject, dump
 from claude_agent_py.wire.messages.content import (
     Block,
+    ContentBlock,
     FallbackBlock,
     TextBlock,
     ThinkingBlock,
@@ -67,7 +68,7 @@ def to_api_messages(messages: Iterable[object], prompts: Iterable[UserMessage] =
     return conversation.render()
 
 
-def api_block(block: object) -> JSONObject | None:
+def api_block(block: ContentBlock) -> JSONObject | None:
     """Return a content block in the format of the API, or None if the API would reject the block."""
     match block:
         case TextBlock() if not block.text.strip():
@@ -84,10 +85,8 @@ def api_block(block: object) -> JSONObject | None:
             return None
         case ToolResultBlock():
             return _convert_result(block)
-        case UnknownBlock() | Block():
-            return complete(block)
         case _:
-            return None
+            return complete(block)
 
 
 def complete(block: Block | UnknownBlock) -> JSONObject:

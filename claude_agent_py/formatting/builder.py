@@ -352,8 +352,7 @@ class SectionBuilder:
 
     def leave_open(self) -> None:
         """Mark the innermost open section as unclosed: its end is missing."""
-        if self._open:
-            self._open[-1].is_closed = False
+        self._open[-1].is_closed = False
 
     # Problems
 

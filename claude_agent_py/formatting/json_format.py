@@ -177,8 +177,8 @@ class JSONReader:
         source = self._source
         while True:
             found = pattern.match(source.text, source.at)
-            if found is not None:
-                take(*source.take(found.end()))
+            assert found is not None  # noqa: S101 - every pattern also matches no text
+            take(*source.take(found.end()))
             if not source.is_read:
                 return source.text[source.at]
             if source.is_complete:

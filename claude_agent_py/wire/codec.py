@@ -201,8 +201,6 @@ def _fit_frame(model: type, line: bytes, raw: JSONObject, sane: bytes, *, report
         frame, dropped = fit(model, msgspec.json.decode(sane), may_drop=may_drop)
     except Misfit as error:
         return MalformedFrame(line, str(error), raw, error.location, is_result=raw["type"] == "result")
-    except RecursionError as error:
-        return MalformedFrame(line, f"nested too deeply: {error}", raw, is_result=raw["type"] == "result")
     if report:
         for left_out in dropped:
             logger.warning("dropped an invalid field of a %s frame: %s", raw["type"], left_out)

@@ -83,10 +83,10 @@ def fit(
                 wrapped[misfit.place] = misfit
                 continue
             place = _to_drop(misfit.place, may_drop, whole=len(dropped) >= MOST_SINGLE_DROPS)
-            if place and _remove(value, place):
-                dropped.append(misfit)
-                continue
-            raise misfit from None
+            if not place:
+                raise misfit from None
+            del _at(value, place[:-1])[place[-1]]
+            dropped.append(misfit)
     raise Misfit((), f"more than {MOST_REPAIRS} invalid values")
 
 
@@ -158,14 +158,6 @@ def _to_drop(place: Place, may_drop: Callable[[Place], bool], *, whole: bool) ->
     if not whole:
         return place if place and may_drop(place) else ()
     return next((place[:end] for end in range(1, len(place) + 1) if may_drop(place[:end])), ())
-
-
-def _remove(value: object, place: Place) -> bool:
-    try:
-        del _at(value, place[:-1])[place[-1]]
-    except (LookupError, TypeError):
-        return False
-    return True
 
 
 def _at(value: Any, place: Sequence[str | int]) -> Any:

@@ -89,6 +89,13 @@ def test_blocks_are_joined_and_all_results_come_in_one_message_in_the_order_of_t
     ]
 
 
+def test_messages_without_an_id_are_not_joined() -> None:
+    first, second = (spoken(said(text), message_id="") for text in ("One.", "Two."))
+    messages = read(frames.user("Who?"), first, frames.user("And?"), second)
+    texts = [message["content"][0]["text"] for message in to_api_messages(messages)]
+    assert texts == ["Who?", "One.", "And?", "Two."]
+
+
 def test_prompts_are_messages() -> None:
     with pytest.raises(TypeError, match=r"must be UserMessages, as in RunResult\.sent, not str"):
         to_api_messages([], ["p1"])  # type: ignore[list-item]

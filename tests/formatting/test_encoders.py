@@ -21,6 +21,7 @@ from pydantic import BaseModel, Field
 from claude_agent_py import TextBlock
 from claude_agent_py.formatting import Encoder, EncodingError, JSONEncoder, YAMLEncoder
 from claude_agent_py.formatting.encoders import clean_text
+from claude_agent_py.messages import Citation
 from claude_agent_py.wire import decode
 
 
@@ -45,6 +46,7 @@ class Struct(msgspec.Struct, rename="camel"):
 
 
 USER = {"type": "user", "message": {"role": "user", "content": "x"}, "new": 1}
+CITING = {"type": "text", "text": "x", "citations": [{"type": "c", "cited_text": "\ufffd"}]}
 ENCODERS = [JSONEncoder(), JSONEncoder(indent=2), YAMLEncoder()]
 
 json_values = st.recursive(
@@ -75,6 +77,7 @@ json_values = st.recursive(
         ({"name": "\udcff"}, {"name": "\ufffd"}),
         ("ä", "ä"),
         (None, None),
+        (TextBlock(text="x", citations=[Citation(type="c", cited_text="\udcff")]), CITING),
     ],
 )
 @pytest.mark.parametrize("encoder", ENCODERS, ids=repr)

@@ -12,12 +12,15 @@ from claude_agent_py.formatting import (
     MarkdownFormat,
     ParsedText,
     Place,
+    Reading,
     Section,
+    SectionBuilder,
     SectionEnded,
     SectionGrew,
     SectionSpec,
     SectionStarted,
     TextFormat,
+    TextSource,
     XMLFormat,
     YAMLFormat,
 )
@@ -178,12 +181,14 @@ def test_unknown_sections_can_be_kept_as_sections(kind: str) -> None:
 
 @pytest.mark.parametrize("unknown", ["text", "section"])
 def test_an_element_around_registered_sections_is_text(unknown: Any) -> None:
-    text = "<root>\n<thought>x</thought>\n<part><answer>42</answer></part></root>"
+    text = "<root>\n<thought>x</thought>\n<part>\n<inner>\n<answer>42</answer></inner></part></root>"
 
     parsed = made("xml").parse(text, unknown=unknown)
 
     assert parsed == {"thought": ["x"], "answer": ["42"]}
-    assert {(problem.kind, problem.name) for problem in parsed.problems} == {("unknown", "root"), ("unknown", "part")}
+    assert {(problem.kind, problem.name) for problem in parsed.problems} == {
+        ("unknown", name) for name in ("root", "part", "inner")
+    }
 
 
 @every_kind
@@ -283,6 +288,12 @@ def test_a_section_inside_a_section_can_be_missing(kind: str) -> None:
     assert (problem.kind, problem.name, problem.place) == ("missing", "step", plan.place)
 
 
+def test_a_line_between_sections_inside_one_is_kept() -> None:
+    [plan] = made("yaml").parse("plan:\n  step: one\n then\n  step: two\n").sections
+
+    assert plan.sections == (Section("step", "one"), Section("", " then\n"), Section("step", "two"))
+
+
 @every_kind
 def test_contents_with_sections_may_be_pairs_or_mappings(kind: str) -> None:
     text_format = made(kind)
@@ -361,6 +372,16 @@ def test_a_stream_is_used_in_order() -> None:
     stream.finish()
     with pytest.raises(RuntimeError, match="is finished"):
         stream.feed("x")
+
+
+def test_a_format_that_reads_on_after_the_end_is_told() -> None:
+    class Endless(XMLFormat):
+        def read(self, source: TextSource, builder: SectionBuilder) -> Reading:
+            while True:
+                yield
+
+    with pytest.raises(RuntimeError, match="asks for text after the end"):
+        Endless().parse("x")
 
 
 # Prompts ----------------------------------------------------------------------------------------------------------

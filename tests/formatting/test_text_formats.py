@@ -50,6 +50,8 @@ def test_code_blocks_are_left_alone() -> None:
 
 def test_a_fence_that_is_never_closed_swallows_nothing() -> None:
     assert MarkdownFormat().parse("# a\n```\ncode\n# b\ntext") == {"a": ["```\ncode"], "b": ["text"]}
+    inner = "```\ncode\n~~~\n# in code\n~~~"
+    assert MarkdownFormat().parse(f"# a\n{inner}\n# b\ntext") == {"a": [inner], "b": ["text"]}
 
 
 ANSWER = "# a\n```python\n# b\n```\n\n# b\ntext"
@@ -135,6 +137,21 @@ def test_text_of_a_model_is_read_leniently() -> None:
     assert XMLFormat().parse(xml, strip=True) == {"thought": ["It rains & pours"], "answer": ["if a < b: yes"]}
 
 
+def test_a_parsed_text_is_a_mapping_of_its_sections() -> None:
+    parsed = XMLFormat().parse("one <a>two</a> three <b>four</b><a>five</a>")
+    assert len(parsed) == 2
+    assert dict(parsed) == {"a": ["two", "five"], "b": ["four"]}
+    assert repr(parsed) == "ParsedText({'a': ['two', 'five'], 'b': ['four']}, problems=[])"
+
+
+def test_a_tag_in_a_section_is_text_also_if_its_end_comes_later() -> None:
+    stream = XMLFormat().stream()
+    for chunk in ("<a>one <b>two", " three</", "b> four</a>"):
+        stream.feed(chunk)
+    stream.finish()
+    assert stream.parsed == {"a": ["one <b>two three</b> four"]}
+
+
 def test_text_between_sections_is_kept_in_order() -> None:
     assert XMLFormat().parse_sections("one <a>two</a> three") == [
         Section("", "one "),
@@ -181,6 +198,15 @@ def test_the_instructions_name_the_sections_and_show_an_example_that_parses(text
     assert "- call (optional, may repeat): A tool." in told
     example = told.split("For example:\n\n")[1]
     assert text_format.parse(example) == {"thought": ["..."], "call": ['{"x": 1}']}
+
+
+@pytest.mark.parametrize("text_format", [MarkdownFormat(), XMLFormat(wrapper="reply"), JSONFormat(), YAMLFormat()])
+def test_the_instructions_say_no_more_than_is_registered(text_format: TextFormat) -> None:
+    assert "ections, in this order" not in text_format.describe()
+    assert "For example" not in text_format.describe()
+    text_format.register_section("thought")
+    assert "\n- thought\n" in text_format.describe()
+    assert "inside" not in text_format.describe()
 
 
 def test_registering_twice_replaces() -> None:
@@ -263,6 +289,25 @@ LENIENT: list[tuple[TextFormat, str, dict[str, list[str]], list[str]]] = [
         'Use {x}: {"thought": "say "hi" now", "tags": ""}',
         {"thought": ["say "]},
         ["malformed", "missing", "missing"],
+    ),
+    (
+        JSONFormat(),
+        '[{"thought": "a"}, "tags", {"tags": "b"}]',
+        {"thought": ["a"], "tags": ["b"]},
+        ["malformed", "missing"],
+    ),
+    (JSONFormat(), '{"thought" "a"}', {}, ["malformed", "missing", "missing", "missing"]),
+    (
+        JSONFormat(),
+        '{"thought": "a", "": [1], "tags": "b", "step": "c"}',
+        {"thought": ["a"], "tags": ["b"], "step": ["c"]},
+        [],
+    ),
+    (
+        YAMLFormat(),
+        "thought: a\ntags: b\nstep:\n  - one\n note\n  - two\n",
+        {"thought": ["a"], "tags": ["b"], "step": ["one", "two"]},
+        [],
     ),
     (
         YAMLFormat(),

@@ -247,7 +247,8 @@ def test_a_result_whose_output_is_nested_too_deeply_is_reported_as_such() -> Non
 
 def test_a_result_that_is_too_long_or_malformed_is_reported_as_such() -> None:
     driver = Driver(max_line_bytes=1000)
-    for bad in frames.result("x" * 5000), frames.result("hi") | {"is_error": "no"}:
+    wrong = frames.result("hi") | {"is_error": "no"}
+    for bad in frames.result("x" * 5000), wrong, wrong | {"permission_denials": ["x" * 5000]}:
         (message,) = driver.hear(bad)
         assert isinstance(message, MalformedFrame)
         assert message.is_result
@@ -338,6 +339,8 @@ def test_replies_without_a_request_are_ignored() -> None:
     driver.hear(reply(answered))
     driver.engine.forget_request(forgotten)
     assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == []
+    malformed = {"type": "control_response", "response": {"subtype": "maybe", "request_id": forgotten}}
+    assert kinds(driver.hear(malformed)) == [MalformedFrame]
 
 
 def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:

@@ -63,6 +63,14 @@ def test_an_idle_session_has_no_such_turn() -> None:
     assert turns.open_runs == (known,)
 
 
+def test_an_heir_that_was_dropped_adopts_nothing() -> None:
+    turns, heir, known = router("p1")
+    turns.drop_run(heir)
+    assert route(turns, INIT | {"user_message_uuids": ["p0"]}) == ((), ())
+    assert turns.expect_no_resumed_turn() == ()
+    assert turns.open_runs == (known,)
+
+
 def test_nothing_is_expected_once_the_connection_is_gone() -> None:
     turns, heir, known = router()
     assert {end.run for end in turns.close()} == {heir, known}

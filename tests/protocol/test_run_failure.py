@@ -105,6 +105,13 @@ def test_a_prompt_that_a_hook_blocked_is_no_success() -> None:
     assert [type(error) for error in found if error is not None] == [errors.HookStoppedError]
 
 
+@pytest.mark.parametrize("reason", ["hook_stopped", "stop_hook_prevented"])
+def test_a_run_that_a_hook_ended_is_no_success(reason: str) -> None:
+    error = error_after(result("", terminal_reason=reason))
+    assert type(error) is errors.HookStoppedError
+    assert str(error) == f"a hook ended the run ({reason})"
+
+
 def test_a_rate_limit_says_when_it_resets() -> None:
     heard = [decode(line) for line in lines("control/05_ratelimit_rejected")]
     bad = next(message for message in heard if isinstance(message, ResultMessage))

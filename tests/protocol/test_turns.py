@@ -287,6 +287,15 @@ def test_a_prompt_that_the_cli_is_done_with_at_idle_has_no_answer_to_wait_for() 
     assert scene.end_of(run) == "cancelled"
 
 
+def test_a_subagent_that_no_call_started_is_known_by_its_id() -> None:
+    scene = Scene()
+    run, other = scene.ask("a"), scene.ask("b")
+    scene.cli(started("a"), init("a"), agent("t", tool_use_id=None))
+    scene.cli(agent_says("by its id", "t", parent_tool_use_id=None))
+    assert scene.texts(run) == ["by its id"]
+    assert scene.received[other] == []
+
+
 def test_a_subagent_of_a_subagent_speaks_to_the_same_run() -> None:
     scene = Scene()
     first = scene.ask("a", until="idle")

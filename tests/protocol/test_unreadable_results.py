@@ -96,5 +96,16 @@ def test_an_unreadable_result_of_another_turn_ends_nothing() -> None:
     run = scene.ask("p")
     scene.cli(frames.lifecycle("queued", "p"), frames.init())
     assert scene.bad_result({"type": "result", **WRONG}) == {}
+    assert scene.bad_result({"type": "result", "user_message_uuid": "unknown", **WRONG}) == {}
     scene.cli(result_of("p"))
     assert scene.end_of(run) == "result"
+
+
+def test_an_unreadable_message_is_one_of_the_turn_and_ends_nothing() -> None:
+    scene = SceneWithBadResults()
+    run, other = scene.ask("p"), scene.ask("q")
+    scene.cli(frames.lifecycle("started", "p"))
+    frame = MalformedFrame(line=b"{", error="not JSON")
+    assert route(scene.router, frame, scene.now) == (run,)
+    assert scene.router.settle(scene.now) == ()
+    assert scene.router.open_runs == (run, other)

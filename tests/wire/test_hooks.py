@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from pydantic import ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from wire_values import as_json
 
 from claude_agent_py import hooks
 from claude_agent_py.permissions import AddRules, PermissionRuleValue
 from claude_agent_py.tools import BashInput, BashOutput
 from claude_agent_py.wire.hooks import parsing
+
+
+class OwnInput(BaseModel):
+    """The input of a tool of one's own."""
+
+    path: str = Field(serialization_alias="filePath")
+    mode: str = "r"
+
 
 RECORDED: list[dict[str, Any]] = [
     json.loads(line) for line in Path(__file__).with_name("hook_inputs.jsonl").read_text().splitlines()
@@ -217,6 +225,12 @@ def test_an_update_of_rules_keeps_what_its_model_does_not_know() -> None:
             {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "deny"}},
         ),
         ("PreToolUse", hooks.HookOutput(decision="block"), {"decision": "block"}),
+        ("PreToolUse", {"decision": "block", "continue": False}, {"decision": "block", "continue": False}),
+        (
+            "PreToolUse",
+            {"updatedInput": OwnInput(path="/a")},
+            {"hookSpecificOutput": {"hookEventName": "PreToolUse", "updatedInput": {"filePath": "/a"}}},
+        ),
     ],
 )
 def test_valid_outputs_of_a_handler(event: str, value: Any, wire: dict[str, Any]) -> None:

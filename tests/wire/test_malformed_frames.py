@@ -36,6 +36,7 @@ def assistant_with(*blocks: Any) -> str:
         ("[" * 100_000, "nested more than 200 levels deep"),
         ('{"type":"keep_alive","x":' + '{"a":' * 200 + "1" + "}" * 201, "nested more than 200 levels deep"),
         ('{"type":' + "9" * 5000 + "}", "invalid JSON: "),
+        ('{"type":"keep_alive","x":NaN}', "invalid JSON: NaN is not JSON"),
     ],
 )
 def test_invalid_json_is_distinguished_from_wrong_fields(line: bytes | str, error: str) -> None:

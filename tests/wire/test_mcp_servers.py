@@ -92,6 +92,7 @@ def test_a_server_takes_its_program_or_address_by_position() -> None:
     [
         MCPStdioServer(command="npx", args=["--token=SECRET"], env={"K": "SECRET"}),
         MCPHTTPServer(url="https://user:SECRET@host/SECRET?key=SECRET", headers={"Authorization": "SECRET"}),
+        MCPHTTPServer(url="https://[SECRET"),
     ],
 )
 def test_a_repr_shows_no_secrets(server: Server) -> None:

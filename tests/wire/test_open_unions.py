@@ -17,8 +17,9 @@ from claude_agent_py import (
     UserMessage,
 )
 from claude_agent_py.control import ControlRequest, UnknownControlRequest
-from claude_agent_py.messages import ContentBlockDeltaEvent, UnknownBlock, UnknownDelta, UnknownStreamEvent
+from claude_agent_py.messages import ContentBlockDeltaEvent, UnknownBlock, UnknownDelta, UnknownStreamEvent, UserContent
 from claude_agent_py.wire import decode, encode
+from claude_agent_py.wire.codec import line_of
 
 NEW_BLOCK = {"type": "hologram", "voxels": [1, 2.5, None], "nested": {"type": "text"}}
 
@@ -118,6 +119,20 @@ def test_unknown_fields_stay_at_every_level() -> None:
     assert frame.raw == raw
     changed = frame.replace(uuid="u")
     assert json.loads(encode(changed)) == changed.raw == {**raw, "uuid": "u"}
+
+
+def test_an_unknown_field_may_hold_invalid_text() -> None:
+    frame = decode(b'{"type":"user","message":{"role":"user","content":"a"},"new":"\xff"}')
+    assert isinstance(frame, UserMessage)
+    assert frame.raw["new"] == "\ufffd"
+
+
+@pytest.mark.parametrize(
+    "made", [UserMessage(message=UserContent(role="user", content="a")), UnknownMessage({"type": "weather", "mm": 3})]
+)
+def test_a_message_that_was_made_here_has_a_line(made: object) -> None:
+    assert decode(line_of(made)) == made
+    assert b"\n" not in line_of(made)
 
 
 def test_a_word_of_ours_for_an_unknown_tag_does_no_harm() -> None:

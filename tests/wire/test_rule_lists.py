@@ -13,6 +13,7 @@ from claude_agent_py.wire.settings.rule_lists import split_rules, survives_split
         ("Read", ["Read"]),
         ("Bash(git log *),Read", ["Bash(git log *)", "Read"]),
         ("Bash(git log, status),Read", ["Bash(git log, status)", "Read"]),
+        ("Read,\tEdit", ["Read", "Edit"]),
         ("Bash(git *) Edit", ["Bash(git *)", "Edit"]),
         ("Bash(a (b), c)", ["Bash(a (b)", "c)"]),
         ("Bash(python -c 'f()')", ["Bash(python -c 'f()')"]),
