@@ -34,6 +34,7 @@ from claude_agent_py._base.json_object import JSONObject, inline_root
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.formatting.media import Media
 from claude_agent_py.tools.context import ToolContext
+from claude_agent_py.tools.meta_schema import check_input_schema
 from claude_agent_py.tools.results import ToolResult
 
 logger: logging.Logger = get_logger("claude_agent_py.tools")
@@ -170,9 +171,6 @@ def _read_entries(lines: Iterable[str], pattern: re.Pattern[str]) -> dict[str, s
     return parameters
 
 
-PROPERTY = re.compile(r"[a-zA-Z0-9_.-]{1,64}")
-"""Property names that the Messages API allows."""
-
 Bound: TypeAlias = tuple[list[object], dict[str, object]]
 """Positional arguments and keywords."""
 
@@ -273,13 +271,8 @@ class Parameters:
         schema = self._model.model_json_schema(schema_generator=_SchemaGenerator)
         schema.pop("title", None)
         schema.pop("description", None)
-        properties: JSONObject = schema.setdefault("properties", {})
-        for name in properties:
-            if not PROPERTY.fullmatch(name):
-                raise OptionsError(
-                    f"the API does not allow the property name {name!r}; set one with Annotated[..., Field(alias=...)]",
-                    option=f"tool {self.tool!r}",
-                )
+        schema.setdefault("properties", {})
+        check_input_schema(schema, self.tool)
         return schema
 
     def _describe_culprit(self) -> str:
@@ -339,17 +332,8 @@ class AnyParameters:
     """
 
     def __init__(self, schema: Mapping[str, object], *, tool: str) -> None:
-        if schema.get("type") != "object":
-            raise OptionsError('an input schema must have "type": "object"', option=f"tool {tool!r}")
+        check_input_schema(schema, tool)
         self.schema: JSONObject = dict(schema)
-        # The CLI drops all tools of a server, without a word, if one of them is not as MCP defines it.
-        if not isinstance(schema.get("properties", {}), Mapping) or not isinstance(schema.get("required", []), list):
-            problem = 'in an input schema, "properties" must be an object and "required" a list'
-            raise OptionsError(problem, option=f"tool {tool!r}")
-        try:
-            json.dumps(self.schema, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise OptionsError(f"an input schema must be JSON: {error}", option=f"tool {tool!r}") from None
 
     def bind(self, arguments: Mapping[str, object], context: ToolContext | None) -> Bound:
         """Return the object as the only positional argument."""

@@ -1,4 +1,8 @@
-"""A program that is a small MCP server, for the CLI to start. With `--wait-for PATH` it first waits for a file."""
+"""A program that is a small MCP server, for the CLI to start.
+
+With `--wait-for PATH` it first waits for a file. With `--schemas JSON` it offers a tool for each of these schemas, `t0`
+and so on.
+"""
 
 import json
 import os
@@ -21,7 +25,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
             server = {"name": "small", "version": "1.0.0"}
             return {"protocolVersion": params["protocolVersion"], "capabilities": capabilities, "serverInfo": server}
         case "tools/list":
-            return {"tools": [TOOL]}
+            return {"tools": list_tools()}
         case "tools/call" if "a" not in params.get("arguments", {}):
             return {"content": [{"type": "text", "text": "a is missing"}], "isError": True}
         case "tools/call":
@@ -32,6 +36,12 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any]:
         case "resources/read":
             return {"contents": [{"uri": params["uri"], "mimeType": "text/html", "text": "<p>hi</p>"}]}
     return {}
+
+
+def list_tools() -> list[dict[str, Any]]:
+    if sys.argv[1:2] != ["--schemas"]:
+        return [TOOL]
+    return [{**TOOL, "name": f"t{n}", "inputSchema": schema} for n, schema in enumerate(json.loads(sys.argv[2]))]
 
 
 def main() -> None:

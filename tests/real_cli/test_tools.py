@@ -1,9 +1,12 @@
 """Tools in this process, called by the real CLI."""
 
+import json
+import sys
 import threading
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,6 +17,7 @@ from one_session import OneSession
 from claude_agent_py import (
     AgentDefinition,
     Client,
+    MCPStdioServer,
     Tool,
     ToolContext,
     ToolError,
@@ -21,6 +25,7 @@ from claude_agent_py import (
     ToolServer,
     tool,
 )
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting import Audio, File, Image, Media, ResourceLink
 from claude_agent_py.hooks import HookContext, PostToolUseInput, PostToolUseOutput
 from claude_agent_py.journal import CallEnded, CallProgressed
@@ -456,6 +461,66 @@ async def test_tools_come_and_go_and_are_loaded_or_deferred() -> None:
     there, gone = result.tool_calls
     assert "Köln" in there.text
     assert "does not offer this tool here" in gone.text
+
+
+ANY_SCHEMAS: list[dict[str, Any]] = [
+    {"properties": {"a": True}, "required": ["a"], "$defs": {"X": False}},
+    {"properties": {"enum": {"type": ["string", "null"], "enum": []}, "$ref": {}}, "additionalProperties": False},
+    {"properties": {"a": 3}},
+    {"properties": {"a": None}},
+    {"properties": {"a b": {}}},
+    {"properties": {"a": {"properties": {"a b": {"$ref": "#/$defs/none"}}}}},
+    {"properties": {"a": {"type": "strin"}}},
+    {"properties": {"a": {"type": []}}},
+    {"properties": {"a": {"type": ["string", "string"]}}},
+    {"properties": {"a": {"items": [{}]}}},
+    {"properties": {"a": {"prefixItems": [{}, 3]}}},
+    {"properties": {"a": {"anyOf": []}}},
+    {"properties": {"a": {"not": {"if": 3}}}},
+    {"properties": {"a": {"required": True}}},
+    {"properties": {"a": {"minLength": 1.0, "pattern": "(", "const": None, "x-own": 3}}},
+    {"properties": {"a": {"minLength": 1.5}}},
+    {"properties": {"a": {"multipleOf": 0}}},
+    {"properties": {"a": {"minimum": None}}},
+    {"properties": {"a": {"uniqueItems": 1}}},
+    {"properties": {"a": {"$anchor": "1"}}},
+    {"patternProperties": {"(": {}}, "dependencies": {"a": ["b"]}},
+    {"patternProperties": {"a": 3}},
+    {"$defs": {"X": {"description": 3}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"a": {"items": [{}], "type": "strin"}}},
+    {"$schema": "https://json-schema.org/draft/2020-12/schema#", "properties": {"a": {"items": [{}]}}},
+    {"$schema": "http://json-schema.org/draft-07/schema#", "properties": {"$a": {}}},
+]
+"""Schemas of tools, besides their type."""
+NOT_MCP: list[dict[str, Any]] = [{"type": ["object"]}, {"required": [3]}, {"properties": None}]
+"""For each of these, the CLI drops all tools of the server."""
+
+
+async def test_the_cli_has_no_tool_whose_schema_is_refused() -> None:
+    def serve(schemas: list[dict[str, Any]]) -> MCPStdioServer:
+        script = str(Path(__file__).with_name("stdio_mcp_server.py"))
+        return MCPStdioServer(command=sys.executable, args=[script, "--schemas", json.dumps(schemas)], always_load=True)
+
+    def is_refused(schema: dict[str, Any]) -> bool:
+        try:
+            Tool.from_schema("t", "", schema, print)
+        except OptionsError:
+            return True
+        return False
+
+    schemas = [{"type": "object", **schema} for schema in ANY_SCHEMAS]
+    not_mcp = [{"type": "object", **schema} for schema in NOT_MCP]
+    servers = {f"bad{n}": serve([{"type": "object"}, schema]) for n, schema in enumerate(not_mcp)}
+    one = Tools()
+    async with one.open(mcp_servers={"any": serve(schemas), **servers}) as client:
+        await client.mcp.ready(timeout=60)
+        await one.ask()
+        (request,) = one.requests_of()
+
+    shown = [mcp_tool_name("any", f"t{n}") in request.tool_names for n in range(len(schemas))]
+    assert shown == [not is_refused(schema) for schema in schemas]
+    assert all(map(is_refused, not_mcp))
+    assert not [name for name in request.tool_names if name.startswith("mcp__bad")]
 
 
 async def test_functions_resources_policies_and_a_server_of_the_mcp_package() -> None:

@@ -1,6 +1,7 @@
 """From signatures to JSON Schema and back."""
 
 import functools
+import re
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from uuid import UUID
 
 import pytest
 import typing_extensions
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
 from claude_agent_py import Tool, ToolContext, tool
 from claude_agent_py.errors import OptionsError, ToolInputError
@@ -424,20 +425,39 @@ def test_a_schema_written_by_hand() -> None:
 
     assert made.input_schema == {"type": "object", "properties": {"a": {"type": "integer"}}}
     assert bound(made, {"a": "anything"}) == {"a": "anything"}
+
+
+def test_a_schema_that_is_not_valid_is_refused_where_the_tool_is_made() -> None:
     deep: dict[str, Any] = {}
     for _ in range(10_000):
         deep = {"not": deep}
     bad: list[tuple[dict[str, Any], str]] = [
-        ({"type": "array"}, "object"),
-        ({"type": "object", "properties": [1]}, '"properties" must be an object'),
-        ({"type": "object", "required": "a"}, '"required" a list'),
-        ({"type": "object", "default": float("nan")}, "must be JSON: Out of range"),
-        ({"type": "object", "default": {1}}, "must be JSON"),
-        ({"type": "object", "not": deep}, "must be JSON"),
+        ({"type": "array"}, 'tool \'add\': an input schema must have "type": "object"'),
+        ({"properties": [1]}, "must be JSON Schema; at '/properties': Expected `object`, got `array`"),
+        ({"properties": {"a": 3}}, "at '/properties/a': Expected `bool | object`, got `int`"),
+        (
+            {"properties": {"a": {"anyOf": [{"items": {"type": "strin"}}]}}},
+            "'/properties/a/anyOf/0/items/type': Invalid",
+        ),
+        ({"properties": {"a b": {}}}, "does not allow the property name 'a b'"),
+        ({"required": "a"}, "'/required': Expected `array`, got `str`"),
+        ({"required": ["a", "a"]}, "'/required': Expected different values"),
+        ({"required": [1], "$schema": "http://json-schema.org/draft-07/schema#"}, "'/required': Expected `str`"),
+        ({"default": float("nan")}, "must be JSON: Out of range"),
+        ({"default": {1}}, "must be JSON"),
+        ({"not": deep}, "must be JSON"),
     ]
     for schema, problem in bad:
-        with pytest.raises(OptionsError, match=problem):
-            Tool.from_schema("add", "Adds.", schema, print)
+        with pytest.raises(OptionsError, match=re.escape(problem)):
+            Tool.from_schema("add", "Adds.", {"type": "object", **schema}, print)
+    Tool.from_schema("add", "Adds.", {"type": "object", "properties": {"a": {"enum": ("x", "y")}}}, print)
+
+    def f(a: Annotated[int, WithJsonSchema({"type": "int"})]) -> None: ...
+
+    with pytest.raises(
+        OptionsError, match=r"tool 'f': an input schema must be JSON Schema; at '/properties/a/type': Invalid"
+    ):
+        tool(f)
 
 
 def test_a_tool_in_the_official_form_names_the_form_here() -> None:
