@@ -14,7 +14,7 @@ from serving import TOKEN, served
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions
 from claude_agent_py.serve import Sessions
-from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
+from claude_agent_py.testing import Failure, FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -166,6 +166,22 @@ def test_a_turn_is_stopped(browser: Browser, tmp_path: Path) -> None:
         press(browser, "Stop")
         browser.wait("document.getElementById('stop').hidden")
         shows(browser, "Stopped.")
+
+
+def test_an_error_of_the_api_is_shown_once_for_each_prompt(browser: Browser) -> None:
+    refused = Failure(400, message="`key` is **not** valid")
+    with ScriptedModel([refused, refused, Reply("Better.")]) as model, served(Sessions(model.options())) as url:
+        visit(browser, url)
+        for number in (1, 2):
+            say(browser, f"Go {number}")
+            browser.wait(f"{LOG}.split('key is not valid').length === {number + 1}")
+            browser.wait("document.getElementById('stop').hidden")
+        say(browser, "Again")
+        shows(browser, "Better.")
+        browser.call("Page.reload")
+        browser.wait(f"{READY} && {LOG}.includes('Better.')")
+        assert browser.evaluate(f"{LOG}.split('not').length - 1") == 2
+    assert browser.problems == []
 
 
 def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:

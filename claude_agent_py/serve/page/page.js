@@ -123,7 +123,8 @@ function markdown(parent, text) {
 let view; // what is shown of the current session
 const fresh = () => ({
   prompts: new Map(), messages: new Map(), calls: new Map(), tasks: new Map(), questions: new Map(), notes: new Set(),
-  turns: new Map(), cost: 0, isRunning: false, shown: null, // the task whose output is shown
+  turns: new Map(), cost: 0, isRunning: false, refused: null, // the text of the last answer that is an error of the API
+  shown: null, // the task whose output is shown
 });
 
 function follow(end) {
@@ -196,6 +197,7 @@ function addMessage(fact) {
     for (const block of fact.content) {
       if (block.type === "text") {
         markdown(shown.parts.appendChild(make("div", fact.error ? "answer note bad" : "answer")), block.text);
+        if (fact.error) view.refused = block.text;
       } else if (block.type === "thinking" && block.thinking) {
         const details = make("details", "thinking");
         details.append(make("summary", "", "Thinking"), make("p", "note", block.thinking));
@@ -464,7 +466,7 @@ const ON_FACT = {
       $("cost").textContent = `$${view.cost.toFixed(view.cost < 1 ? 4 : 2)}`;
     }
     if (fact.status === "cancelled") note("Stopped.", false, fact.id);
-    else if (fact.status === "error" && fact.error) note(fact.error, true, fact.id);
+    else if (fact.status === "error" && fact.error && fact.error !== view.refused) note(fact.error, true, fact.id);
   },
   request_retried: (fact) => note(`The API refused a request (${fact.error || fact.error_status}); it is sent again.`, false),
   fault: (fact) => note(`The CLI wrote a line that cannot be read: ${fact.error}`, true),
@@ -487,7 +489,7 @@ const ON_EVENT = {
   question_settled: settle,
   todo: (event) => showTodo(event.items),
   run_ended(event) {
-    if (event.status === "error") note(event.error, true, event.prompt);
+    if (event.status === "error" && event.text !== view.refused) note(event.error, true, event.prompt);
     refresh(); // the session may have a title now
   },
   closed(event) {
