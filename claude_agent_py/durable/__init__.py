@@ -19,7 +19,13 @@ if TYPE_CHECKING:
         TurnOutcome as TurnOutcome,
         Waiting as Waiting,
     )
-    from claude_agent_py.durable.prompt_tools import PROMPT_TOOLS as PROMPT_TOOLS, check_tools as check_tools
+    from claude_agent_py.durable.prompt_tools import (
+        PROMPT_TOOLS as PROMPT_TOOLS,
+        CallResult as CallResult,
+        add_prompt_server as add_prompt_server,
+        check_tools as check_tools,
+        make_prompt_tool as make_prompt_tool,
+    )
     from claude_agent_py.durable.stopping import TurnStop as TurnStop
     from claude_agent_py.durable.turn import run_turn as run_turn
 else:
@@ -27,7 +33,9 @@ else:
         "claude_agent_py.durable.deltas": "Delta DeltaKind DeltaReader",
         "claude_agent_py.durable.desk": "Desk MemoryDesk PendingQuestion",
         "claude_agent_py.durable.outcomes": "Done Failed Interrupted Later Lost TurnOutcome Waiting",
-        "claude_agent_py.durable.prompt_tools": "PROMPT_TOOLS check_tools",
+        "claude_agent_py.durable.prompt_tools": (
+            "PROMPT_TOOLS CallResult add_prompt_server check_tools make_prompt_tool"
+        ),
         "claude_agent_py.durable.stopping": "TurnStop",
         "claude_agent_py.durable.turn": "run_turn",
     }

@@ -23,7 +23,7 @@ from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
 from claude_agent_py.durable.progress import Progress, next_uuid, read_noted_cost, read_progress
-from claude_agent_py.durable.prompt_tools import add_tools, find_unrun_call
+from claude_agent_py.durable.prompt_tools import CallResult, add_tools, find_unrun_call, read_result, record_call
 from claude_agent_py.durable.reporting import Reports
 from claude_agent_py.durable.stopping import TurnStop
 from claude_agent_py.errors import (
@@ -49,6 +49,7 @@ from claude_agent_py.permissions import Inbox, PermissionContext, QuestionRecord
 from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.runs import Run, RunResult
 from claude_agent_py.sessions import SessionStore, deliver_session, push
+from claude_agent_py.tools import ToolContext
 
 OWN_OPTIONS: Final = ("session_store", "session_id", "resume", "continue_conversation", "fork_session")
 """Options that `run_turn` sets."""
@@ -123,8 +124,8 @@ async def run_turn(
             `include_partial_messages`; its errors are logged.
         until: `idle` also waits for background tasks and their follow-up turns.
         tools: Tools for this prompt, as MCP defines them: each with `name`, `description` and `inputSchema`. The model
-            sees `mcp__frontend__<name>`. A call is an elicitation at the desk, whose subject has the `call`;
-            `Accept({"result": ..., "is_error": False})` answers it.
+            sees `mcp__frontend__<name>`. A call is an elicitation at the desk, which they need, whose subject has the
+            `call`; `Accept({"result": ..., "is_error": False})` answers it.
         project: The project of the session in the store.
 
     Returns:
@@ -142,9 +143,12 @@ async def run_turn(
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
     check_prompt(prompt)
+    if tools and desk is None:
+        raise OptionsError("need a `desk`, which answers their calls", option="tools")
     options.replace(session_store=store, session_store_project=project)  # refuses what does not go with a store
     return await _DurableTurn(
-        options=add_tools(options, tools),
+        options=options,
+        tools=tools,
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
         prompt=prompt,
@@ -187,6 +191,7 @@ class _DurableTurn:
     """One call of `run_turn`, which documents the fields."""
 
     options: ClientOptions
+    tools: Sequence[JSONMapping]
     store: HeldStore
     prompt_id: str
     prompt: PromptContent
@@ -201,6 +206,7 @@ class _DurableTurn:
     until: Literal["result", "idle"]
 
     def __post_init__(self) -> None:
+        self.options = add_tools(self.options, self.tools, self._find_result)
         self._scope = anyio.CancelScope()
         self._at_desk = anyio.CancelScope()
         """The wait for the answers to questions of an earlier process."""
@@ -219,6 +225,10 @@ class _DurableTurn:
         """What the session had spent before, as far as the CLI knows."""
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
+        self._left: list[QuestionRecord] = []
+        """The answered questions of earlier processes that this one's model has not repeated."""
+        self._asking: set[str] = set()
+        """The keys of the questions that wait."""
 
     async def run(self) -> TurnOutcome:
         """Run the turn and return its outcome."""
@@ -345,6 +355,7 @@ class _DurableTurn:
             return Interrupted(prompt_uuid=progress.uuid)
         if answered is None:
             return Waiting(questions=())
+        self._left = list(answered)
         start = self._choose_start(progress, answered)
         outcome: TurnOutcome | None
         try:
@@ -512,15 +523,38 @@ class _DurableTurn:
     async def _ask(self, kind: Any, wire: object, context: PermissionContext) -> JSONObject:
         """Ask a person, wait for the answer, and return the reply to the CLI."""
         question = QuestionRecord.of(kind, wire, session_id=self.store.session_id, agent_id=context.agent_id)
+        with self._identify(question) as question, context.awaiting_user(question.key[:12]):
+            return await self._ask_at_desk(question, context.tool_use_id)
+
+    async def _find_result(self, context: ToolContext, arguments: JSONObject) -> CallResult | None:
+        """Ask for the result of a call of the tools of the prompt. No handler of the options has a say in it."""
+        with self._identify(record_call(context, arguments, self.store.session_id)) as question:
+            return read_result(await self._ask_at_desk(question, context.tool_use_id))
+
+    @contextmanager
+    def _identify(self, question: QuestionRecord) -> Iterator[QuestionRecord]:
+        """Yield a question as the one of an earlier process that it repeats, or as a new one beside those that wait."""
+        left = next((each for each in self._left if replace(each, number=0).key == question.key), None)
+        if left is not None:
+            self._left.remove(left)
+            question = replace(question, number=left.number)
+        while question.key in self._asking:
+            question = replace(question, number=question.number + 1)
+        self._asking.add(question.key)
         try:
-            with context.awaiting_user(question.key[:12]):
-                reply = await self._wait_for_reply(question)
-                if reply is None:  # it takes long: once the store has the call of the question, the process ends
-                    if context.tool_use_id is not None:
-                        with anyio.move_on_after(LEAVE_SECONDS):
-                            await self.store.wait_for_call(context.tool_use_id)
-                    await self._leave(Waiting(questions=()))
-                return question.check(reply)
+            yield question
+        finally:
+            self._asking.discard(question.key)
+
+    async def _ask_at_desk(self, question: QuestionRecord, call: str | None) -> JSONObject:
+        try:
+            reply = await self._wait_for_reply(question)
+            if reply is None:  # it takes long: once the store has the call of the question, the process ends
+                if call is not None:
+                    with anyio.move_on_after(LEAVE_SECONDS):
+                        await self.store.wait_for_call(call)
+                await self._leave(Waiting(questions=()))
+            return question.check(reply)
         except Exception as error:
             await self._leave(self._postpone(error))
         except BaseException:

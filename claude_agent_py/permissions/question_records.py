@@ -27,6 +27,8 @@ class QuestionRecord:
     """The asking session; None if unknown."""
     agent_id: str | None = None
     """The asking subagent; None for the main agent."""
+    number: int = 0
+    """Tells it from the same questions that were open before it."""
 
     @classmethod
     def of(cls, kind: Kind, wire: Any, *, session_id: str | None = None, agent_id: str | None = None) -> Self:
@@ -35,8 +37,9 @@ class QuestionRecord:
 
     @property
     def key(self) -> str:
-        """A digest of the question, which is the same when the model asks it again."""
-        fields = [self.kind, {name: self.request[name] for name in _REPEATED if name in self.request}]
+        """A digest of the question and its number, which is the same when the model asks it again."""
+        content = {name: self.request[name] for name in _REPEATED if name in self.request}
+        fields = [self.kind, content, *([self.number] if self.number else [])]
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property

@@ -16,12 +16,13 @@ import anyio.to_thread
 from ag_ui import core
 from ag_ui.core import BaseEvent, RunAgentInput
 
+from claude_agent_py.durable import CallResult
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.agui_following import Follower
 from claude_agent_py.serve.agui_messages import ThreadMessages, is_missing, rename
 from claude_agent_py.serve.agui_run import RunEvents, replay
 from claude_agent_py.serve.event_log import ServedEvent
-from claude_agent_py.serve.frontend_tools import FrontendTool, Result
+from claude_agent_py.serve.frontend_tools import FrontendTool
 from claude_agent_py.serve.session import ServedSession, describe
 from claude_agent_py.serve.sessions import AnySessions, is_derived, is_uuid
 from claude_agent_py.wire import JSONObject
@@ -213,7 +214,7 @@ async def _give_results(session: ServedSession, given: RunAgentInput, run: RunEv
     if isinstance(last, core.ToolMessage) and last.tool_call_id not in calls:
         raise ValueError(f"the call {last.tool_call_id} does not wait for a result")
     if isinstance(last, core.UserMessage):  # the person goes on without them
-        results = {call: results.get(call, Result("the person has not answered", is_error=True)) for call in calls}
+        results = {call: results.get(call, CallResult("the person has not answered", is_error=True)) for call in calls}
     run.answered = results.keys()
     if results:
         await frontend.answer(results)
@@ -229,10 +230,10 @@ def _read_schema(tool: core.Tool) -> JSONObject:
     return tool.parameters
 
 
-def _read_result(message: core.ToolMessage) -> Result:
+def _read_result(message: core.ToolMessage) -> CallResult:
     parts = message.content if isinstance(message.content, list) else []
     text = message.content if isinstance(message.content, str) else "\n".join(map(_read_part, parts))
-    return Result(message.error or text, is_error=message.error is not None)
+    return CallResult(message.error or text, is_error=message.error is not None)
 
 
 def _read_part(part: Any) -> str:

@@ -19,7 +19,7 @@ from claude_agent_py import Run, verbatim
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
-from claude_agent_py.durable import DeltaReader
+from claude_agent_py.durable import DeltaReader, add_prompt_server
 from claude_agent_py.errors import (
     ClaudeAgentError,
     CLIExitError,
@@ -355,7 +355,7 @@ class ClientSession(ServedSession):
         options = self._options.replace(
             include_partial_messages=True, interactions=self._options.interactions or True, **conversation
         )
-        return options if self._tools is None else self._tools.extend(options)
+        return options if self._tools is None else add_prompt_server(options, self._tools.server)
 
     async def _listen(self, client: Client, borrowed: AsyncExitStack, events: AsyncIterator[Any]) -> None:
         """Turn what happens in the session into events, until its process ends."""

@@ -17,12 +17,12 @@ import anyio
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
-from claude_agent_py.durable import PROMPT_TOOLS, Delta
+from claude_agent_py.durable import PROMPT_TOOLS, CallResult, Delta
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
 from claude_agent_py.fleet import Fleet, FleetDelta, FleetEvent, FleetOutcome, FleetSession, FleetSessionInfo
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, TurnEnded, TurnStarted, decode_fact
 from claude_agent_py.permissions import Accept, ElicitationRequest, Interaction
-from claude_agent_py.serve.frontend_tools import MOMENT, FrontendTools, Result
+from claude_agent_py.serve.frontend_tools import MOMENT, FrontendTools
 from claude_agent_py.serve.session import MAX_STORED, ServedSession, describe_delta, wrap
 from claude_agent_py.serve.sessions import MAX_LISTED, ListedSession
 
@@ -151,7 +151,7 @@ class FleetTools(FrontendTools):
         self._waiting: dict[str, float] = {}
         """Since when calls wait; infinity once that was told twice."""
 
-    async def answer(self, results: Mapping[str, Result]) -> None:
+    async def answer(self, results: Mapping[str, CallResult]) -> None:
         """Answer calls; also after their process has ended, and then a worker goes on."""
         self.results.update(results)
         await self._answer(await self._handle.interactions())
@@ -161,7 +161,7 @@ class FleetTools(FrontendTools):
         calls = {question.wire.call.id: question for question in asked if is_call(question)}
         for call in calls.keys() & self.results.keys():
             result = self.results[call]
-            await calls[call].answer(Accept({"result": result.text, "is_error": result.is_error}), by=self._owner)
+            await calls[call].answer(Accept(result._asdict()), by=self._owner)
         return calls.keys() - self.results.keys()
 
     async def take(self, asked: Sequence[Interaction]) -> list[JSONObject]:

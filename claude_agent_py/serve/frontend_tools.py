@@ -3,15 +3,13 @@
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import anyio
 
-from claude_agent_py.durable import PROMPT_TOOLS
-from claude_agent_py.errors import OptionsError, ToolError
-from claude_agent_py.options import ClientOptions
-from claude_agent_py.tools import BUILTIN_TOOL_NAMES, Tool, ToolServer, current_tool, mcp_server_name, split_tool_name
+from claude_agent_py.durable import PROMPT_TOOLS, CallResult, make_prompt_tool
+from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools import BUILTIN_TOOL_NAMES, Tool, ToolContext, ToolServer, split_tool_name
 from claude_agent_py.wire import JSONObject
 
 MAX_TOOLS: Final = 64
@@ -33,13 +31,6 @@ class FrontendTool(NamedTuple):
         return {"name": self.name, "description": self.description, "inputSchema": self.parameters}
 
 
-class Result(NamedTuple):
-    """What the client returns for a call."""
-
-    text: str
-    is_error: bool = False
-
-
 class FrontendTools(ABC):
     """The tools of the client of one session.
 
@@ -51,7 +42,7 @@ class FrontendTools(ABC):
         self._allowed = allowed
         self.offered: Sequence[FrontendTool] = ()
         """Those that the client has."""
-        self.results: dict[str, Result] = {}
+        self.results: dict[str, CallResult] = {}
         """Results of calls: those that wait, and those that the CLI makes after an earlier one of the same message."""
 
     def offer(self, tools: Sequence[FrontendTool]) -> None:
@@ -80,7 +71,7 @@ class FrontendTools(ABC):
         return "" if self._allowed is True or name in (self._allowed or ()) else "the server does not allow it"
 
     @abstractmethod
-    async def answer(self, results: Mapping[str, Result]) -> None:
+    async def answer(self, results: Mapping[str, CallResult]) -> None:
         """Give the results of calls, by their ids."""
 
     def forget(self) -> None:
@@ -105,13 +96,6 @@ class ClientTools(FrontendTools):
         self._tell = tell
         self._waiting: dict[str, anyio.Event] = {}
 
-    def extend(self, options: ClientOptions) -> ClientOptions:
-        """Return options with the server. Its tools need no permission: the client decides itself what a call does."""
-        servers = {**_list_servers(options), PROMPT_TOOLS: self.server}
-        return options.replace(
-            mcp_servers=servers, allowed_tools=[*options.allowed_tools, mcp_server_name(PROMPT_TOOLS)]
-        )
-
     def offer(self, tools: Sequence[FrontendTool]) -> None:
         """Replace the tools. See `FrontendTools.offer`."""
         self._check(tools)
@@ -124,21 +108,16 @@ class ClientTools(FrontendTools):
 
     def _make(self, given: FrontendTool) -> Tool[..., Any]:
         try:
-            # Read-only tools are called at the same time.
-            return Tool.from_schema(
-                given.name, given.description, given.parameters, partial(self._call, given.name), read_only=True
-            )
+            return make_prompt_tool(given.define(), self._find_result)
         except OptionsError as error:
             raise ValueError(f"`tools`: {error}") from None
 
     # Calls --------------------------------------------------------------------------------------------------------
 
-    async def _call(self, name: str, arguments: JSONObject) -> str:
-        """Wait until the client returns a result."""
-        context = current_tool()
-        call = context.tool_use_id if context is not None else None
-        if context is None or call is None or context.agent_id is not None:
-            raise ToolError(f"{name} runs in the person's page, for the main agent only")
+    async def _find_result(self, context: ToolContext, arguments: JSONObject) -> CallResult:
+        """Wait until the client returns the result of a call, whose arguments it has from the model."""
+        del arguments
+        call = context.tool_use_id or ""
         if call not in self.results:
             self._waiting[call] = anyio.Event()
             self._tell(call, False)
@@ -147,12 +126,8 @@ class ClientTools(FrontendTools):
                     await self._wait(call, self._waiting[call])
             finally:
                 del self._waiting[call]
-        result = self.results.pop(call, None)
-        if result is None:
-            raise ToolError(f"the person's page has not answered {name} within {self._timeout:g} seconds")
-        if result.is_error:
-            raise ToolError(result.text)
-        return result.text
+        missing = f"the person's page has not answered {context.tool_name} within {self._timeout:g} seconds"
+        return self.results.pop(call, CallResult(missing, is_error=True))
 
     async def _wait(self, call: str, answered: anyio.Event) -> None:
         with anyio.move_on_after(MOMENT):
@@ -161,7 +136,7 @@ class ClientTools(FrontendTools):
             self._tell(call, True)
             await answered.wait()
 
-    async def answer(self, results: Mapping[str, Result]) -> None:
+    async def answer(self, results: Mapping[str, CallResult]) -> None:
         """Give the results of calls, by their ids."""
         self.results.update(results)
         for call in self._waiting.keys() & results.keys():
@@ -172,19 +147,3 @@ def strip_name(name: str) -> str:
     """Return the name of a tool for clients: that of a client's own tool as the client knows it."""
     found = split_tool_name(name)
     return found[1] if found is not None and found[0] == PROMPT_TOOLS else name
-
-
-def check_servers(options: ClientOptions) -> None:
-    """Check that the server can be added.
-
-    Raises:
-        OptionsError: There is one of this name, or `mcp_servers` is a file.
-    """
-    if PROMPT_TOOLS in _list_servers(options):
-        raise OptionsError(f"has a server {PROMPT_TOOLS!r}, the name of the client's own tools", option="mcp_servers")
-
-
-def _list_servers(options: ClientOptions) -> Mapping[str, Any]:
-    if not isinstance(options.mcp_servers, Mapping):
-        raise OptionsError("must be a mapping, not a file, if clients may bring tools", option="mcp_servers")
-    return options.mcp_servers

@@ -15,6 +15,7 @@ import anyio.to_thread
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
+from claude_agent_py.durable import PROMPT_TOOLS, add_prompt_server
 from claude_agent_py.errors import (
     ClaudeAgentError,
     OptionsError,
@@ -25,9 +26,9 @@ from claude_agent_py.errors import (
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool import Pool
 from claude_agent_py.serve.client_session import ClientSession
-from claude_agent_py.serve.frontend_tools import check_servers
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions, running_sessions
+from claude_agent_py.tools import ToolServer
 
 Owns: TypeAlias = Callable[[str, str], bool]
 """Returns whether a user, by name, may use the stored session with an id."""
@@ -128,7 +129,7 @@ class Sessions:
         if frontend_timeout <= 0:
             raise OptionsError(f"must be positive, not {frontend_timeout}", option="frontend_timeout")
         if frontend_tools:
-            check_servers(self._options)
+            add_prompt_server(self._options, ToolServer(PROMPT_TOOLS))  # raises if there is one of its name
         self._frontend: dict[str, Any] = {"frontend_tools": frontend_tools, "frontend_timeout": frontend_timeout}
         self._idle_after = idle_after
         self._on_leave = on_leave

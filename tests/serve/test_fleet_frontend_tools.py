@@ -19,7 +19,7 @@ from test_frontend_tools import ASK, SHOW, pick, result, started, words
 from claude_agent_py import RetryPolicy, ToolServer
 from claude_agent_py.errors import FleetRunError, OptionsError
 from claude_agent_py.fleet import Fleet
-from claude_agent_py.permissions import Accept, ElicitationRequest
+from claude_agent_py.permissions import Accept, Decline, ElicitationRequest, PendingInteractions, PermissionContext
 from claude_agent_py.serve import FleetSessions
 from claude_agent_py.serve.agui import Agent, name_session
 from claude_agent_py.sessions import SQLiteStore
@@ -77,6 +77,47 @@ async def test_calls_are_answered_at_another_server_after_their_process_has_ende
             assert CUT_OFF not in words(model.requests[-1])
             assert 'pickColor {"of": "sea"}' in model.requests[-2].last_user_text
             assert "does not wait" in (await client.run("", result(second, "grey")))[-1].message
+
+
+async def test_identical_calls_get_their_own_results_also_after_their_process_has_ended(
+    url: str, tmp_path: Path
+) -> None:
+    script = [pick("sky", "sky"), Reply("Two."), pick("sea", "sea"), pick("sea", "sea"), Reply("Two more.")]
+    async with ScriptedModel(script) as model, fleet_at(url, tmp_path, model, patience=2) as fleet:
+        async with serve(fleet) as sessions:
+            client = Client(Agent(sessions))
+            client.tools = [ASK]
+            first, second = started(await client.run("The sky"))
+            events = await client.run("", result(second, "red"), result(first, "blue"))
+            assert say(events) == "Two."
+            assert "blue" in str(model.requests[-1].tool_result(first))
+            assert "red" in str(model.requests[-1].tool_result(second))
+            events = await client.run("The sea")
+            first, second = started(events)
+            assert events[-1].outcome.pending_tool_call_ids == [first, second]
+            handle = fleet.session(name_session(client.thread, ""))
+            await until_state(handle, "waiting")
+            events = await client.run("", result(first, "green"))
+            assert events[-1].outcome.pending_tool_call_ids == [second]
+            events = await client.run("", result(second, "grey"))
+            assert say(events) == "Two more."
+            told = [each.content for each in events if each.type == "TOOL_CALL_RESULT"]
+            assert sorted(told) == ["green", "grey"]
+            assert CUT_OFF not in words(model.requests[-1])
+
+
+async def test_the_client_gets_its_calls_before_the_handlers_and_the_inbox_of_the_agent(tmp_path: Path) -> None:
+    def refuse(request: ElicitationRequest, context: PermissionContext) -> Decline:
+        return Decline()
+
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    mine: dict[str, Any] = {"on_elicitation": refuse, "interactions": PendingInteractions()}
+    async with ScriptedModel([pick("sky"), Reply("Blue it is.")]) as model:
+        async with fleet_at(url, tmp_path, model, patience=60, **mine) as fleet, serve(fleet) as sessions:
+            client = Client(Agent(sessions))
+            client.tools = [ASK]
+            (call,) = started(await client.run("The sky"))
+            assert say(await client.run("", result(call, "blue"))) == "Blue it is."
 
 
 async def test_calls_in_the_process_that_made_them_and_tools_that_change(tmp_path: Path) -> None:
