@@ -103,7 +103,7 @@ class _Startup:
         """The session that is resumed, as its last process left it."""
 
     async def recall(self) -> None:
-        """Take in the tasks of the session's earlier processes. Does nothing until the session is known."""
+        """Take in the tasks and turns of the session's earlier processes. Does nothing until the session is known."""
         config_dir = self._launched.plan.config_dir
         if self._earlier is not None or config_dir is None or self._launched.cli_path is None:
             return
@@ -115,7 +115,8 @@ class _Startup:
         except ClaudeAgentError as error:  # the CLI reports it
             logger.debug("the session to resume cannot be read: %s", error)
             return
-        self._earlier, tasks = read
+        self._earlier, tasks, turns = read
+        self._session.router.turns.go_on(turns)
         for task in tasks:
             self._session.intake.recall(task)
 

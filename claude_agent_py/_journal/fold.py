@@ -100,16 +100,17 @@ TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 
 def fold(frames: Iterable[TimedFrame]) -> Iterator[Fact]:
     """Yield the facts of the frames of a whole session."""
-    return (fact for _, facts in fold_frames(lambda ledger: frames) for fact in facts)
+    return (fact for _, facts in fold_frames(lambda journal: frames) for fact in facts)
 
 
-def fold_frames(read: Callable[[Ledger], Iterable[TimedFrame]]) -> Iterator[tuple[TimedFrame | None, list[Fact]]]:
+def fold_frames(read: Callable[["Journal"], Iterable[TimedFrame]]) -> Iterator[tuple[TimedFrame | None, list[Fact]]]:
     """Yield each frame of a whole session with its facts, and None with those that only the end shows.
 
-    `read` returns the frames. It gets the tasks, and may add what only files show of them as lists of their events.
+    `read` returns the frames. It gets the journal, and may add what only files show of the tasks as lists of their
+    events.
     """
     journal = Journal()
-    for timed in read(journal.ledger):
+    for timed in read(journal):
         yield timed, journal.feed(timed[0], timed[1], sent=timed[2])
     yield None, journal.finish()
 
@@ -190,6 +191,11 @@ class Journal:
     def ledger(self) -> Ledger:
         """The tasks. Internal."""
         return self._ledger
+
+    @property
+    def turns(self) -> Turns:
+        """The turns. Internal."""
+        return self._turns
 
     def feed(self, frame: object, at: float | None = None, *, sent: bool = False, agent: str = MAIN) -> list[Fact]:
         """Fold a frame and return its facts. A frame that cannot be folded is logged and dropped.

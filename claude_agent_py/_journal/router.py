@@ -138,13 +138,15 @@ class TurnRouter:
 
     def add_prompt(self, run: OpenRun, prompt_uuid: str, now: float) -> None:
         """Add a prompt of the run, unless the run has ended."""
-        if run not in self._runs:
-            return
+        if run in self._runs:
+            self._own(run, prompt_uuid, now)
+            self.turns.note_sent(prompt_uuid)
+
+    def _own(self, run: OpenRun, prompt_uuid: str, now: float) -> None:
         run.waiting[prompt_uuid] = None
         run.last_progress = now
         self.owner_of_prompt[prompt_uuid] = run
         self._prompts.add(prompt_uuid)
-        self.turns.note_sent(prompt_uuid)
 
     def seal_run(self, run: OpenRun, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""
@@ -219,7 +221,7 @@ class TurnRouter:
         named = tuple(dict.fromkeys(prompts))
         adopted = tuple(p for p in named if p not in self.owner_of_prompt)
         for prompt in adopted:
-            self.add_prompt(heir, prompt, self.last_progress)
+            self._own(heir, prompt, self.last_progress)
         if adopted:
             heir.is_sealed = True
         else:

@@ -33,6 +33,15 @@ class SentPrompt(NamedTuple):
     at: float
 
 
+class TurnCount(NamedTuple):
+    """What the next turn that no prompt begins is named after."""
+
+    run: str
+    runs: int
+    counted: int
+    uncounted: int
+
+
 class Turn:
     """A turn."""
 
@@ -93,6 +102,16 @@ class Turns:
     def queued(self) -> list[SentPrompt]:
         """The known prompts that no turn has begun for, oldest first."""
         return [sent for sent in self._sent.values() if sent is not None]
+
+    @property
+    def count(self) -> TurnCount:
+        """The count of its turns, on which the next process of the session goes on."""
+        return TurnCount(self._run, self._runs, self._counted, self._uncounted)
+
+    def go_on(self, count: TurnCount) -> None:
+        """Count on from the turns of an earlier process, unless a turn has begun."""
+        if not self._run and self.current is None:
+            self._run, self._runs, self._counted, self._uncounted = count
 
     def note_sent(self, prompt: str, sent: SentPrompt | None = None) -> None:
         """Note that a prompt was sent. A name that begins with `#` stands for one without a uuid."""

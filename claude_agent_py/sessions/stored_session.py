@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from claude_agent_py._base.blocking_calls import blocking
 from claude_agent_py._base.errors import SessionError
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallStarted, Fact, Tokens
-from claude_agent_py._journal.fold import ProcessEnd, TimedFrame, fold_frames
-from claude_agent_py._journal.tasks.ledger import Ledger
+from claude_agent_py._journal.fold import Journal, ProcessEnd, TimedFrame, fold_frames
 from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.tasks.spending import Counts, Spending, sum_counts, to_tokens
 from claude_agent_py._journal.tool_calls import ToolCallRecord
+from claude_agent_py._journal.turns import TurnCount
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.cost_notes import CostNote, read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
@@ -69,6 +69,7 @@ class _Totals(NamedTuple):
     """The tasks."""
     spent: Mapping[str, Counts]
     """The tokens by model."""
+    turns: TurnCount
 
 
 class StoredSession:
@@ -151,8 +152,9 @@ class StoredSession:
     def _fold(self, *, is_over: bool) -> Iterator[tuple[TimedFrame | None, list["Fact"]]]:
         return fold_frames(partial(self._read, is_over=is_over))
 
-    def _read(self, ledger: Ledger, *, is_over: bool) -> Iterator[TimedFrame]:
+    def _read(self, journal: Journal, *, is_over: bool) -> Iterator[TimedFrame]:
         """Yield the frames, and keep their totals. If the session `is_over`, its process has ended."""
+        ledger = journal.ledger
         ledger.prices.derive(self._cost.model_usage)
         main = Spending()
         for timed in stored_frames(self.id, self.history, self.subagents):
@@ -164,9 +166,8 @@ class StoredSession:
         if is_over:
             yield ProcessEnd(), None, False
         parts = (main, *(run.spent for record in ledger.records.values() for run in record.runs))
-        self._totals = _Totals(
-            list_records(ledger), sum_counts(item for part in parts for item in part.by_model.items())
-        )
+        spent = sum_counts(item for part in parts for item in part.by_model.items())
+        self._totals = _Totals(list_records(ledger), spent, journal.turns.count)
 
     def _read_totals(self) -> "_Totals":
         """Return the totals of the frames, from an earlier pass over them if there was one."""
@@ -177,9 +178,10 @@ class StoredSession:
         assert self._totals is not None  # noqa: S101
         return self._totals
 
-    def read_records(self) -> Sequence[Record]:
-        """Return the tasks as the last process left them: none is running. Internal to this package."""
-        return self._sum_up(is_over=True).records
+    def read_left(self) -> tuple[Sequence[Record], TurnCount]:
+        """Return the tasks, none of which runs, and the count of turns. Internal to this package."""
+        totals = self._sum_up(is_over=True)
+        return totals.records, totals.turns
 
     def read_spent(self) -> Mapping[str, Counts]:
         """Return the tokens of all answers by model. Internal to this package."""

@@ -851,3 +851,54 @@ async def test_a_session_whose_process_was_killed_is_one_story(caller: str, how:
         assert stored.turns == before.turns | after.turns
         assert stored.identities(but=hidden) == before.identities(but=hidden) + after.identities()
         check_editor(stored, session.events())
+
+
+@pytest.mark.anyio
+@pytest.mark.real_cli
+@pytest.mark.each_backend
+@pytest.mark.parametrize("is_answered", [False, True])
+@pytest.mark.parametrize("how", ["reopened", "resumed"])
+async def test_a_session_whose_process_was_killed_in_a_turn_that_a_task_caused_is_one_story(
+    how: str, is_answered: bool, tmp_path: Path
+) -> None:
+    built = tmp_path / "built"
+    build = f"until [ -e {built} ]; do sleep 0.1; done"
+    shell = tool_use("Bash", {"command": build, "run_in_background": True, "description": "Build"})
+    lost = tool_use("Bash", {"command": "sleep 600", "run_in_background": True, "description": "wait"})
+    never, later = Gate(), Gate()
+    cut_off = Reply([tool_use("Bash", SLOW)]) if is_answered else Reply("Never.", after=never)
+    script = [Reply([shell, lost]), Reply("Built?"), cut_off, Reply("Built.", after=later)]
+    async with ScriptedModel(script) as model, AsyncExitStack() as stack:
+        config = Path(model.environment()["CLAUDE_CONFIG_DIR"])
+        client = Client(model.options(allowed_tools=["Bash"]))
+        stack.push_async_callback(client.close)
+
+        async def work() -> list[RunResult]:
+            facts = client.journal()
+            await client.query("go", until="result")
+            built.touch()
+            await wait_on_disk(config, '"origin":{"kind":"task-notification"', *(["seq 600"] if is_answered else []))
+            while len(model.requests) < 3:
+                await anyio.sleep(0.02)
+            client.kill()
+            await read_to_the_end([], facts)
+            return []
+
+        before = await tell(client, work, client.connect)
+        if how == "resumed":
+            client = Client(client.options.replace(resume=str(client.session_id), resume_interrupted_turn=True))
+            stack.push_async_callback(client.close)
+
+        async def go_on() -> list[RunResult]:
+            later.open()
+            assert client.resumed_run is not None
+            result = await client.resumed_run
+            await client.close()
+            return [result]
+
+        after = await tell(client, go_on, client.reopen if how == "reopened" else client.connect)
+        stored = Story.of(get_session(str(client.session_id), config_dir=config).journal())
+        assert stored.turns == before.turns | after.turns
+        assert stored.identities() == before.identities() + after.identities()
+        [run] = {turn.partition("/")[0] for turn in stored.turns}
+        assert list(stored.turns) == [f"{run}/{number}" for number in range(1, 4 if is_answered else 3)]

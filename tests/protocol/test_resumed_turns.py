@@ -48,6 +48,21 @@ def test_a_turn_without_names_is_that_of_the_prompt_that_the_cli_started() -> No
     assert turns.open_runs == (known,)
 
 
+def test_a_turn_without_names_counts_on_from_the_turns_of_the_earlier_process() -> None:
+    earlier, _, _ = router("p1")
+    route(earlier, INIT | {"user_message_uuids": ["p1"]})
+    route(earlier, frames.result("done") | {"user_message_uuids": ["p1"]})
+    turns, _, _ = router()
+    turns.turns.go_on(earlier.turns.count)
+    lifecycle = {"type": "command_lifecycle", "command_uuid": "m1", "session_id": "s", "uuid": "u"}
+    route(turns, lifecycle | {"state": "started"})
+    route(turns, frames.assistant("Well."))
+    assert turns.turns.current is not None
+    assert turns.turns.current.id == "p1/2"
+    turns.turns.go_on(earlier.turns.count)  # too late
+    assert turns.turns.count.counted == 2
+
+
 def test_prompts_with_a_run_go_to_it() -> None:
     turns, heir, known = router("p1")
     runs, said = route(turns, INIT | {"user_message_uuids": ["p1"]})
