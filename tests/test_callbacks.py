@@ -189,6 +189,39 @@ async def test_an_interrupt_of_the_program_passes(error: BaseException) -> None:
     assert caught.value is error
 
 
+async def test_an_interrupt_while_an_answer_or_an_error_is_read_passes() -> None:
+    class Odd(Exception):
+        def __str__(self) -> str:
+            raise KeyboardInterrupt
+
+    async def fail() -> None:
+        raise Odd
+
+    def interrupt(value: object) -> object:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        await Callback(lambda: 1).call_and_read(read=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        await Callback(fail).tell(never)
+
+
+def test_an_exception_after_the_end_of_the_loop_is_not_the_functions() -> None:
+    with pytest.raises(GeneratorExit):
+        callbacks.make_handler_error("f", GeneratorExit())
+    assert isinstance(callbacks.make_handler_error("f", ValueError()), HandlerError)
+
+
+def test_a_function_whose_signature_is_unknown_is_taken_as_it_is() -> None:
+    class Unknown:
+        __signature__ = "unknown"
+
+        def __call__(self, *args: object) -> None: ...
+
+    assert callbacks.takes_arguments(Unknown(), 7)
+    callbacks.check_two_arguments(Unknown(), "a request and a context", port="")
+
+
 async def test_a_cancellation_that_is_kept_and_raised_later_is_a_failure() -> None:
     kept: list[BaseException] = []
 
@@ -419,3 +452,5 @@ async def test_an_ended_queue_with_nothing_to_tell_returns_at_once() -> None:
     queue.end()
     with anyio.fail_after(60):
         await queue.deliver()
+    queue.put("too late")
+    assert (len(queue), queue.dropped) == (0, 1)

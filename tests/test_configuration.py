@@ -72,6 +72,8 @@ def test_a_value_cannot_be_changed_but_replaced() -> None:
     inner = Inner(size=1)
     with pytest.raises(OptionsError, match="use replace"):
         inner.size = 2  # type: ignore[misc]
+    with pytest.raises(ValueError, match="frozen"):
+        inner.sise = 2
     assert inner.replace(size=2) == Inner(size=2)
     with pytest.raises(OptionsError, match=r"^Inner.size: must be greater"):
         inner.model_copy(update={"size": 0})

@@ -31,3 +31,8 @@ async def test_a_sign_of_life_that_fails_is_given_again_soon_and_logged_once(cap
     assert [record.getMessage() for record in caplog.records] == [
         "the lease cannot be kept, trying again: the file is away"
     ]
+
+
+async def test_a_claim_that_was_never_kept_may_be_given_up() -> None:
+    with anyio.fail_after(60):
+        await KeptAlive(anyio.sleep_forever, 0.01, "the lease").stop()

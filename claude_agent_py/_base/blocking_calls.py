@@ -38,5 +38,5 @@ def _is_awaited(frame: FrameType) -> bool:
     """Return whether the caller awaits the result of the call that it is in."""
     code, place = frame.f_code.co_code, frame.f_lasti + 2
     while code[place : place + 1] == bytes([_CACHE]):  # of the call
-        place += 2
+        place += 2  # pragma: no cover - since Python 3.12
     return place < len(code) and code[place] == _AWAIT

@@ -71,20 +71,19 @@ def leftovers(parent: Path, name: re.Pattern[str], *, min_age: float = 0.0) -> I
         return
     with contextlib.suppress(OSError):
         for path in parent.iterdir():
-            if name.fullmatch(path.name) and path not in _locks and _is_own(path, min_age):
-                with contextlib.suppress(OSError), _locked(path):
-                    yield path
+            with contextlib.suppress(OSError):
+                if name.fullmatch(path.name) and path not in _locks and _is_own(path, min_age):
+                    with _locked(path):
+                        yield path
 
 
 def _is_own(path: Path, min_age: float) -> bool:
-    """Return whether a path is a folder of this user that did not change recently."""
+    """Return whether a path is a folder of this user that did not change recently. Raises OSError if it is gone."""
     if sys.platform == "win32":
         return False
-    with contextlib.suppress(OSError):
-        status = path.lstat()
-        is_old = time.time() - status.st_mtime >= min_age
-        return is_old and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
-    return False
+    status = path.lstat()
+    is_old = time.time() - status.st_mtime >= min_age
+    return is_old and stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid()
 
 
 @contextlib.contextmanager

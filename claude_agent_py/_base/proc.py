@@ -19,16 +19,14 @@ def parent_and_start(pid: int) -> tuple[int, str] | None:
 
 def contents(path: str) -> bytes:
     """Return the contents of a file in /proc; empty if the process has exited or belongs to another user."""
-    try:
-        file = os.open(path, os.O_RDONLY)
-    except OSError:
-        return b""
     read = b""
     try:
-        while part := os.read(file, _READ_BYTES):
-            read += part
+        file = os.open(path, os.O_RDONLY)
+        try:
+            while part := os.read(file, _READ_BYTES):
+                read += part
+        finally:
+            os.close(file)
     except OSError:
         return b""
-    finally:
-        os.close(file)
     return read

@@ -86,7 +86,7 @@ class SharedConnection:
         self._open = open_file
         self._lock = ThreadLock()
         self._connection: sqlite3.Connection | None = None
-        self._finalizer: weakref.finalize[..., SharedConnection] | None = None
+        self._finalizer: weakref.finalize[..., SharedConnection]
         self._owner = 0
 
     @contextmanager
@@ -104,8 +104,7 @@ class SharedConnection:
         with self._lock:
             connection, self._connection = self._connection, None
             if connection is not None and self._owner == os.getpid():
-                if self._finalizer is not None:
-                    self._finalizer.detach()
+                self._finalizer.detach()
                 try:
                     transact(connection, last)
                 finally:

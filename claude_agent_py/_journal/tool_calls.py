@@ -245,7 +245,7 @@ class ToolTraffic:
             pass
         elif isinstance(fact, CallRunning):
             self._records[fact.id] = replace(record, is_running=True)
-        elif isinstance(fact, CallEnded):
+        elif isinstance(fact, CallEnded):  # pragma: no branch - only a journal is told of the progress of a call
             ended = ToolCallRecord.of(fact)
             begun = self._clock.pop(fact.id, None)
             if ended.duration is None and self._now is not None and begun is not None:

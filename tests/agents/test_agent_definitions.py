@@ -99,6 +99,7 @@ def test_every_field_has_the_name_of_the_wire() -> None:
         ({"observer": "a,b,c,d,e"}, "observer List should have at most 4 items"),
         ({"observer": ["a,b"]}, "observer must not contain a name with a comma"),
         ({"hooks": "x"}, "hooks must be a valid dictionary, not str"),
+        ({"mcp_servers": {"a": {"comand": "x"}}}, "mcp_servers server 'a': command is missing"),
         ({"mcp_servers": "far"}, "mcp_servers must be a list, not str"),
         ({"mcp_servers": [5]}, "mcp_servers must contain server names or {name: server}"),
         ({"mcp_servers": [{"a": {"comand": "x"}}]}, "mcp_servers server 'a': command is missing"),

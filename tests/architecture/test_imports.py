@@ -288,6 +288,7 @@ HINTS = [
     ("claude_agent_py.permissions", "PermissionResultAllow", r"PermissionResultAllow is Allow in claude_agent_py$"),
     ("claude_agent_py", "StopHookInput", r"StopHookInput is StopInput in claude_agent_py\.hooks$"),
     ("claude_agent_py", "McpServerStatus", r"McpServerStatus is MCPServerStatus in claude_agent_py\.control$"),
+    ("claude_agent_py", "WeatherHookInput", r"(attribute 'WeatherHookInput'|\(.*\))$"),
     ("claude_agent_py", "TaskBudget", r"instead of the official SDK's TaskBudget, use an int$"),
 ]
 

@@ -16,7 +16,9 @@ from claude_agent_py import (
     RunTimeoutError,
     TextBlock,
     Timeouts,
+    UserMessage,
 )
+from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -294,6 +296,9 @@ async def test_a_prompt_that_is_no_json_is_not_sent(start: MakeClient) -> None:
         async with start(fake) as client:
             with pytest.raises(OptionsError, match="prompt"):
                 client.query([TextBlock(text="x", cache_control={"a": object()})])
+            content = UserContent(role="user", content="hi")
+            with pytest.raises(OptionsError, match="prompt: must be JSON"):
+                client.query(UserMessage(message=content, tool_use_result={"a": float("nan")}))
             assert (await client.query("hi")).text == "ok"
 
 

@@ -151,3 +151,38 @@ async def test_a_prompt_that_is_not_json_fails_alone(start: MakeClient) -> None:
             with pytest.raises(OptionsError, match="must be JSON"):
                 await client.query(prompts())
             assert (await client.query("Go on.")).text == "done"
+
+
+async def test_a_stream_that_fails_when_it_is_closed_is_logged(
+    start: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        try:
+            yield 5  # type: ignore[misc]
+        finally:
+            raise RuntimeError("cannot be closed")
+
+    with anyio.fail_after(60):
+        async with start(FakeCLI()) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                await client.query(prompts())
+    assert "cannot be closed" in caplog.text
+
+
+async def test_an_iterable_that_is_no_generator_gives_prompts(start: MakeClient) -> None:
+    class Two:
+        def __init__(self) -> None:
+            self.left = ["one", "two"]
+
+        def __aiter__(self) -> "Two":
+            return self
+
+        async def __anext__(self) -> str:
+            if not self.left:
+                raise StopAsyncIteration
+            return self.left.pop(0)
+
+    fake = FakeCLI(steps.turn("first", prompt="one"), steps.turn("second", prompt="two"))
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            assert (await client.query(Two())).text == "second"

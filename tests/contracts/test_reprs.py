@@ -63,8 +63,11 @@ async def test_a_client_and_its_runs_say_how_they_stand() -> None:
 
 
 async def test_a_run_that_has_not_begun_says_so() -> None:
+    run = query("hi", ClientOptions())
+    check(repr(run), "not started")
+    assert run.tasks == []
     with pytest.warns(RuntimeWarning, match="never awaited"):
-        check(repr(query("hi", ClientOptions())), "not started")
+        del run
 
 
 async def test_a_transport_shows_no_arguments(start_process: Any) -> None:

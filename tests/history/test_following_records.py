@@ -1,5 +1,6 @@
 """Facts that another process records: following them live, and what becomes of its tasks when it dies."""
 
+import errno
 import os
 import sqlite3
 import subprocess
@@ -7,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Any
 
 import anyio
@@ -260,17 +262,105 @@ async def end():
         print([record.kind for record in await other.records("s1")], flush=True)
     await history.close()
 
-anyio.run(begin)
+if sys.argv[2] == "while it records":
+    anyio.run(begin)
 child = os.fork()
 if child == 0:
     anyio.run(read)
     os._exit(0)
 os.waitpid(child, 0)
+if sys.argv[2] == "before it records":
+    anyio.run(begin)
 anyio.run(end)
 """
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-async def test_a_forked_process_reads_the_history_and_leaves_the_tasks_to_the_original(tmp_path: Path) -> None:
-    done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", FORK, str(tmp_path / "history.db")])
-    assert done.stdout.splitlines() == ["1", "['started', 'progressed', 'status_changed', 'finished']"], done.stderr
+@pytest.mark.parametrize(("when", "count"), [("while it records", "1"), ("before it records", "0")])
+async def test_a_forked_process_reads_the_history_and_leaves_the_tasks_to_the_original(
+    tmp_path: Path, when: str, count: str
+) -> None:
+    arguments = [sys.executable, "-c", FORK, str(tmp_path / "history.db"), when]
+    done = await anyio.to_thread.run_sync(run_program, arguments)
+    assert done.stdout.splitlines() == [count, "['started', 'progressed', 'status_changed', 'finished']"], done.stderr
+
+
+@pytest.mark.parametrize("problem", ["no folder for locks", "no locks"])
+async def test_a_process_that_cannot_show_that_it_lives_records_all_the_same(
+    tmp_path: Path, problem: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "history.db"
+    if problem == "no folder for locks":
+        Path(f"{path}-writers").write_text("in its place")
+    else:  # as on some network file systems
+        monkeypatch.setattr("fcntl.flock", refuse_locks)
+    async with TaskHistory(path) as history:
+        await begin(history, "a1")
+        assert [task.status for task in await history.rebuild("s1")] == ["running"]
+        if problem == "no locks":
+            assert signs(path) == []
+
+
+def refuse_locks(descriptor: int, operation: int) -> None:
+    raise OSError(errno.ENOLCK, "no locks available")
+
+
+@pytest.mark.parametrize(("sign", "status"), [("deleted", "failed"), ("a link", "running")])
+async def test_a_process_without_a_sign_of_life_has_ended_but_not_one_whose_sign_cannot_be_read(
+    tmp_path: Path, sign: str, status: str
+) -> None:
+    path = tmp_path / "history.db"
+    with recording(path) as other:
+        other.send(frames.task_started("a1"))
+        (name,) = signs(path)
+        file = Path(f"{path}-writers", name)
+        file.unlink()
+        if sign == "a link":
+            file.symlink_to("/dev/null")
+        async with TaskHistory(path) as history:
+            assert [task.status for task in await history.rebuild("s1")] == [status]
+
+
+READ_ONLY = """
+import os, sys
+import anyio
+from claude_agent_py.tasks import TaskHistory
+
+async def read(path):
+    for file in os.scandir(os.path.dirname(path)):
+        os.chmod(file, 0o777 if file.is_dir() else 0o444 if file.path == path else 0o666)
+    async with TaskHistory(":memory:"):  # imports what is needed: another user may not read where it is installed
+        pass
+    if os.geteuid() == 0:
+        os.seteuid(65534)
+    async with TaskHistory(path) as history:
+        print([task.status.value for task in await history.rebuild("s1")])
+
+anyio.run(read, sys.argv[1])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="modes are POSIX")
+async def test_a_reader_who_may_not_write_leaves_the_tasks_of_a_dead_process_to_others() -> None:
+    with TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = Path(folder, "history.db")
+        with recording(path) as other:
+            other.send(frames.task_started("a1"))
+        done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", READ_ONLY, str(path)])
+    assert done.stdout == "['running']\n", done.stderr
+
+
+async def test_a_history_that_cannot_be_closed_cleanly_logs_that(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "history.db"
+    history = TaskHistory(path)
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1"), frames.task_notification("a1"))
+    await history.flush()
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TRIGGER stay BEFORE DELETE ON writers BEGIN SELECT RAISE(ABORT, 'no'); END")
+    await history.close()
+    assert f"the history {path} was not closed cleanly" in caplog.text

@@ -245,6 +245,7 @@ def test_accepted_patterns_compile_in_python() -> None:
         ("^(?<name>Bash|Agent)$", ["Agent", "Bash"]),
         ("(?<=Agent)X", ["AgentX"]),
         ("agent", []),
+        ("(?<=A.*)X", ["Agent", "Bash", "AgentX"]),  # Python cannot tell
     ],
 )
 def test_which_names_a_pattern_matches(pattern: str | None, names: list[str]) -> None:

@@ -64,6 +64,7 @@ async def answer(tool: str, response: Any, handler: Any, **how: Any) -> tuple[di
         ("Read", FILE, "gone", {**FILE, "file": {**FILE["file"], "content": "gone"}}),
         ("mcp__s__t", MCP, "gone", "gone"),
         ("Odd", {"a": 1}, {"a": 2, "b": 3}, {"a": 2, "b": 3}),
+        ("Odd", ["a"], ["gone"], ["gone"]),
     ],
 )
 async def test_a_replacement_is_sent_in_the_shape_of_the_tool(tool: str, response: Any, value: Any, sent: Any) -> None:
@@ -85,6 +86,7 @@ async def test_a_replacement_is_sent_in_the_shape_of_the_tool(tool: str, respons
         ("Grep", FOUND, {**FOUND, "content": "gone", "mode": "gone"}),
         ("mcp__s__t", MCP, {"text": "gone"}),
         ("Odd", {"a": "sk-secret"}, {"b": 3}),
+        ("Odd", ["sk-secret"], {"b": 3}),
     ],
 )
 async def test_a_replacement_that_the_cli_would_ignore_withholds_the_output(

@@ -221,6 +221,38 @@ def test_a_request_that_is_open_when_the_process_ends_is_cancelled() -> None:
     assert journal.open == []
 
 
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [({"behavior": "completed"}, "ok"), ({"behavior": "cancelled"}, "denied"), (["of another form"], "ok")],
+)
+def test_a_dialog_is_open_until_its_reply(reply: Any, status: str) -> None:
+    journal = Journal()
+    asked = frames.control_request("r1", "request_user_dialog", dialog_kind="trust", tool_use_id="t1", payload={})
+    [opened] = journal.feed(decode(json.dumps(asked).encode()), 1.0)
+    assert isinstance(opened, RequestOpened)
+    assert (opened.kind, opened.name, opened.call) == ("dialog", "trust", "t1")
+    answer = ControlResponse(response=ControlSuccess(request_id="r1", response=reply))
+    [settled] = journal.feed(answer, 2.0, sent=True)
+    assert isinstance(settled, RequestSettled)
+    assert settled.status == status
+    assert journal.open == []
+
+
+def test_a_denial_of_an_unknown_call_is_no_decision_about_a_later_one() -> None:
+    denied = frames.system("permission_denied", tool_name="Bash", tool_use_id="t1", decision_reason_type="rule")
+    call, result = frames.assistant([frames.tool_use_block("Bash", id="t1")]), frames.tool_result("t1", is_error=True)
+    [ended] = [fact for fact in fold_all(denied, call, result) if isinstance(fact, CallEnded)]
+    assert (ended.status, ended.permission) == ("failed", None)
+
+
+@pytest.mark.parametrize(("stored", "status"), [({"decision": "reject"}, "denied"), ("odd", "failed")])
+def test_a_decision_in_a_transcript_counts_if_it_can_be_read(stored: object, status: str) -> None:
+    call = frames.assistant([frames.tool_use_block("Bash", id="t1")])
+    result = frames.tool_result("t1", is_error=True, permissionDecision=stored)
+    [ended] = [fact for fact in fold_all(call, result) if isinstance(fact, CallEnded)]
+    assert ended.status == status
+
+
 def fold_timed(*told: tuple[float, JSONObject]) -> list[tuple[str, float | None]]:
     journal = Journal()
     facts = [fact for at, frame in told for fact in journal.feed(decode(json.dumps(frame).encode()), at)]
@@ -505,6 +537,7 @@ async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -
         await client.query("hello")
         stream.close()
         assert client.session.journal is None
+        stream.close()
         assert [type(fact).__name__ async for fact in stream][-1] == "TurnEnded"
         await client.query("hello")
 

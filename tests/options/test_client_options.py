@@ -234,6 +234,8 @@ def test_a_replacement_that_an_error_names_exists() -> None:
         ({"mcp_servers": 5}, "mcp_servers: must map names to servers, or be the path of a file, not int"),
         ({"hooks": {"PreToolUse": [lambda: 1]}}, "must take two arguments: the input and the context"),
         ({"hooks": {"PreToolUs": [handler]}}, "hooks: unknown hook event 'PreToolUs'; did you mean 'PreToolUse'?"),
+        ({"output_type": Callable[[], int]}, "output_type: must be a type that has a JSON Schema"),
+        ({"can_use_tool": generate}, "can_use_tool: must not be a generator function"),
         ({"output_type": 5}, "output_type: must be a type that pydantic can validate"),
         ({"output_type": handler}, "output_type: must be a type, not a function"),
         ({"output_format": "{}"}, "output_format: must be a JSON Schema (a dict), not str"),

@@ -4,6 +4,7 @@ import errno
 import gc
 import json
 import mmap
+import os
 import pickle
 import random
 import sys
@@ -412,6 +413,30 @@ def test_without_memory_messages_are_dropped_and_the_rest_stays(monkeypatch: pyt
     assert next(kept) == decode(lines[0])
     with pytest.raises(BacklogError, match="Cannot allocate memory"):
         next(kept)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="reads in another way there")
+@pytest.mark.parametrize(
+    ("fault", "says"), [(OSError(errno.EIO, "Input/output error"), "Input/output error"), (b"", "was truncated")]
+)
+def test_a_temporary_file_that_cannot_be_read_is_an_error_and_the_rest_stays(
+    fault: Any, says: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read(*_arguments: object) -> bytes:
+        if isinstance(fault, OSError):
+            raise fault
+        return bytes(fault)
+
+    log = MessageLog(0)
+    lines = [frames.encode(frames.assistant("x" * 200_000, uuid=str(number)))[:-1] for number in range(2)]
+    for line in lines:
+        log.append(decode(line), line)
+    monkeypatch.setattr(os, "pread", read)
+    with pytest.raises(BacklogError, match=says):
+        list(log)
+    monkeypatch.undo()
+    assert list(log) == log == [decode(line) for line in lines]
+    assert log != "messages"
 
 
 def test_several_threads_read_a_log() -> None:

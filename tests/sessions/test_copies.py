@@ -667,3 +667,31 @@ async def test_a_call_that_a_dying_cli_rejected_has_no_result_unless_the_turn_we
         last = local.user("Then look only.")
     await deliver_session(store, SESSION, config_dir=home, project_key="p")
     assert [entry["uuid"] for entry in store.entries(Place("p", SESSION).key)][-1] == last
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the program here is a shell script")
+@pytest.mark.parametrize(
+    ("says", "more", "login"),
+    [
+        ("""echo '{"claudeAiOauth": {"accessToken": "at", "refreshToken": "rt"}}'""", {}, {"accessToken": "at"}),
+        ("exit 44", {}, None),
+        ("echo", {}, None),
+        ("touch asked", {"ANTHROPIC_API_KEY": "key"}, None),
+    ],
+)
+def test_on_macos_the_login_is_in_the_keychain(
+    says: str, more: dict[str, str], login: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    security = tmp_path / "security"
+    security.write_text(f'#!/bin/sh\ncd {tmp_path}\n[ "$*" = "{KEYCHAIN}" ] && {says}\n')
+    security.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr(sys, "platform", "darwin")
+    folder = private_folder.make_folder({"HOME": str(tmp_path), "USER": "me", **more})
+    copied = folder.path / ".credentials.json"
+    assert (json.loads(copied.read_text())["claudeAiOauth"] if copied.exists() else None) == login
+    folder.remove()
+    assert not (tmp_path / "asked").exists()
+
+
+KEYCHAIN = "find-generic-password -a me -w -s Claude Code-credentials"

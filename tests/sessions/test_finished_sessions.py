@@ -100,6 +100,13 @@ def test_a_notification_ends_a_task(stored: Stored) -> None:
     assert [message.text for message in task.subagent.messages] == ["Look", "I saw it"]
 
 
+def test_a_notification_may_be_a_block_of_a_message(stored: Stored) -> None:
+    launch_shell(stored, "b11111111")
+    told = NOTIFICATION.format(id="b11111111", status="failed", summary="exited with code 3", rest="")
+    stored.user([{"type": "text", "text": told}, {"type": "image"}], origin={"kind": "task-notification"})
+    assert tasks(stored)["b11111111"].status is TaskStatus.FAILED
+
+
 def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_not(stored: Stored) -> None:
     for task_id in ("b11111111", "b22222222"):
         launch_shell(stored, task_id)

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 import uuid
 from pathlib import Path
 from typing import Any
@@ -266,3 +267,63 @@ def test_bad_records_of_processes_hide_no_session(tmp_path: Path) -> None:
     found = running_sessions(tmp_path)
     assert sorted(each.session_id for each in found) == sorted(["far", "good", *(f"s{at}" for at in range(8))])
     assert {each.started_at for each in found} <= {0.0, 0.001, 1_700_000_000.0}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_a_process_of_another_user_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(pid: int, signal: int) -> None:
+        raise PermissionError
+
+    (tmp_path / "sessions").mkdir()
+    record = {"pid": os.getpid(), "sessionId": "s", "cwd": "/work", "startedAt": 1_700_000_000_000}
+    (tmp_path / "sessions" / "1.json").write_text(json.dumps(record))
+    monkeypatch.setattr(os, "kill", refuse)
+    assert [each.session_id for each in running_sessions(tmp_path)] == ["s"]
+
+
+def test_a_session_in_two_projects_is_listed_once(tmp_path: Path) -> None:
+    for number, project in enumerate(("-one", "-two")):
+        stored = Stored(tmp_path, project=project)
+        stored.user(project)
+        os.utime(stored.path, (number, number))
+    (tmp_path / "projects" / "a-file").write_text("no project")
+    assert [found.first_prompt for found in list_sessions(config_dir=tmp_path)] == ["-two"]
+
+
+def test_a_branch_that_is_no_text_is_none(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("hello")
+    stored.path.write_text(stored.path.read_text().replace('"gitBranch":"main"', '"gitBranch":"\\x"'))
+    assert info(stored).git_branch is None
+
+
+def test_a_bare_repository_has_no_main_working_tree(tmp_path: Path) -> None:
+    bare, tree = tmp_path / "bare.git", tmp_path / "tree"
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C"]
+    source = tmp_path / "source"
+    source.mkdir()
+    for command in (
+        [str(source), "init", "-q"],
+        [str(source), "commit", "-q", "--allow-empty", "-m", "x"],
+        [str(source), "clone", "-q", "--bare", ".", str(bare)],
+        [str(bare), "worktree", "add", "-q", str(tree)],
+    ):
+        subprocess.run([*git, *command], check=True, capture_output=True)
+    assert [os.path.realpath(path) for path in list_worktrees(tree)] == [str(tree)]
+
+
+def test_a_project_of_a_long_path_is_found_whatever_its_hash(tmp_path: Path) -> None:
+    long = f"/tmp/{'L' * 120}/{'M' * 120}"
+    key = project_key_for_directory(long)
+    Stored(tmp_path, project=f"{key.rpartition('-')[0]}-0ld1").user("of an earlier CLI")
+    assert [found.first_prompt for found in list_sessions(long, config_dir=tmp_path)] == ["of an earlier CLI"]
+
+
+def test_search_finds_the_parts_of_a_call(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("Change it.")
+    stored.assistant(call("t1", "Edit", edits=[{"old": "left"}, "right"], count=1234567, none=None), "ok")
+    assert [hit.excerpt for hit in search_sessions("left", config_dir=tmp_path)] == ["left"]
+    assert [hit.excerpt for hit in search_sessions("right", config_dir=tmp_path)] == ["right"]
+    assert [hit.excerpt for hit in search_sessions("345", config_dir=tmp_path)] == ["1234567"]
+    assert [hit.excerpt for hit in search_sessions("ok", config_dir=tmp_path)] == ["ok"]

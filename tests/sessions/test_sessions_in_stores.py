@@ -349,6 +349,75 @@ async def test_lists_that_are_junk_are_errors_or_left_out() -> None:
             await StoredSessions(Lying(junk)).list()
 
 
+async def test_a_list_of_subagents_that_is_junk_is_an_error(stored: Stored) -> None:
+    class Junk(MemoryStore):
+        async def list_subkeys(self, key: Any) -> Any:
+            return [5]
+
+    store = Junk()
+    await import_session(store, SESSION, config_dir=stored.config)
+    with pytest.raises(StoreError, match="the subpath 5"):
+        await StoredSessions(store).get(SESSION)
+
+
+async def test_summaries_are_enough_to_list_the_sessions(stored: Stored) -> None:
+    class Summaries(MemoryStore):
+        list_sessions = None  # type: ignore[assignment]
+
+    store = Summaries()
+    await import_session(store, SESSION, config_dir=stored.config)
+    assert [info.id for info in await StoredSessions(store).list()] == [SESSION]
+    assert repr(StoredSessions(store)) == f"StoredSessions({store!r})"
+    assert (len(store), bool(MemoryStore())) == (1, True)
+
+
+async def test_summaries_that_cannot_be_read_are_an_error() -> None:
+    class Broken(MemoryStore):
+        async def list_session_summaries(self, project_key: str) -> Any:
+            raise OSError("not now")
+
+    with pytest.raises(StoreError, match="not now"):
+        await StoredSessions(Broken()).list()
+
+
+async def test_a_part_of_a_copy_stays_in_a_store_that_cannot_delete(
+    stored: Stored, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Failing(MemoryStore):
+        fails = False
+
+        async def append(self, key: SessionKey, *args: Any, **more: Any) -> None:
+            if self.fails and "subpath" in key:
+                raise OSError("not now")
+            await super().append(key, *args, **more)
+
+        async def delete(self, key: SessionKey) -> None:
+            raise OSError("never")
+
+    class Keeping(Failing):
+        delete = None  # type: ignore[assignment]
+
+    for kind in (Failing, Keeping):
+        caplog.clear()
+        store = kind()
+        await import_session(store, SESSION, config_dir=stored.config)
+        store.fails = True
+        with pytest.raises(StoreError, match="not now"):
+            await StoredSessions(store).fork(SESSION)
+        assert len(await StoredSessions(store).list()) == 2
+        assert ("stays in the store" in caplog.text) is (kind is Failing)
+
+
+async def test_a_temporary_folder_that_cannot_be_made_is_an_error(
+    tmp_path: Path, stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(SessionError, match="cannot be written to a temporary folder"):
+        await StoredSessions(store).get(SESSION)
+
+
 class Slow(MemoryStore):
     """A store without summaries, which cannot load some of its sessions."""
 

@@ -21,6 +21,7 @@ from claude_agent_py.errors import OptionsError, SessionLeasedError, StaleLeaseE
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
+    PostgresStore,
     S3Store,
     SessionKey,
     SessionStore,
@@ -659,3 +660,20 @@ def test_a_missing_package_is_named(package: str, store: str, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(OptionsError, match=f"pip install .?{package}"):
         make("anything")
+
+
+@pytest.mark.parametrize("schema", ["Upper", "a-b", "a;b", ""])
+def test_a_schema_that_is_no_identifier_is_refused(schema: str) -> None:
+    with pytest.raises(OptionsError, match="schema"):
+        PostgresStore("postgresql://localhost/x", schema=schema)
+
+
+@pytest.mark.anyio
+async def test_a_folder_that_is_no_store_or_a_name_without_parts_is_an_error(tmp_path: Path) -> None:
+    store = DirectoryStore(tmp_path)
+    with pytest.raises(StoreError, match="must not be empty"):
+        await store.append({**KEY, "subpath": "a//b"}, entries_of({"type": "user", "uuid": "a"}))
+    (version,) = (tmp_path / "state").glob("*ersion*")
+    version.write_text("soon")
+    with pytest.raises(StoreError, match="cannot be used as a session store"):
+        DirectoryStore(tmp_path)

@@ -20,8 +20,10 @@ from claude_agent_py.sessions import (
     fork_session,
     get_session,
     get_session_messages,
+    get_subagent_messages,
     import_session,
     list_sessions,
+    list_subagents,
     rename_session,
 )
 
@@ -482,3 +484,21 @@ def test_subagents_and_their_messages(stored: Stored) -> None:
     path.write_text(path.read_text().replace('"isSidechain":true,', ""))  # as other programs write it
     unmarked = {each.agent_id: each for each in session(stored).subagents}[agent.agent_id]
     assert said(unmarked.messages) == ["Look", "I looked"]
+
+
+def test_the_messages_of_a_subagent_are_read_in_pages(stored: Stored) -> None:
+    stored.user("go")
+    stored.agent("a1111111111111111", ["Look", "I looked", "I found it"])
+    read = functools.partial(get_subagent_messages, stored.id, config_dir=stored.config)
+    [agent] = list_subagents(stored.id, config_dir=stored.config)
+    assert [message.text for message in read(agent)] == ["Look", "I looked", "I found it"]
+    assert [message.text for message in read(agent, limit=1, offset=1)] == ["I looked"]
+    with pytest.raises(SessionError, match="has no subagent 'a2'"):
+        read("a2")
+
+
+def test_a_session_shows_what_it_is(stored: Stored) -> None:
+    stored.user("go")
+    shown = session(stored)
+    assert repr(shown) == f"<StoredSession {stored.id} 'go', {stored.path.stat().st_size} bytes>"
+    assert shown.session_id == shown.id == stored.id

@@ -8,7 +8,7 @@ import pytest
 from folding import HASTY, Port, level, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
-from claude_agent_py.errors import ControlRejectedError, TaskTimeoutError
+from claude_agent_py.errors import ControlRejectedError, TaskError, TaskTimeoutError
 from claude_agent_py.tasks import Evidence, Grace
 from claude_agent_py.testing import frames
 
@@ -173,6 +173,13 @@ async def test_a_shell_that_is_too_young_is_not_moved() -> None:
         shell_started("b1", is_backgrounded=False), effect=lambda manager, subtype, fields: {"backgrounded": False}
     )
     assert await manager["b1"].move_to_background() is False
+
+
+async def test_a_task_whose_call_is_unknown_is_not_moved() -> None:
+    manager, port = session(frames.task_started("a1", is_backgrounded=False, tool_use_id=None), effect=moves)
+    with pytest.raises(TaskError, match="the tool call that waits for task 'a1' is unknown"):
+        await manager["a1"].move_to_background()
+    assert port.sent == []
 
 
 async def test_a_task_that_ends_instead_of_moving() -> None:

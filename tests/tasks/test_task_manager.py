@@ -330,7 +330,7 @@ async def test_an_adopted_task_is_stopped_by_its_own_function_and_survives_the_p
 
 async def test_requests_need_a_session() -> None:
     manager = tracking(TaskManager(), frames.task_started("a1", is_backgrounded=False))
-    for call in (manager["a1"].stop, manager["a1"].move_to_background):
+    for call in (manager["a1"].stop, manager["a1"].move_to_background, manager.move_all_to_background):
         with pytest.raises(TaskError, match="no session"):
             await call()
 

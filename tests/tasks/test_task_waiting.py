@@ -426,6 +426,12 @@ async def test_messages_that_are_no_longer_kept_are_a_gap() -> None:
     assert [text_of(one) for one in seen[1:]] == ["7", "8", "9"]
 
 
+async def test_without_a_limit_above_zero_no_messages_are_kept() -> None:
+    manager = tracking(TaskManager(message_limit=0), frames.task_started("a1"), child("a1", "one"))
+    tracking(manager, *frames.task_end("a1"))
+    assert [one async for one in manager["a1"].messages()] == []
+
+
 async def test_waits_work_on_one_loop_after_the_other() -> None:
     # The fixture runs this twice, on two loops; a manager that outlives a loop must not be tied to it either.
     manager = _OUTLIVING.setdefault("manager", running("a1"))

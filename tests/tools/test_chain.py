@@ -156,6 +156,11 @@ async def test_a_missing_format_is_a_type_error(calls: Any, text_format: Any) ->
         await ToolChain([search]).execute(calls, text_format)
 
 
+async def test_a_chain_shows_its_tools() -> None:
+    assert repr(CHAIN) == f"<ToolChain {', '.join(tool.name for tool in CHAIN.tools)}>"
+    assert CHAIN.tools[0].name in repr(CHAIN)
+
+
 async def test_blocks_need_no_format() -> None:
     result = await ToolChain([search]).execute([use("search", {"query": "a"})])
 

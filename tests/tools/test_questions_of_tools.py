@@ -160,6 +160,10 @@ class Choices:
     is_gift: bool = False
 
 
+class Consent(BaseModel):
+    answer: Literal["yes"]
+
+
 class Empty(TypedDict):
     pass
 
@@ -204,6 +208,7 @@ async def test_a_form_gives_a_value_of_its_type() -> None:
     assert await person.elicit("Which?", Choices) == Choices(Colour.BLUE, ["S"])
     person = Person(request_id="r1", answer={"colour": "blue", "day": "2026-01-31"})
     assert await person.elicit("Which?", Strict) == Strict(colour=Colour.BLUE, day=date(2026, 1, 31))
+    assert await Person(request_id="r1", answer={"answer": "yes"}).elicit("Yes?", Consent) == Consent(answer="yes")
     with pytest.raises(ValueError, match="number: Value error, must be even"):
         await Person(request_id="r1", answer={"number": 3}).elicit("Which?", Even)
 

@@ -327,6 +327,16 @@ def test_a_function_as_a_parameter_is_refused() -> None:
         tool(f)
 
 
+def test_parameters_that_have_no_schema_together_are_refused() -> None:
+    class Unreadable:
+        __signature__ = "unknown"
+
+        def __call__(self, *args: object) -> None: ...
+
+    with pytest.raises(OptionsError, match="the signature cannot be read"):
+        tool(name="f")(Unreadable())
+
+
 def test_an_unknown_annotation_is_named() -> None:
     def f(a: "Missing") -> None: ...  # type: ignore[name-defined] # noqa: F821
 
@@ -458,6 +468,8 @@ def test_a_schema_that_is_not_valid_is_refused_where_the_tool_is_made() -> None:
         OptionsError, match=r"tool 'f': an input schema must be JSON Schema; at '/properties/a/type': Invalid"
     ):
         tool(f)
+    with pytest.raises(OptionsError, match="a function of one argument, a dict"):
+        Tool.from_schema("add", "Adds.", {"type": "object"}, lambda: 1)  # type: ignore[arg-type, misc]
 
 
 def test_a_tool_in_the_official_form_names_the_form_here() -> None:

@@ -71,11 +71,6 @@ class Mailbox:
         """Whether it takes no more messages."""
         return self._is_closed
 
-    @property
-    def is_discarded(self) -> bool:
-        """Whether nobody can read it any more."""
-        return self._is_discarded
-
     def put(self, message: object, *, is_recorded: bool = False) -> None:
         """Add a message. Never waits. Does nothing once the mailbox is closed."""
         if self._is_closed or (self._takes_unrecorded is False and not is_recorded):

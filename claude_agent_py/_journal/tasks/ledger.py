@@ -511,8 +511,6 @@ class Ledger:
     def resolve(self, record: Record, finding: TaskFinding | None, now: float) -> None:
         """Decide whether an unresolved task has ended, with the evidence from its files."""
         run = record.run
-        if not run.is_live:
-            return
         if finding is not None:
             run.summary = run.summary or finding.summary
             if run.exit_code is None:

@@ -174,9 +174,8 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
 
     def find_run(self, tool_use_id: str | None) -> TaskRun | None:
         """Return the latest run that this tool call launched."""
-        if tool_use_id is None:
-            return None
-        return next((run for run in reversed(self.runs) if run.tool_use_id == tool_use_id), None)
+        runs = () if tool_use_id is None else reversed(self.runs)
+        return next((run for run in runs if run.tool_use_id == tool_use_id), None)
 
     def author(self, launcher: "Record | None", *, acts: bool) -> str:
         """Return the author of an event: the task's own agent if it `acts` itself, otherwise its launcher."""

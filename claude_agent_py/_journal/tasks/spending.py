@@ -213,10 +213,10 @@ def subtract_counts(counts: Mapping[str, Counts], others: Iterable[Mapping[str, 
     """Subtract the counts of others from a total."""
     left = dict(counts)
     for other in others:
-        for model, used in other.items():
-            if model in left:
-                rest = add_counts(left[model], (-used[0], -used[1], -used[2], -used[3], -used[4]))
-                left[model] = max_counts(rest, _NO_COUNTS)
+        for model in left.keys() & other.keys():
+            used = other[model]
+            rest = add_counts(left[model], (-used[0], -used[1], -used[2], -used[3], -used[4]))
+            left[model] = max_counts(rest, _NO_COUNTS)
     return {model: counts for model, counts in left.items() if any(counts)}
 
 

@@ -49,15 +49,11 @@ def release_lock_file(path: Path, descriptor: int) -> None:
 
 
 def _create(path: Path) -> int | None:
-    for _ in range(_ATTEMPTS):
-        try:
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileNotFoundError:
-            # Another process has removed the empty directory since.
-            continue
-        except OSError:
-            return None
+    with suppress(OSError):
+        for _ in range(_ATTEMPTS):  # pragma: no branch - that many others would have to come in between
+            with suppress(FileNotFoundError):  # another process has removed the empty directory since
+                path.parent.mkdir(mode=0o700, exist_ok=True)
+                return os.open(path, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
     return None
 
 
