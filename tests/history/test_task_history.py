@@ -229,6 +229,7 @@ async def test_the_tree_can_be_rebuilt_from_the_records_alone(history: TaskHisto
     tree = await history.tree("s1")
     assert {(parent, child) for parent, children in tree.items() for child in children} == live
     rebuilt = await history.rebuild("s1")
+    assert [task.id for task in rebuilt.roots[0].walk()] == [task.id for task in rebuilt.walk()]
     assert str(rebuilt) == str(manager.tree())
     assert len(rebuilt) == 3
     kept = {task.id: task for task in rebuilt.walk()}

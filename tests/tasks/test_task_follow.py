@@ -316,6 +316,8 @@ def test_a_subagents_texts_are_its_chunks(tmp_path: Path) -> None:
     entry = b'{"type":"assistant","message":{"role":"assistant","content":[{"type":"text","text":"hello"}]}}\n'
     assert decoder.feed(Piece(entry[:20], True)) == []
     assert decoder.feed(Piece(entry[20:] + b"not json\n{}\n", True)) == ["hello\n"]
+    assert decoder.feed(Piece(entry[:20], True)) == []
+    assert decoder.feed(Piece(entry, True, restarted=True)) == ["hello\n"]
     assert decoder.finish() == []
 
 

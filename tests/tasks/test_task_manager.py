@@ -208,6 +208,16 @@ def test_tracking_never_raises(caplog: pytest.LogCaptureFixture) -> None:
     assert caplog.text.count("the session continues") == 3
 
 
+def test_a_receiver_of_events_that_fails_does_not_end_the_session(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(events: list[Any]) -> None:
+        raise RuntimeError("broken on purpose")
+
+    manager = TaskManager(intake=TaskIntake(on_events=fail))
+    assert manager.track(message(frames.task_started("a1"))) is not None
+    assert manager["a1"].status is TaskStatus.RUNNING
+    assert "broken on purpose" in caplog.text
+
+
 @pytest.mark.parametrize("odd", [None, 5, "text", {"type": "system", "subtype": "task_started"}, b"", object()])
 def test_a_value_that_is_no_message_is_ignored(odd: object) -> None:
     manager = TaskManager()

@@ -353,6 +353,21 @@ async def test_as_completed_gives_tasks_as_they_end() -> None:
     assert order == ["a2", "a0", "a3", "a1"]
 
 
+async def test_as_completed_gives_only_the_tasks_that_were_asked_for() -> None:
+    manager = running("a1", "a2")
+    seen: list[str] = []
+
+    async def collect() -> None:
+        seen.extend([task.id async for task in manager.as_completed(["a1"], timeout=60)])
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(collect)
+            await wait_all_tasks_blocked()
+            tracking(manager, frames.task_notification("a2"), frames.task_notification("a1"))
+    assert seen == ["a1"]
+
+
 async def test_as_completed_gives_a_resumed_task_again() -> None:
     manager = tracking(running("a1", "a2"), frames.task_notification("a1"))
     seen: list[str | None] = []

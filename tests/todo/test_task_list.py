@@ -182,3 +182,9 @@ def test_a_shared_list_stays_in_another_session() -> None:
     for session in ("one", "two"):
         assert model.list.track(message(frames.init() | {"session_id": session})) == []
     assert [item.subject for item in model.list] == ["First"]
+
+
+def test_items_are_ordered_by_number_and_others_come_last(model: Model) -> None:
+    for item_id in ("10", "beta", "alpha", "9"):
+        model.create(item_id, "More")
+    assert [item.id for item in model.list.items] == ["1", "2", "9", "10", "alpha", "beta"]
