@@ -204,7 +204,7 @@ class Shutdown:
             session.note_end_of_stream()
             await self._wait_for_stream(DRAIN_GRACE)
             if not session.stream_over.is_set():
-                self._act(session.engine.receive_eof())
+                await self._end_stream()
 
     async def end_output(self) -> None:
         """Note that the pump has read all output, and end what depends on it, unless `end_process` does."""
@@ -212,7 +212,14 @@ class Shutdown:
         session.output_over.set()
         if session.state is not State.CLOSING:
             await self._wait_for_exit()
-            self._act(session.engine.receive_eof())
+            await self._end_stream()
+
+    async def _end_stream(self) -> None:
+        """End what depends on the output, after the last count of what the subagents have used."""
+        session = self._session
+        if not session.stream_over.is_set():
+            await session.intake.reconciler.count_last(DRAIN_GRACE)
+        self._act(session.engine.receive_eof())
 
     async def _wait_for_exit(self) -> None:
         """Wait for the exit status and the end of stderr, which errors show."""
@@ -287,7 +294,7 @@ class Shutdown:
         for event in (output_over, self._transport_over) if transport.needs_run else (output_over,):
             if not event.is_set():
                 await event.wait(self._at_most(DRAIN_GRACE))
-        self._act(session.engine.receive_eof())
+        await self._end_stream()
         await self._drain()
         self._has_ended = True
 

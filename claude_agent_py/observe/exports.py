@@ -33,6 +33,7 @@ _CUSTOM_ATTRIBUTES: Final = {
         "notified_at",
         "tool_uses",
         "total_tokens",
+        "uncounted_tokens",
         "api_retries",
         "terminal_reason",
     )

@@ -90,6 +90,7 @@ def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:
 
 def add_usage(span: OpenSpan, outcome: TaskOutcome) -> None:
     """Add the usage of a task to its span."""
+    span.attributes.pop("uncounted_tokens", None)  # they may be counted by now
     span.attributes |= describe_usage(outcome)
     if outcome.usage is not None and outcome.usage.cost_usd is not None:
         span.cost_usd = outcome.usage.cost_usd

@@ -235,7 +235,8 @@ class Summary(msgspec.Struct, kw_only=True, eq=False):
 def describe_usage(outcome: TaskOutcome) -> JSONObject:
     """Return the attributes of a task's span about its usage."""
     usage = outcome.usage
-    known = {} if usage is None else {"tool_uses": usage.tool_uses, "total_tokens": usage.total_tokens}
+    names = ("tool_uses", "total_tokens", "uncounted_tokens")
+    known = {} if usage is None else {name: getattr(usage, name) for name in names}
     found: JSONObject = {key: count for key, value in known.items() if (count := read_count(value))}
     if outcome.models:
         found["models"] = {model: msgspec.structs.asdict(spent) for model, spent in outcome.models.items()}

@@ -140,6 +140,12 @@ class Reconciler:
         finally:
             self._is_checking = False
 
+    async def count_last(self, limit: float) -> None:
+        """Count what the subagents have used, now that their process has ended, at most `limit` seconds."""
+        self._ledger.count_live(self._clock())
+        with anyio.move_on_after(limit):
+            await self._count_ended()
+
     async def _count_ended(self) -> None:
         """Count the transcripts of subagents that have ended, again and again until they contain the end."""
         runs = [(record, run) for run, (record, _) in self._ledger.uncounted.items()]

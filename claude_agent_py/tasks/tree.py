@@ -19,6 +19,7 @@ def add_usage(parts: Sequence[TaskUsage | None]) -> TaskUsage:
         duration_ms=sum(part.duration_ms for part in known),
         cost_usd=sum(costs) if costs else None,
         cost_is_derived=any(part.cost_is_derived for part in known),
+        uncounted_tokens=sum(part.uncounted_tokens for part in known),
     )
 
 

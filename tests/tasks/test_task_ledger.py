@@ -591,7 +591,7 @@ def test_events_say_who_did_what_and_when(desk: Desk) -> None:
         ("finished", 1003.0, "a1", "0-a1", "", ""),
     ]
     told = {name: [getattr(event, name) for event in desk.events if hasattr(event, name)] for name in FIELDS}
-    usage = TaskUsage(**used)
+    usage = TaskUsage(**used, uncounted_tokens=790)
     tokens = Tokens(input=100, output=10, cache_read=0, cache_write=0)
     assert told == {
         "description": ["Review", "build", "build all"],

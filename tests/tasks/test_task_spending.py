@@ -12,7 +12,7 @@ from folding import Clock, Desk, intake_of, track_hook, tracking
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
-from claude_agent_py.tasks import EndedBy, ModelPrice, TaskIntake, TaskRevised
+from claude_agent_py.tasks import EndedBy, ModelPrice, TaskFinished, TaskIntake, TaskRevised
 from claude_agent_py.testing import frames
 
 MODEL = "claude-x"
@@ -178,7 +178,7 @@ async def test_a_usage_that_arrives_after_the_end_is_counted_without_a_transcrip
     await intake_of(manager).reconciler.check()
     outcome = manager["a1"].outcome
     assert outcome is not None
-    assert outcome.usage == TaskUsage(total_tokens=40, tool_uses=2, duration_ms=50)
+    assert outcome.usage == TaskUsage(total_tokens=40, tool_uses=2, duration_ms=50, uncounted_tokens=40)
 
 
 @pytest.mark.anyio
@@ -283,6 +283,8 @@ async def test_the_last_entries_of_a_transcript_are_awaited_for_seconds_unless_t
         assert (correction.at, correction.outcome) == (clock.now, outcome)
     assert outcome.usage.total_tokens == 1300  # the CLI reports the last request
     assert outcome.usage.cost_usd == pytest.approx(counted / 1e6)
+    assert outcome.models[MODEL].tokens.total == counted
+    assert outcome.usage.uncounted_tokens == 1300 - counted
 
 
 @pytest.mark.anyio
@@ -328,6 +330,32 @@ async def test_the_last_event_has_the_usage_so_far_if_the_process_ends_before_th
     [correction] = [event async for event in corrections]
     assert correction.outcome.usage == manager["a1"].usage
     assert used(manager) == 1300
+
+
+@pytest.mark.anyio
+async def test_a_subagent_that_ends_with_the_process_is_counted_before(tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, manager = tmp_path / "agent-a1.jsonl", TaskManager(clock=Clock())
+    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
+    intake = intake_of(manager)
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    ends = manager.events(TaskFinished)
+    tracking(manager, frames.task_started("a1", run_id=run_id(began)))
+    await intake.reconciler.count_last(60)
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    [end] = [event async for event in ends]
+    assert end.outcome.models[MODEL].tokens.total == 1000
+    assert end.outcome.usage == TaskUsage(total_tokens=1000)
+
+
+@pytest.mark.anyio
+async def test_counting_the_last_time_ends_no_subagent() -> None:
+    manager = tracking(TaskManager(clock=Clock()), frames.task_started("a1"))
+    intake = intake_of(manager)
+    await intake.reconciler.count_last(60)  # there is no transcript
+    assert not manager["a1"].done
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    assert (manager["a1"].status, manager["a1"].done) == ("failed", True)
 
 
 def answered(message_id: str, at: datetime, tokens: int) -> dict[str, Any]:

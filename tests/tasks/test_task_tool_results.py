@@ -108,7 +108,7 @@ def test_the_result_of_a_foreground_agent_makes_it_known(desk: Desk) -> None:
     assert (record.type, record.is_backgrounded, record.run.prompt) == ("local_agent", False, "look at it")
     outcome = desk.run("a1").outcome
     assert (record.run.tool_use_id, outcome.summary) == ("toolu_1", "the report")
-    assert outcome.usage == TaskUsage(total_tokens=120, tool_uses=2, duration_ms=30)
+    assert outcome.usage == TaskUsage(total_tokens=120, tool_uses=2, duration_ms=30, uncounted_tokens=120)
 
 
 def test_the_result_of_a_launch_completes_what_a_hook_said(desk: Desk) -> None:

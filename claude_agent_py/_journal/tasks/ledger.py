@@ -432,6 +432,12 @@ class Ledger:
             self.uncounted.pop(other, None)
         self.uncounted[run] = record, now + self.grace.transcript
 
+    def count_live(self, now: float) -> None:
+        """Have the transcripts of the running subagents counted, because their process has ended."""
+        for record in self.own_live():
+            if record.is_agent:
+                self._schedule_count(record, record.run, now)
+
     def apply_count(
         self, record: Record, run: TaskRun, dated: Sequence[TaskRun], found: Counted | None, now: float
     ) -> None:
@@ -444,7 +450,8 @@ class Ledger:
         self.touched.add(record.id)
         if found is None:  # there is no transcript, only perhaps a late report of the usage
             del self.uncounted[run]
-            self._finalise(record, run, now, by_counting=True)
+            if not run.is_live:
+                self._finalise(record, run, now, by_counting=True)
             return
         counted = _set_counts(record, run, dated, found)
         is_completed = run.status is TaskStatus.COMPLETED

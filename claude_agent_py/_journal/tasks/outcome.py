@@ -60,7 +60,7 @@ class TaskOutcome(Struct, frozen=True, gc=False, omit_defaults=True):
     ended_by: EndedBy | None = None
     """The cause of its end; None if it ended on its own, or if unknown. `PARENT` may be inferred."""
     models: dict[str, Spent] = field(default_factory=dict)
-    """The tokens of a subagent by model, and their cost."""
+    """The tokens of a subagent by model, and their cost: those of `usage` without `usage.uncounted_tokens`."""
 
     def __hash__(self) -> int:
         return hash((self.task_id, self.run_id, self.status, self.evidence))

@@ -165,10 +165,11 @@ class Spending(Struct, gc=False):
             return None
         usage = self.reported or TaskUsage()
         in_transcript = sum(map(sum, (self.exact or {}).values())) + self.missing_tokens
-        tokens = max(usage.total_tokens, in_transcript, sum(map(sum, by_model.values())))
+        counted = sum(map(sum, by_model.values()))
+        tokens = max(usage.total_tokens, in_transcript, counted)
         changes: dict[str, object] = {}
-        if tokens != usage.total_tokens:
-            changes["total_tokens"] = tokens
+        if tokens != usage.total_tokens or tokens - counted != usage.uncounted_tokens:
+            changes |= {"total_tokens": tokens, "uncounted_tokens": tokens - counted}
         if prices is not None and usage.cost_usd is None:
             cost = prices.cost_of(by_model)
             if cost is not None:

@@ -82,6 +82,9 @@ class TaskUsage(WireModel):
     price is unknown."""
     cost_is_derived: bool = False
     """Whether `cost_usd` or a part of it was computed by this library from tokens and prices."""
+    uncounted_tokens: Number = 0
+    """Those of `total_tokens` of which only the sum is known, not the model and the kind: the CLI has reported the
+    answer, and has not written it to the transcript, or not yet. A derived cost and `TaskOutcome.models` lack them."""
 
 
 class ResourceLink(CamelModel):
