@@ -161,8 +161,9 @@ _STEP: Final = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 
 def is_too_deep(line: bytes) -> bool:
     """Return whether JSON is nested more than `MOST_LEVELS` deep, which many of its readers do not survive."""
-    if len(line) <= 2 * MOST_LEVELS or line.count(b"[") + line.count(b"{") <= MOST_LEVELS:
-        return False  # most lines; each level begins and ends with a bracket
+    # Each level begins and ends with a bracket, and most lines have few.
+    if len(line) <= 2 * MOST_LEVELS or len(line.translate(None, _NOT_BRACKETS)) <= 2 * MOST_LEVELS:
+        return False
     brackets = re.sub(_STRING, b"", line).translate(None, _NOT_BRACKETS)
     return any(map(MOST_LEVELS.__lt__, itertools.accumulate(map(_STEP.__getitem__, brackets))))
 

@@ -20,7 +20,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.wire.codec import decode
 
 BLOCK_BYTES: Final = 64 * 1024
-"""How many bytes of lines share a block."""
+"""How many bytes of lines become a block."""
 
 MEMORY_BYTES: Final = 4 * 1024 * 1024
 """How many bytes of a log stay in memory. Further ones go to the file: a host has many runs, and reads few twice."""
@@ -61,13 +61,11 @@ class MessageLog(Sequence[Any]):
         """The first lines."""
         self._memory_bytes = 0
         """How many bytes of them are in memory."""
-        self._last: mmap.mmap | None = None
-        """The last lines."""
-        self._room = 0
-        """How many bytes the last block has left."""
-        self._length = 0
-        self._starts = array("Q", [0])
-        """The position of the first line of each block, up to the last one."""
+        self._starts = array("Q")
+        """The position of the first line of each block."""
+        self._last: tuple[int, list[bytes]] = (0, [])
+        """The position of the first line after the blocks, and the lines from there on."""
+        self._last_bytes = 0
         self._lines: tuple[int, list[bytes]] = (0, [])
         """The position of the first line of the block that was read last, and its lines. Replaced, never mutated:
         several threads may read the messages of a result."""
@@ -84,59 +82,50 @@ class MessageLog(Sequence[Any]):
         """
         if self._failure is not None:
             return
+        start, lines = self._last
         if not line:
-            self._without_line[self._length] = message
-        size = len(line) + 1
-        if size > self._room:
-            try:
-                self._last = self._end_block(size) or _new_block(max(BLOCK_BYTES, size))
-            except BacklogError as error:
-                self._failure = error.again()  # the traceback of the other one refers to the log
-                return
-            except OSError as error:  # the process has no memory left
-                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
-                return
-            self._room = len(self._last)
-        assert self._last is not None  # noqa: S101 - it has room
-        self._last.write(line + b"\n")
-        self._room -= size
-        self._length += 1
+            self._without_line[start + len(lines)] = message
+        lines.append(line)
+        self._last_bytes += len(line) + 1
+        if self._last_bytes >= BLOCK_BYTES:
+            self._end_block(start, lines)
 
-    def _end_block(self, needed: int) -> mmap.mmap | None:
-        """Keep the last block, in memory or in the file. Return it if it is free again and has the needed size."""
-        last = self._last
-        if last is None:
-            return None
-        place = self._place(last, last.tell())
-        self._blocks.append(place)
-        self._starts.append(self._length)
-        if place is last or len(last) < needed:
-            return None
-        last.seek(0)
-        return last
+    def _end_block(self, start: int, lines: list[bytes]) -> None:
+        """Move the last lines to a block. If there is no room for it, drop the last one; the others stay."""
+        try:
+            block = self._place(b"\n".join(lines))
+        except BacklogError as error:
+            lines.pop()
+            self._failure = error.again()  # the traceback of the other one refers to the log
+        except OSError as error:  # the process has no memory left
+            lines.pop()
+            self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+        else:
+            self._blocks.append(block)
+            self._starts.append(start)
+            self._last, self._last_bytes = (start + len(lines), []), 0
 
-    def _place(self, block: mmap.mmap, size: int) -> Block:
-        """Return where the block stays. Raises BacklogError if there is no room."""
+    def _place(self, data: bytes) -> Block:
+        """Return where a block stays. Raises BacklogError if there is no room."""
         memory, spare = min(self._max_bytes, MEMORY_BYTES), max(self._max_bytes, SPARE_BYTES)
-        if self._memory_bytes + size > memory:
+        if self._memory_bytes + len(data) > memory:
             try:
-                with memoryview(block) as data:
-                    return self._write(data[:size])
+                return self._write(data)
             except OSError as error:
                 if self._memory_bytes <= memory:  # the first of them
                     logger.warning("waiting messages stay in memory: the temporary file cannot be written (%s)", error)
-                if self._memory_bytes + size > memory + spare:
+                if self._memory_bytes + len(data) > memory + spare:
                     raise BacklogError(error.strerror or type(error).__name__, spare) from None
-        self._memory_bytes += size
-        return block
+        self._memory_bytes += len(data)
+        return _to_memory(data)
 
-    def _write(self, data: memoryview) -> range:
+    def _write(self, data: bytes) -> range:
         """Write data to the end of the temporary file, and return its place there."""
         if self._file is None:
             self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
         start = end = self._file_bytes
         while end < start + len(data):
-            end += _write_at(self._file, data[end - start :], end)
+            end += _write_at(self._file, memoryview(data)[end - start :], end)
         self._file_bytes = end
         return range(start, end)
 
@@ -174,7 +163,8 @@ class MessageLog(Sequence[Any]):
             raise self._failure.again()
 
     def __len__(self) -> int:
-        return self._length
+        start, lines = self._last
+        return start + len(lines)
 
     def __iter__(self) -> Iterator[Any]:
         position = 0
@@ -203,26 +193,30 @@ class MessageLog(Sequence[Any]):
     __hash__: ClassVar[None] = None  # type: ignore[assignment]
 
     def _get(self, position: int) -> object:
-        start, lines = self._lines
-        if not 0 <= position - start < len(lines):
-            start, lines = self._lines = self._read_block(position)
+        start, lines = self._last
+        if position < start:
+            start, lines = self._lines
+            if not 0 <= position - start < len(lines):
+                start, lines = self._lines = self._read_block(position)
         line = lines[position - start]
         return decode(line, report=False) if line else self._without_line[position]
 
     def _read_block(self, position: int) -> tuple[int, list[bytes]]:
         """Return the lines of the block that has the line at this position, after the position of the first of them."""
         number = bisect_right(self._starts, position) - 1
-        block = self._blocks[number] if number < len(self._blocks) else self._last
-        assert block is not None  # noqa: S101 - it has the position
-        data = self._read(block) if isinstance(block, range) else block[: block.tell()]
-        return self._starts[number], data.split(b"\n")[:-1]
+        block = self._blocks[number]
+        data = self._read(block) if isinstance(block, range) else block[:]
+        return self._starts[number], data.split(b"\n")
 
 
-def _new_block(size: int) -> mmap.mmap:
-    """Return memory outside of the heap: the system gets it back as soon as nobody has the log."""
+def _to_memory(data: bytes) -> mmap.mmap:
+    """Copy data out of the heap: the system gets the memory back as soon as nobody has the log."""
     if sys.platform == "win32":
-        return mmap.mmap(-1, size)
-    return mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        block = mmap.mmap(-1, len(data))
+    else:
+        block = mmap.mmap(-1, len(data), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    block[:] = data
+    return block
 
 
 # The position of a file is shared by all threads, and by the processes that `os.fork` makes.

@@ -135,7 +135,8 @@ class Spending(Struct, gc=False):
         self.last_tokens = usage.total_tokens
         old = self.reported
         if old is not None:
-            usage = usage.replace(**{name: max(getattr(old, name), getattr(usage, name)) for name in names})
+            larger = {name: known for name in names if (known := getattr(old, name)) > getattr(usage, name)}
+            usage = usage.replace(**larger) if larger else usage  # most figures only grow
         self.reported = usage
 
     def set_exact(self, by_model: Mapping[str, Counts]) -> None:

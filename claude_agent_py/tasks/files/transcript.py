@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from claude_agent_py._base.bounded_reading import MOST_LEVELS, read_json
+from claude_agent_py._base.bounded_reading import is_too_deep, read_json
 from claude_agent_py._journal.tasks.outcome import TaskFinding
 from claude_agent_py._journal.tasks.spending import Counted
 from claude_agent_py._journal.tasks.state import Evidence
@@ -152,9 +152,8 @@ def parse_entry(line: bytes, parent_tool_use_id: str | None = None) -> Transcrip
     if b'"message"' not in line:
         return None
     try:
-        if line.count(b"[") + line.count(b"{") > MOST_LEVELS:
-            # This raises ValueError if the line is nested too deeply.
-            read_json(line)
+        if is_too_deep(line):
+            return None
         message, problem = read_message(line, parent_tool_use_id)
     except ValueError:
         return None
