@@ -79,7 +79,7 @@ async def test_stored_tasks_are_read_back(history: TaskHistory) -> None:
         status=TaskStatus.FAILED,
         summary="it broke",
         failure_reason="it broke",
-        usage=TaskUsage(**used),
+        usage=TaskUsage(**used, uncounted_tokens=120),
         created_at=10.0,
         ended_at=20.5,
         run_id="0-a1",
