@@ -454,3 +454,10 @@ async def test_an_ended_queue_with_nothing_to_tell_returns_at_once() -> None:
         await queue.deliver()
     queue.put("too late")
     assert (len(queue), queue.dropped) == (0, 1)
+
+
+def test_a_plain_function_may_wait_for_its_cancellation_again_and_again() -> None:
+    cancellation = Cancellation()
+    assert [cancellation.wait(0), cancellation.wait(0)] == [False, False]
+    cancellation.set()
+    assert cancellation.wait(60)

@@ -52,7 +52,7 @@ def open_shared(
             # SQLite's own timeout does not cover changing the journal mode.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
                 raise
-            time.sleep(BUSY_PAUSE)
+            time.sleep(BUSY_PAUSE)  # pragma: no cover - another process changes the mode at this moment
 
 
 def lacks_tables(path: str | os.PathLike[str], *names: str) -> bool:

@@ -137,7 +137,7 @@ class Polling(AsyncIterator[T]):
 
     async def __anext__(self) -> T:
         await checkpoint()
-        for pause in pauses(*self._pauses):  # pragma: no branch - they have no end
+        for pause in pauses(*self._pauses):
             if not self._items:
                 self._items.extend(await self._read())
             if self._items:

@@ -1,6 +1,5 @@
 """`ChildAgent`: an agent that runs in a separate process with its own options."""
 
-import itertools
 import math
 import re
 import warnings
@@ -248,11 +247,12 @@ def child_tool(agent: ChildAgent) -> Tool:
 async def _wait_for(run: ChildRun, client: Client, context: ToolContext) -> ChildReport:
     """Wait for the report of a child, and meanwhile report progress, so that the CLI does not end the call."""
     interval = _find_progress_interval(client.options)
-    for waited in itertools.count(1):
+    waited = 0
+    while True:
         with anyio.move_on_after(interval):
             return await run.wait()
+        waited += 1
         context.report_progress(waited)
-    raise AssertionError("counting does not end")
 
 
 def _find_progress_interval(options: ClientOptions) -> float:

@@ -59,8 +59,6 @@ class Telemetry:
         try:
             from claude_agent_py.observe.tracing import Tracer
         except ModuleNotFoundError as error:
-            if error.name is None or not error.name.startswith("opentelemetry"):
-                raise
             problem = "needs OpenTelemetry: pip install opentelemetry-api"
             raise OptionsError(problem, option="telemetry") from error
         return Tracer(

@@ -75,7 +75,7 @@ class AnyioProcess:
         if hasattr(process, "_exited") or in_trio():
             await process.wait()
             return
-        for pause in pauses(LOOK_FIRST, LOOK_EVERY):  # pragma: no branch - they have no end
+        for pause in pauses(LOOK_FIRST, LOOK_EVERY):
             if process.returncode is not None:
                 return
             with anyio.move_on_after(pause):

@@ -257,9 +257,9 @@ def _open_member(archive: Path) -> Iterator[IO[bytes]]:
         for entry in tar:
             if entry.isfile() and entry.name in {"package/claude", "package/claude.exe"}:
                 content = tar.extractfile(entry)
-                if content is not None:
-                    yield content
-                    return
+                assert content is not None  # noqa: S101 - it is a file
+                yield content
+                return
     raise _WayFailed(f"{archive.name} holds no program")
 
 

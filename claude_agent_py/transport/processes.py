@@ -114,7 +114,7 @@ def run_ps(pids: Collection[int] | None, *columns: str) -> dict[int, list[str]]:
     return {int(row[0]): row[1:] for row in rows if len(row) == len(columns) + 1}
 
 
-def _unknown(pids: Collection[int] | None = None) -> Table:
+def _unknown(pids: Collection[int] | None = None) -> Table:  # pragma: no cover - on Windows
     return {}
 
 

@@ -7,7 +7,10 @@ import pytest
 from peers import MakeClient, start_in_memory
 
 from claude_agent_py import (
+    AgentDefinition,
     Allow,
+    CLIExitError,
+    ConnectionClosedError,
     ControlRejectedError,
     ControlTimeoutError,
     MalformedFrame,
@@ -17,9 +20,12 @@ from claude_agent_py import (
     TextBlock,
     Timeouts,
     UserMessage,
+    tool,
 )
+from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.messages import UserContent
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.tools import ToolServer
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -340,3 +346,78 @@ async def test_a_run_that_takes_too_long_is_stopped_before_the_next_prompt_is_se
             assert (await client.query("next")).text == "quick"
     sent = [frame.get("request", frame).get("subtype", frame["type"]) for frame in fake.received]
     assert sent == ["initialize", "user", "cancel_async_message", "interrupt", "user"]
+
+
+async def test_a_run_without_a_message_has_an_empty_result(start: MakeClient) -> None:
+    with anyio.fail_after(60):
+        async with start(FakeCLI()) as client:
+            with pytest.raises(RunTimeoutError) as caught:
+                await client.query("hi", timeout=0.1)
+    result = caught.value.result
+    assert result is not None
+    assert (result.terminal_reason, result.budget_left_usd, result.session_id, result.text) == (None, None, "", "")
+
+
+async def test_a_cli_that_refuses_to_exit_takes_more_prompts(start: MakeClient) -> None:
+    refusal = [steps.wait_for_request("end_session"), steps.answer(error="not now")]
+    with anyio.fail_after(60):
+        async with start(FakeCLI(*refusal, steps.turn("still here"))) as client:
+            with pytest.raises(ControlRejectedError, match="not now"):
+                await client.request_exit()
+            assert (await client.query("hi")).text == "still here"
+
+
+async def test_settings_that_take_the_agent_tool_from_a_delegation_guide_are_warned_about(
+    start: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    fake = FakeCLI(
+        steps.turn(
+            [frames.init() | {"tools": ["Read"], "session_id": "other"}, frames.assistant("ok"), frames.result("ok")]
+        )
+    )
+    agents = {"helper": AgentDefinition(description="Helps.", prompt="Help.")}
+    with anyio.fail_after(60):
+        async with start(fake, agents=agents, delegation_guide=True) as client:
+            assert (await client.query("hi")).text == "ok"
+    assert "delegation_guide tells the model to use the tool Agent" in caplog.text
+
+
+async def test_a_name_that_the_custom_tools_have_is_no_name_of_a_server(start: MakeClient) -> None:
+    @tool
+    def order() -> str:
+        """Order."""
+        return "ordered"
+
+    with anyio.fail_after(60):
+        with pytest.raises(OptionsError, match="is taken by custom_tools"):
+            async with start(FakeCLI(), custom_tools=[order], mcp_servers={"tools": ToolServer("mine", [order])}):
+                raise AssertionError("it starts")
+
+
+async def test_a_subagent_shows_what_it_is_and_can_be_followed(start: MakeClient) -> None:
+    said = frames.assistant("I look.", agent_id="a1", parent_tool_use_id="toolu_a1")
+    started = frames.task_started("a1", "look", subagent_type="Explore")
+    told = [frames.init(), started, said, *frames.task_end("a1"), frames.result("done")]
+    with anyio.fail_after(60):
+        async with start(FakeCLI(steps.turn(told))) as client:
+            [agent] = (await client.query("hi")).agents
+            assert repr(agent) == "<Subagent a1 Explore completed 'look'>"
+            assert [message.text async for message in agent.follow()] == ["I look."]
+
+
+async def test_what_the_options_do_not_give_is_refused_by_name(start: MakeClient) -> None:
+    fake = FakeCLI(steps.turn("ok"), steps.wait_for_prompt(), steps.exit(1))
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with pytest.raises(OptionsError, match="interactions"):
+                _ = client.interactions
+            await client.sync_store()  # there is none
+            with pytest.raises(LocalProtocolError, match="ended unexpectedly"):
+                await client.reopen()
+            await client.query("hi")
+            with pytest.raises(CLIExitError):
+                await client.query("hi")
+            with pytest.raises(LocalProtocolError, match="not on this machine's disk"):
+                await client.reopen()
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()

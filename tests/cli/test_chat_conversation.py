@@ -129,3 +129,34 @@ def test_a_server_is_answered_with_words() -> None:
     other = Pending("elicitation", **given)
     assert OpenQuestion(other).deny()
     assert other.reply == {"action": "cancel"}
+
+
+@pytest.mark.parametrize(("word", "behavior"), [("y", "allow"), ("Yes", "allow"), ("no never", "deny")])
+def test_a_decision_is_typed(word: str, behavior: str) -> None:
+    one = Pending("permission", tool_name="Bash", tool_use_id="t", input={"command": "ls"})
+    question = OpenQuestion(one)
+    with pytest.raises(ValueError, match="answer with y, n"):
+        question.type("perhaps")
+    assert question.type(word)
+    assert isinstance(one.reply, dict)
+    assert one.reply["behavior"] == behavior
+
+
+def test_several_questions_are_answered_one_after_the_other() -> None:
+    asked = [
+        {
+            "question": text,
+            "header": text,
+            "options": [{"label": "A", "description": ""}, {"label": "B", "description": ""}],
+        }
+        for text in ("First?", "Second?")
+    ]
+    one = Pending("question", tool_name="AskUserQuestion", tool_use_id="t", input={"questions": asked})
+    question = OpenQuestion(one)
+    with pytest.raises(ValueError, match="must not be empty"):
+        question.type("")
+    assert not question.type("1")
+    assert not one.done
+    assert question.type("2")
+    assert isinstance(one.reply, dict)
+    assert one.reply["updatedInput"]["answers"] == {"First?": "A", "Second?": "B"}

@@ -50,7 +50,35 @@ def test_sessions_are_listed_shown_and_searched(
 
     assert main(["sessions", "search", "answer to Why"]) == 0
     assert capsys.readouterr().out.startswith("22222222  ")
+    assert main(["sessions", "search", "answer to Why", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["session_id"] == OTHER
     assert main(["sessions", "search", "nowhere to be found"]) == 1
+
+
+def test_a_folder_without_sessions_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    assert main(["sessions", "list"]) == 0
+    assert capsys.readouterr().out == "no sessions\n"
+
+
+@pytest.mark.parametrize(("reply", "code", "left"), [("n", 1, {SESSION, OTHER}), ("yes", 0, {SESSION})])
+def test_a_session_is_deleted_if_a_person_confirms_it(
+    reply: str, code: int, left: set[str], config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def answer(question: str) -> str:
+        asked.append(question)
+        return reply
+
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", answer)
+    assert main(["sessions", "delete", OTHER]) == code
+    assert {info.session_id for info in list_sessions()} == left
+    assert len(asked) == 1
+    assert asked[0].startswith(f"Delete {OTHER} (Why?")
 
 
 def test_a_session_is_forked_renamed_exported_and_deleted(
@@ -66,6 +94,8 @@ def test_a_session_is_forked_renamed_exported_and_deleted(
     assert main(["sessions", "export", OTHER, "-o", str(tmp_path / "out.json")]) == 0
     assert os.name != "posix" or (tmp_path / "out.json").stat().st_mode & 0o777 == 0o600
     assert [one["role"] for one in json.loads((tmp_path / "out.json").read_text())][:2] == ["user", "assistant"]
+    assert main(["sessions", "export", OTHER, "-o", str(tmp_path / "out.md")]) == 0
+    assert (tmp_path / "out.md").read_text().startswith("# Why?\n")
     assert main(["sessions", "export", OTHER]) == 0
     assert capsys.readouterr().out.startswith("# Why?\n")
     assert main(["sessions", "export", OTHER, "-o", "out.txt"]) == 1

@@ -13,12 +13,17 @@ import pytest
 from later import Later
 
 import claude_agent_py.compat as compat
+from claude_agent_py import errors
 from claude_agent_py.compat import (
     ClaudeSDKClient,
+    ClaudeSDKError,
+    CLIConnectionError,
+    CLIJSONDecodeError,
     ProcessError,
     ResultError,
     types,
 )
+from claude_agent_py.compat.errors import official_errors
 
 if TYPE_CHECKING:
     import claude_agent_sdk as official
@@ -103,3 +108,29 @@ def test_a_result_error_names_the_reason_and_survives_pickling() -> None:
     assert issubclass(ResultError, ProcessError)
     assert str(error) == "Claude Code returned an error result: one (exit code: 1)"
     assert (error.exit_code, error.errors, error.api_error_status, error.data) == (1, ["one"], 529, result)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "says"),
+    [
+        (errors.CLIExitError("it ended", exit_code=3, stderr_tail="no room"), ProcessError, "exit code 3.*no room"),
+        (errors.ControlTimeoutError("interrupt", 5.0), Exception, "^Control request timeout: interrupt$"),
+        (errors.ControlRejectedError("interrupt", "not now"), Exception, "^not now$"),
+        (errors.ConnectionClosedError("it is closed"), CLIConnectionError, "it is closed"),
+        (errors.OptionsError("is missing", option="cwd"), CLIConnectionError, "cwd"),
+        (errors.OptionsError("is wrong", option="model"), ValueError, "model"),
+        (errors.TaskError("no task", task_id="a1"), ClaudeSDKError, "no task"),
+    ],
+)
+def test_an_error_of_this_package_is_one_of_the_official_sdk(error: Any, kind: type[Exception], says: str) -> None:
+    with pytest.raises(kind, match=f"(?s){says}") as caught, official_errors():
+        raise error
+    assert type(caught.value) is kind
+    assert caught.value.__cause__ is error
+
+
+def test_the_error_of_a_line_that_is_no_json_has_its_beginning() -> None:
+    cause = ValueError("no JSON")
+    error = CLIJSONDecodeError("x" * 200, cause)
+    assert str(error) == f"Failed to decode JSON: {'x' * 100}..."
+    assert (error.line, error.original_error) == ("x" * 200, cause)

@@ -33,6 +33,14 @@ FIELDS = {
 OWN = {"--await-initialize", "perTaskStopAffordance", "subtype"}
 
 
+class Point(typing.TypedDict):
+    x: int
+    y: typing.NotRequired[float]
+
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "number"}}, "required": ["x"]}
+
+
 async def hook(data: Any, tool_use_id: str | None, context: Any) -> Any:
     return {}
 
@@ -160,10 +168,61 @@ async def test_hooks_and_agents_reach_the_cli_as_from_the_official_sdk(tmp_path:
         (typing.List, {"type": "array"}),  # noqa: UP006 - as in old programs
         (list[int], {"type": "array", "items": {"type": "integer"}}),
         (ReadOnly[int], {"type": "integer"}),
+        (typing.Annotated[int, "How many.", 5], {"type": "integer", "description": "How many."}),
+        (typing.Annotated[str, 5], {"type": "string"}),
+        (int | None, {"type": "integer"}),
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        (
+            Point,
+            {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "number"}}, "required": ["x"]},
+        ),
     ],
 )
 def test_types_of_parameters_become_the_official_schemas(annotation: Any, schema: dict[str, Any]) -> None:
     assert build_schema({"x": annotation})["properties"] == {"x": schema}
+
+
+def test_a_whole_schema_of_parameters_is_the_official_one() -> None:
+    written = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    assert build_schema(written) is written
+    assert build_schema(Point)["required"] == ["x"]
+    assert build_schema(int) == {"type": "object", "properties": {}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "wire"),
+    [
+        (
+            {
+                "type": "addRules",
+                "rules": [compat.PermissionRuleValue("Bash", "ls"), compat.PermissionRuleValue("Read")],
+                "behavior": "allow",
+            },
+            {
+                "type": "addRules",
+                "destination": "session",
+                "rules": [{"toolName": "Bash", "ruleContent": "ls"}, {"toolName": "Read"}],
+                "behavior": "allow",
+            },
+        ),
+        (
+            {"type": "setMode", "mode": "plan", "destination": "userSettings"},
+            {"type": "setMode", "mode": "plan", "destination": "userSettings"},
+        ),
+    ],
+)
+def test_an_update_of_permissions_is_that_of_the_wire(fields: dict[str, Any], wire: dict[str, Any]) -> None:
+    update = compat.PermissionUpdate(**fields)
+    assert update.to_dict() == wire
+    assert compat.PermissionUpdate.from_dict(wire).to_dict() == wire
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"), [({"type": "addWings"}, "cannot send"), ({"type": "setMode"}, "has no mode")]
+)
+def test_an_update_of_permissions_that_the_cli_would_drop_is_refused(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        compat.PermissionUpdate(**fields).to_dict()
 
 
 async def test_a_hook_matcher_that_is_a_dict_is_refused() -> None:

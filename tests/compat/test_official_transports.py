@@ -188,3 +188,18 @@ async def test_tools_that_other_options_allow_are_named_once() -> None:
 async def test_options_that_would_fail_open_are_a_value_error(options: ClaudeAgentOptions) -> None:
     with pytest.raises(ValueError):
         await ClaudeSDKClient(options).connect()
+
+
+async def test_messages_of_every_kind_are_those_of_the_official_sdk() -> None:
+    key = {"projectKey": "-work", "sessionId": "s"}
+    limit = {"status": "allowed", "resetsAt": 5, "rateLimitType": "five_hour"}
+    frames = (
+        {"type": "system", "subtype": "hook_started", "hook_event": "Stop", "uuid": "u", "session_id": "s"},
+        {"type": "system", "subtype": "mirror_error", "key": key, "error": "full", "uuid": "u", "session_id": "s"},
+        {"type": "rate_limit_event", "rate_limit_info": limit, "uuid": "u", "session_id": "s"},
+    )
+    hook, mirror, rate, _ = await all_of("hi", Recorder(*frames, RESULT))
+    assert (type(hook).__name__, hook.hook_event_name) == ("HookEventMessage", "Stop")
+    assert (type(mirror).__name__, mirror.error) == ("MirrorErrorMessage", "full")
+    assert mirror.key == {"project_key": "-work", "session_id": "s"}
+    assert (type(rate).__name__, rate.rate_limit_info.resets_at) == ("RateLimitEvent", 5)

@@ -58,3 +58,20 @@ def test_an_invalid_transport_is_refused() -> None:
 
 def test_the_same_without_async() -> None:
     assert run_sync("hi", OPTIONS, transport=FakeCLI(steps.turn("hello")).transport()).text == "hello"
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_two_that_await_a_run_at_once_start_one_session() -> None:
+    fake = FakeCLI(steps.turn("ok"))
+    run = query("hi", ClientOptions(), transport=fake.transport())
+    texts: list[str] = []
+
+    async def wait() -> None:
+        texts.append((await run).text)
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            group.start_soon(wait)
+    assert texts == ["ok", "ok"]

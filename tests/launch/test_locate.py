@@ -117,6 +117,11 @@ def dangling(path: Path) -> None:
     path.symlink_to("nowhere")
 
 
+def test_a_program_whose_name_the_system_refuses_is_named_with_the_problem(environ: Environ) -> None:
+    with pytest.raises(CLINotFoundError, match="cannot be read: File name too long"):
+        find_cli("/" + "x" * 5000, environ)
+
+
 @pytest.mark.parametrize(
     ("make", "problem"),
     [(not_executable, "is not executable"), (folder, "is a directory"), (dangling, "is a broken link")],

@@ -2,10 +2,13 @@
 
 import json
 import time
+from pathlib import Path
 from typing import Any
 
+import pytest
 import recordings_loader as recordings
 
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
 from claude_agent_py.wire import decode
 
@@ -74,3 +77,15 @@ def test_thousands_of_calls_at_once_get_a_thread_each_in_time() -> None:
     events = timeline.to_chrome_trace()["traceEvents"]
     assert time.process_time() - began < 5  # a search for the thread of each call takes twice as long
     assert len({event["tid"] for event in events if event["name"] == "Bash"}) == len(calls)
+
+
+def test_a_timeline_says_in_short_what_it_sums_up() -> None:
+    timeline = recorded("control/03_set_model_then_404")
+    shown = repr(timeline.summary)
+    assert shown.startswith(f"<Summary of {timeline.summary.count} spans, {timeline.summary.failures} failed or denied")
+    assert f"{timeline.summary.cost_usd:.4f} USD>" in shown
+
+
+def test_a_recording_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(OptionsError, match="cannot read the recording"):
+        Timeline.from_recording(tmp_path / "missing.jsonl")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import pytest
 import recordings_loader as recordings
 from comparing import common
 from each import for_each
@@ -15,12 +16,22 @@ from hypothesis.strategies import integers, lists
 from live import LiveJournal, View
 
 from claude_agent_py.control import ControlResponse
-from claude_agent_py.journal import ProcessEnd
+from claude_agent_py.journal import (
+    CallStarted,
+    ProcessEnd,
+    PromptSent,
+    RequestOpened,
+    TaskReopened,
+    TaskStarted,
+    TurnStarted,
+    read_recording,
+)
 from claude_agent_py.messages import InitMessage, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
+from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 from claude_agent_py.wire.timestamps import seconds
 
@@ -309,3 +320,30 @@ def test_frames_in_any_order_never_break_the_fold(picked: list[int]) -> None:
     timeline = Timeline(log)
     json.dumps(timeline.to_chrome_trace())
     assert timeline.to_html()
+
+
+BEGINNINGS = TurnStarted | CallStarted | TaskStarted | TaskReopened | RequestOpened | PromptSent
+
+
+def test_what_began_before_the_first_fact_makes_no_spans(caplog: pytest.LogCaptureFixture) -> None:
+    def check(name: str) -> None:
+        spans: list[Span] = []
+        fold = SpanFold(spans.append)
+        fold.add([fact for fact in read_recording(path_of(name)) if not isinstance(fact, BEGINNINGS)])
+        fold.finish()
+        assert not [
+            span for span in spans if span.kind in ("turn", "tool", "waiting", "hook", "subagent", "task", "child")
+        ]
+
+    for_each(recordings.names(), check)
+    assert caplog.records == []
+
+
+def test_a_child_agent_is_a_span_of_its_own_kind() -> None:
+    spans: list[Span] = []
+    fold = SpanFold(spans.append)
+    started = frames.task_started("c1", "look", task_type="child_agent", subagent_type="helper")
+    for frame in (started, *frames.task_end("c1")):
+        fold.feed(decode(json.dumps(frame).encode()))
+    fold.finish()
+    assert [(span.kind, span.status) for span in spans if span.id.startswith("c1")] == [("child", "ok")]

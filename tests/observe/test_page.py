@@ -204,3 +204,12 @@ def test_a_name_decides_the_format(tmp_path: Path) -> None:
     assert "traceEvents" in json.loads((tmp_path / "a.json").read_text())
     with pytest.raises(OptionsError, match=r"\.html"):
         timeline.save(tmp_path / "a.pdf")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="users of POSIX")
+def test_saving_overwrites_no_file_of_another_user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "page.html").write_text("of another user")
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    with pytest.raises(OptionsError, match="belongs to another user"):
+        recorded("turns/two_shells").save(tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text() == "of another user"

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -264,3 +265,18 @@ async def test_contradictory_arguments_are_refused(prompts: Any, more: dict[str,
 
 async def test_no_prompts() -> None:
     assert await map_runs([]) == []
+
+
+async def test_progress_is_shown_in_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("rich")
+    async with map_runs(["a", "b"], Peers().options(), progress=True) as runs:
+        outcomes = [outcome async for outcome in runs]
+    assert [outcome.ok for outcome in outcomes] == [True, True]
+    assert [repr(outcome).startswith(f"<RunOutcome {outcome.index} ") for outcome in outcomes] == [True, True]
+    assert capsys.readouterr().out == ""
+
+
+async def test_a_bar_needs_rich(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with pytest.raises(OptionsError, match="needs rich"):
+        map_runs(["a"], Peers().options(), progress=True)

@@ -220,3 +220,17 @@ def test_json_is_escaped_and_keeps_its_value() -> None:
     assert all(char.isprintable() or char in "\n\t" for char in text)
     assert "ä😀" in text
     assert json.loads(text) == value
+
+
+def test_a_block_that_is_only_about_secrets_stays() -> None:
+    about = "token_policy: |\n  rotate them weekly\nafter"
+    assert redact(about) == about
+    assert redact("token: |\n  ghs-some-secret\nafter") == "token: |\n  ***\nafter"
+    assert redact("token: {a}") == "token: {a}"
+
+
+def test_a_log_record_with_wrong_arguments_is_left_to_the_handler() -> None:
+    logger = logging.getLogger("claude_agent_py")
+    record = logger.makeRecord(logger.name, logging.ERROR, __file__, 1, "%d is no number", ("x",), None)
+    assert logger.filter(record)
+    assert record.args == ("x",)

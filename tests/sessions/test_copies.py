@@ -695,3 +695,47 @@ def test_on_macos_the_login_is_in_the_keychain(
 
 
 KEYCHAIN = "find-generic-password -a me -w -s Claude Code-credentials"
+
+
+def test_settings_of_plugins_are_copied_only_with_the_plugins(tmp_path: Path) -> None:
+    settings = {
+        "enabledPlugins": {"a": True},
+        "extraKnownMarketplaces": {},
+        "env": {"CLAUDE_CONFIG_DIR": "/x", "A": "b"},
+    }
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps(settings))
+    folder = private_folder.make_folder({"HOME": str(tmp_path)})
+    assert json.loads((folder.path / "settings.json").read_text()) == {"env": {"A": "b"}}
+    folder.remove()
+
+
+def test_what_cannot_be_linked_is_left_out_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_arguments: object, **_keywords: object) -> None:
+        raise OSError("links need a privilege")
+
+    (tmp_path / ".claude" / "skills").mkdir(parents=True)
+    monkeypatch.setattr(os, "symlink", refuse)
+    private_folder.make_folder({"HOME": str(tmp_path)}).remove()
+    assert "runs without skills" in caplog.text
+
+
+def test_a_private_folder_that_cannot_be_filled_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(descriptor: int, mode: str = "r", *more: Any) -> Any:
+        if "w" in mode:
+            os.close(descriptor)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return fdopen(descriptor, mode, *more)
+
+    fdopen = os.fdopen
+
+    (tmp_path / "temp").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temp"))
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / ".claude" / "settings.json").write_text("{}")
+    monkeypatch.setattr(os, "fdopen", full)
+    with pytest.raises(StoreError, match="the private folder cannot be filled"):
+        private_folder.make_folder({"HOME": str(tmp_path)})
+    assert list((tmp_path / "temp").iterdir()) == []

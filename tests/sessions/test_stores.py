@@ -677,3 +677,66 @@ async def test_a_folder_that_is_no_store_or_a_name_without_parts_is_an_error(tmp
     version.write_text("soon")
     with pytest.raises(StoreError, match="cannot be used as a session store"):
         DirectoryStore(tmp_path)
+
+
+class FaultyS3:
+    """A client of S3 whose calls fail, or conflict with other writers for ever."""
+
+    class exceptions:
+        class ClientError(Exception):
+            pass
+
+    def __init__(self, read: str, write: str = "") -> None:
+        self._read, self._write = read, write
+
+    def get_object(self, **_: Any) -> Any:
+        raise self._error(self._read)
+
+    def put_object(self, **_: Any) -> Any:
+        raise self._error(self._write)
+
+    def list_objects_v2(self, **_: Any) -> Any:
+        return {"Contents": [{"Key": "a"}]}
+
+    def delete_objects(self, **_: Any) -> Any:
+        return {"Errors": [{"Key": "a", "Message": "it is locked"}]}
+
+    def get_paginator(self, _: str) -> Any:
+        return self
+
+    def paginate(self, **_: Any) -> Any:
+        return [self.list_objects_v2()]
+
+    def _error(self, code: str) -> Exception:
+        error: Any = self.exceptions.ClientError(code)
+        error.response = {"Error": {"Code": code}}
+        return error  # type: ignore[no-any-return]
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("read", "write", "says"),
+    [
+        ("AccessDenied", "", "AccessDenied"),
+        ("NoSuchKey", "SlowDown", "SlowDown"),
+        ("NoSuchKey", "PreconditionFailed", "conflicted with other writers"),
+    ],
+)
+async def test_a_lease_in_a_bucket_that_cannot_be_changed_is_an_error(read: str, write: str, says: str) -> None:
+    store = S3Store("b", client=FaultyS3(read, write))
+    with pytest.raises(StoreError, match=says):
+        await store.acquire_lease(KEY, "me")
+    assert repr(store) == "S3Store('b', prefix='', endpoint_url=None)"
+
+
+@pytest.mark.anyio
+async def test_objects_that_cannot_be_deleted_are_an_error() -> None:
+    with pytest.raises(StoreError, match="1 objects cannot be deleted: it is locked"):
+        await S3Store("b", client=FaultyS3("NoSuchKey")).delete(KEY)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("subpath", ["", 5, "a\0b"])
+async def test_a_subpath_that_is_no_text_is_an_error(subpath: Any) -> None:
+    with pytest.raises(StoreError, match="the subpath of a key must be text or absent"):
+        await MemoryStore().load({**KEY, "subpath": subpath})

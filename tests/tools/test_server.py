@@ -6,6 +6,7 @@ import pytest
 
 from claude_agent_py import Tool, ToolServer, tool
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.tools import Resource
 
 
 @tool(timeout=10)
@@ -102,3 +103,8 @@ def test_adding_a_tool_of_the_same_name_replaces_it() -> None:
 
     assert server.get("quick") is made
     assert server.get("other") is None
+
+
+def test_a_resource_names_a_variable_once() -> None:
+    with pytest.raises(OptionsError, match="names a variable twice"):
+        Resource("file://{a}/{a}", "text")

@@ -175,6 +175,21 @@ async def test_another_user_does_not_get_the_groups_of_this_process(user: str | 
         assert b"0" not in (await read_line(transport)).split()
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="groups of POSIX")
+def test_the_user_of_this_process_keeps_its_groups() -> None:
+    assert processes.find_groups(os.geteuid()) == processes.find_groups(None) == {}
+
+
+async def test_a_program_whose_pipes_cannot_be_made_does_not_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> tuple[int, int]:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    transport = program(ECHO)
+    monkeypatch.setattr(os, "pipe", fail)
+    with pytest.raises(CLIStartError, match="Too many open files"):
+        await transport.start()
+
+
 async def test_a_program_leads_its_own_process_group() -> None:
     async with running(program("import os; print(os.getpgid(0), os.getpid())")) as child:
         group, pid = map(int, (await read_line(child)).split())
@@ -521,6 +536,29 @@ def test_a_loop_that_is_closed_too_early_leaves_no_pidfd() -> None:
     assert [file for file in open_files().values() if "pidfd" in file] == before
 
 
+COUNTING = """
+    import sys, time, pathlib
+    while not pathlib.Path(sys.argv[1]).exists():
+        time.sleep(0.01)
+    print(len(sys.stdin.buffer.read()), flush=True)
+"""
+
+
+@WITH_PIDFDS
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_a_program_does_not_read_yet_is_sent_before_the_end_of_its_input(tmp_path: Path) -> None:
+    async with running(program(COUNTING, str(tmp_path / "read"))) as transport:
+        async with anyio.create_task_group() as group:
+            for _ in range(2):
+                group.start_soon(transport.send, b"x" * 1_000_000)
+            await anyio.wait_all_tasks_blocked()
+            assert not transport.can_send_nowait
+            group.start_soon(transport.end_input)
+            await anyio.wait_all_tasks_blocked()
+            (tmp_path / "read").touch()
+        assert await read_line(transport) == b"2000000\n"
+
+
 @WITH_PIDFDS
 def test_too_many_open_files_do_not_mean_that_there_are_no_pidfds(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(pid: int) -> int:
@@ -530,6 +568,8 @@ def test_too_many_open_files_do_not_mean_that_there_are_no_pidfds(monkeypatch: p
         pytest.skip("this system has none")
     monkeypatch.setattr(os, "pidfd_open", fail)
     assert has_pidfds.__wrapped__()
+    monkeypatch.delattr(os, "pidfd_open")
+    assert not has_pidfds.__wrapped__()
 
 
 @WITH_PIDFDS
