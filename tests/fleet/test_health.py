@@ -12,9 +12,10 @@ import anyio
 import pytest
 from anyio import to_thread
 from fleets import PATIENCE, fleet_in, fleet_url as fleet_url, until, until_state
-from temporal_server import TemporalServer, stoppable_temporal as stoppable_temporal
+from temporal_server import stoppable_temporal as stoppable_temporal
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.cli.temporal_server import TemporalServer
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet import Fleet, Worker, _health
 from claude_agent_py.sessions import SQLiteStore
@@ -52,7 +53,7 @@ async def get(url: str, method: str = "GET") -> tuple[int, str]:
 async def test_a_worker_is_not_ready_while_its_temporal_server_is_away(
     tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:
-    async with working(tmp_path, stoppable_temporal.new_url()) as (_, _, at):
+    async with working(tmp_path, f"temporal://{stoppable_temporal.address}/test-0") as (_, _, at):
         assert await get(f"{at}/readyz") == (200, "ready\n")
         stoppable_temporal.kill()
         try:

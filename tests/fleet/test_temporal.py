@@ -14,12 +14,12 @@ from fleets import COST, LEASE, PATIENCE, built, clis, events_of, fleet_in, unti
 from inside import workflows
 from temporal_server import (
     SharedServer,
-    TemporalServer,
     stoppable_temporal as stoppable_temporal,
     temporal_server as temporal_server,
 )
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.cli.temporal_server import TemporalServer
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.sessions import MemoryStore
@@ -139,7 +139,10 @@ async def test_a_turn_continues_after_its_worker_was_killed_although_clocks_are_
 async def test_a_question_is_answered_while_no_worker_and_no_server_lived(
     tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:
-    with ScriptedModel(built) as model, fleet_in(tmp_path, model, url=stoppable_temporal.new_url()) as made:
+    with (
+        ScriptedModel(built) as model,
+        fleet_in(tmp_path, model, url=f"temporal://{stoppable_temporal.address}/test-0") as made,
+    ):
         fleet = made.fleet()
         worker = made.start_worker(agent={"patience": 0.2})
         fleet.agent("worker")
@@ -562,7 +565,7 @@ async def test_a_session_that_an_operator_resets_keeps_its_answers(tmp_path: Pat
 async def test_times_of_a_schedule_that_an_outage_of_the_server_missed_are_made_up(
     tmp_path: Path, stoppable_temporal: TemporalServer
 ) -> None:
-    async with Fleet(stoppable_temporal.new_url(), store=MemoryStore(), lease=LEASE) as fleet:
+    async with Fleet(f"temporal://{stoppable_temporal.address}/test-0", store=MemoryStore(), lease=LEASE) as fleet:
         fleet.agent("worker", ClientOptions())
         fleet.schedule("tick", "* * * * * * *", "worker", "clean up")
         async with fleet.worker(folder=tmp_path / "ws"):
