@@ -97,18 +97,18 @@ def lines_of(
 ) -> Iterator[tuple[int, bytes | None]]:
     """Yield each line of a part of a file, without its line break, with its offset; None for one that is too long.
 
-    A line has at most `most_bytes`, by default `LINE_BYTES`.
+    A line has at most `most_bytes`, by default `LINE_BYTES`, without its line break.
     """
+    limit = most_bytes or LINE_BYTES
     file.seek(start)
-    while start < end and (line := file.readline(min(most_bytes or LINE_BYTES, end - start))):
-        length = len(line)
-        if line.endswith(b"\n") or start + length >= end:
-            yield start, line.removesuffix(b"\n")
-        else:
-            yield start, None
-            while line and not line.endswith(b"\n"):
-                line = file.readline(_CHUNK)
-                length += len(line)
+    while start < end and (line := file.readline(min(limit + 1, end - start))):
+        content, length = line.removesuffix(b"\n"), len(line)
+        is_whole = len(content) < length or start + length >= end
+        while line and not is_whole:
+            line = file.readline(_CHUNK)
+            length += len(line)
+            is_whole = line.endswith(b"\n")
+        yield start, content if len(content) <= limit else None
         start += length
 
 

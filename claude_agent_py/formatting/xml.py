@@ -2,7 +2,8 @@
 
 These rules make sure that parsing returns the formatted sections exactly:
 
-- Content is escaped, so that it contains no tags. An XML parser reads it the same way.
+- Content is escaped, so that it contains no tags. An XML parser reads it the same way, if it has only characters that
+  XML allows: others, such as the escape character of terminals, have no form there, so they stay as they are.
 - Content with several lines starts and ends with a line break, which is not part of it.
 - A name that is not an XML name, or equals the wrapper's, becomes an attribute: `<section name="my notes">`.
 

@@ -3,6 +3,7 @@
 `sessions.entries` reads transcripts.
 """
 
+import json
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
@@ -10,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from claude_agent_py._base.bounded_reading import LINE_BYTES, open_regular
+from claude_agent_py._base.bounded_reading import lines_of, open_regular, read_object
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._journal.facts import Fact
 from claude_agent_py._journal.fold import ProcessEnd, TimedFrame, fold
@@ -95,10 +96,9 @@ def recorded_frames(path: str | os.PathLike[str]) -> Iterator[TimedFrame]:
 def _read_frames(path: str | os.PathLike[str]) -> Generator[TimedFrame, None, None]:
     """Yield each frame, its time in the recording and whether it was sent to the CLI."""
     with os.fdopen(open_regular(path), "rb") as file:
-        while line := file.readline(LINE_BYTES):
-            try:
-                record = _read_line(line)
-            except (msgspec.DecodeError, RecursionError):
+        for _, line in lines_of(file, 0, os.fstat(file.fileno()).st_size):
+            record = _read_record(line) if line else None
+            if not line or record is None:
                 continue
             if record.dir in ("in", "out"):
                 yield _decode(bytes(record.m)), record.t, record.dir == "in"
@@ -107,6 +107,19 @@ def _read_frames(path: str | os.PathLike[str]) -> Generator[TimedFrame, None, No
                 yield ProcessEnd() if record.dir == "exit" else None, record.t, False
             elif b'"type"' in line:
                 yield _decode(line), None, False
+
+
+def _read_record(line: bytes) -> _RecordedLine | None:
+    try:
+        return _read_line(line)
+    except RecursionError:
+        return None
+    except msgspec.DecodeError:
+        found = read_object(line)  # it may have lone surrogates
+    try:
+        return None if found is None else _read_line(json.dumps(found).encode())
+    except msgspec.DecodeError:
+        return None
 
 
 def _decode(line: bytes) -> Any:

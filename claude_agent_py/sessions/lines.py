@@ -77,12 +77,13 @@ class Snapshot:
                 for piece in reversed(others):
                     start -= len(piece)
                     length += len(piece)
-                    yield start, None if length > LINE_BYTES else b"".join((piece, *reversed(rest)))
+                    if start < self.size:  # nothing is after the last line break
+                        yield start, None if length > LINE_BYTES else b"".join((piece, *reversed(rest)))
                     start -= 1
                     rest, length = [], 0
                 length += len(first)
                 rest.append(first)
                 if length > LINE_BYTES:
                     rest.clear()
-            if length:
+            if self.size:
                 yield 0, None if length > LINE_BYTES else b"".join(reversed(rest))

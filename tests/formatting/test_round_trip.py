@@ -216,6 +216,13 @@ def test_an_xml_parser_reads_the_same(content: str) -> None:
     assert (read[1:-1] if "\n" in content else read) == content
 
 
+def test_a_character_that_xml_does_not_allow_stays_as_it_is() -> None:
+    written = XMLFormat().format_sections([("a", "\x1b[31mred")])
+
+    assert written == "<a>\x1b[31mred</a>"
+    assert XMLFormat().parse_sections(written)[0].content == "\x1b[31mred"
+
+
 @given(sections=st.dictionaries(names, contents, min_size=1, max_size=4))
 def test_json_and_yaml_parsers_read_the_same(sections: dict[str, str]) -> None:
     for text_format, load in ((JSONFormat(), json.loads), (YAMLFormat(), yaml.safe_load)):

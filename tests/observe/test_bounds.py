@@ -1,5 +1,6 @@
 """Memory is bounded, whatever a session has done; and a watch never disturbs its session."""
 
+import json
 import logging
 import tracemalloc
 from collections.abc import Sequence
@@ -12,7 +13,8 @@ from peers import MakeClient
 from stored import Stored, call
 
 from claude_agent_py import UserMessage
-from claude_agent_py.journal import Fact, TurnStarted
+from claude_agent_py.journal import Fact, MessageAdded, TurnStarted, read_recording
+from claude_agent_py.messages import TextBlock
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import get_session
@@ -119,6 +121,17 @@ def test_a_recording_with_a_deeply_nested_value_is_read_without_it(tmp_path: Pat
     path = tmp_path / "recording.jsonl"
     path.write_text("".join(lines))
     assert "turn" in {span.kind for span in Timeline.from_recording(path).spans}
+
+
+@pytest.mark.parametrize("has_times", [True, False])
+def test_a_line_of_a_recording_with_half_a_character_is_read(tmp_path: Path, has_times: bool) -> None:
+    said = [frames.assistant("whole"), frames.assistant("half \ud83d")]
+    lines = [{"t": 1, "dir": "out", "m": each} if has_times else each for each in said]
+    path = tmp_path / "recording.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    added = [fact for fact in read_recording(path) if isinstance(fact, MessageAdded)]
+    texts = [block.text for fact in added for block in fact.content or () if isinstance(block, TextBlock)]
+    assert texts == ["whole", "half \ufffd"]
 
 
 def test_a_span_that_cannot_be_reported_costs_only_itself() -> None:

@@ -5,10 +5,13 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+from bounds import set_bound
 from hypothesis import given, strategies as st
 from stored import Stored, call
 
 from claude_agent_py.sessions import fork_session, get_session, list_sessions, search_sessions
+from claude_agent_py.sessions.lines import Snapshot
 
 
 def transcript() -> bytes:
@@ -68,3 +71,19 @@ def test_fields_of_any_type(number: int, changed: dict[str, Any]) -> None:
     lines = WHOLE.splitlines(keepends=True)
     lines[number] = json.dumps({**json.loads(lines[number]), **changed}).encode() + b"\n"
     read_all(b"".join(lines))
+
+
+@given(
+    data=st.lists(st.sampled_from([b"\n", b"a", b"1234", b"12345", b"123456789"])).map(b"".join),
+    chunk=st.integers(1, 9),
+)
+def test_the_lines_of_a_file_are_the_same_backwards_also_at_the_longest_length(data: bytes, chunk: int) -> None:
+    with pytest.MonkeyPatch.context() as changes, tempfile.TemporaryDirectory() as folder:
+        set_bound(changes, "READ_CHUNK", chunk)
+        set_bound(changes, "READ_LINE_BYTES", 5)
+        path = Path(folder) / "lines"
+        path.write_bytes(data)
+        snapshot = Snapshot(str(path), len(data))
+        lines = data.removesuffix(b"\n").split(b"\n") if data else []
+        assert [line for _, line in snapshot.forwards()] == [line if len(line) <= 5 else None for line in lines]
+        assert list(snapshot.backwards()) == list(snapshot.forwards())[::-1]
