@@ -341,6 +341,20 @@ class Lying(MemoryStore):
         raise NotImplementedError
 
 
+@pytest.mark.parametrize("found", [{"epoch": 1}, True, 0, ValueError("no lease")])
+async def test_a_lease_that_is_junk_is_an_error(stored: Stored, found: object) -> None:
+    class Junk(MemoryStore):
+        async def find_lease(self, key: SessionKey) -> Any:
+            if isinstance(found, Exception):
+                raise found
+            return found
+
+    store = Junk()
+    await import_session(store, SESSION, config_dir=stored.config)
+    with pytest.raises(StoreError, match=f"{SESSION}.*(neither a Lease nor None|no lease)"):
+        await StoredSessions(store).get(SESSION)
+
+
 async def test_lists_that_are_junk_are_errors_or_left_out() -> None:
     away = {"session_id": "../../away", "mtime": 1}
     assert await StoredSessions(Lying([away])).list() == []

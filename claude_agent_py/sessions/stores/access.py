@@ -82,7 +82,9 @@ class StoreAccess:
         if not implements(self.store, "find_lease"):
             return None
         async with self.call(f"read the lease of session {place.session}"):
-            lease: Lease | None = await self.store.find_lease(place.key)
+            lease: object = await self.store.find_lease(place.key)
+        if lease is not None and not isinstance(lease, Lease):
+            raise _build_reply_error(place, f"{lease!r:.100}, neither a Lease nor None")
         return lease
 
     async def check_exists(self, place: Place) -> None:
