@@ -147,7 +147,8 @@ class AgentDefinition(ConfigModel):
     needs Claude's cloud. Without access to it, the CLI uses a worktree, and outside of a repository silently isolates
     nothing."""
     initial_prompt: str | None = None
-    """The first prompt if the main session is this agent; your prompt follows. No effect on subagents."""
+    """The first prompt if the main session is this agent; your prompt follows. No effect on subagents. The CLI reads
+    the `@files` and runs the `/command` in it, also with `verbatim_prompts` and where a guard watches."""
     auto_compact_window: Annotated[int, Field(ge=MIN_COMPACT_WINDOW)] | None = None
     """Compact its conversation at this many tokens. Can only lower the default."""
     omit_claude_md: bool | None = None

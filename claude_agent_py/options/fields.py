@@ -320,7 +320,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Send prompts verbatim, without `/commands` and `@files`, for text that was not typed for the CLI. The CLI then
     also omits the context that it adds at the start of a turn. `verbatim(prompt)` does the same for one prompt. If this
     option is not set and a `guard` watches the tool calls, prompts that contain `@` are sent verbatim: the CLI reads
-    `@files` without a tool."""
+    `@files` without a tool. None of this holds for the `initial_prompt` of an agent, which the CLI submits itself."""
 
     # Sessions and settings
 

@@ -7,6 +7,7 @@ import pytest
 
 from claude_agent_py import AgentDefinition, Client, verbatim
 from claude_agent_py.messages import TextBlock, UserContent, UserMessage
+from claude_agent_py.permissions import deny_tools, guard
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -54,3 +55,18 @@ async def test_only_typed_text_puts_files_into_a_request_and_runs_commands(tmp_p
                 await client.query("/clear")
                 await client.query(prompt)
                 assert "OUTSIDE-SECRET" in str(model.requests[-1].body["messages"])
+
+
+@pytest.mark.parametrize("more", [{"verbatim_prompts": True}, {"hooks": {"PreToolUse": [guard(deny_tools("*"))]}}])
+async def test_the_cli_reads_files_and_commands_in_the_initial_prompt_of_an_agent_in_any_case(
+    tmp_path: Path, more: dict[str, Any]
+) -> None:
+    (tmp_path / "secret.txt").write_text("A-SECRET")
+    (tmp_path / ".claude/commands").mkdir(parents=True)
+    (tmp_path / ".claude/commands/greet.md").write_text("Say A-GREETING.")
+    for initial, found in (("See @secret.txt", "A-SECRET"), ("/greet", "A-GREETING")):
+        lead = AgentDefinition(description="Leads", prompt="You lead.", initial_prompt=initial)
+        options = {"agents": {"lead": lead}, "agent": "lead", "cwd": tmp_path, "setting_sources": ["project"], **more}
+        async with ScriptedModel(on_exhausted="ok") as model, Client(model.options(**options)) as client:
+            await client.query("go on")
+            assert found in str(model.requests[0].messages)
