@@ -8,6 +8,8 @@ from msgspec import Struct
 from claude_agent_py._base.bounded_reading import open_regular
 
 PIECE_BYTES: Final = 64 * 1024
+_LAST: Final = 256
+"""How many bytes tell a file from one that replaced it, which may have its inode."""
 
 
 class Piece(Struct, frozen=True):
@@ -26,6 +28,8 @@ class Tail:
     def __init__(self) -> None:
         self._offset = 0
         self._identity: tuple[int, int] | None = None
+        self._last = b""
+        """The last bytes before the offset."""
 
     def read(self, path: str, uid: int | None = None) -> Piece:
         """Read at most `PIECE_BYTES` more. Blocks.
@@ -35,11 +39,15 @@ class Tail:
         with os.fdopen(open_regular(path, follow_links=False, uid=uid), "rb") as file:
             status = os.fstat(file.fileno())
             identity = (status.st_dev, status.st_ino)
-            restarted = status.st_size < self._offset or self._identity not in (None, identity)
-            self._identity = identity
+            file.seek(self._offset - len(self._last))
+            data = file.read(len(self._last) + PIECE_BYTES)
+            restarted = self._identity not in (None, identity) or not data.startswith(self._last)
             if restarted:
-                self._offset = 0
-            file.seek(self._offset)
-            data = file.read(PIECE_BYTES)
-        self._offset += len(data)
-        return Piece(data, len(data) < PIECE_BYTES, restarted)
+                self._offset, self._last = 0, b""
+                file.seek(0)
+                data = file.read(PIECE_BYTES)
+        self._identity = identity
+        piece = data[len(self._last) :]
+        self._offset += len(piece)
+        self._last = data[-_LAST:]
+        return Piece(piece, len(piece) < PIECE_BYTES, restarted)

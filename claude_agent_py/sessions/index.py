@@ -140,19 +140,26 @@ def _scan_folder(folder: str, files: list[_File], with_folder: set[str]) -> None
 def _load_info(file: _File, *, is_deep: bool = False) -> SessionInfo | None:
     status = file.status
     known = _cache.get(file.path)
-    before: SessionInfo | None = None
     if known is not None and known.inode == status.st_ino:
         is_same = known.size == status.st_size and known.changed_ns == status.st_mtime_ns
         if is_same and (known.is_deep or not is_deep):
             return known.info
-        if known.size <= status.st_size:
-            # The file has grown: read only its ends, and keep the title and tag found further back before.
-            before = known.info
-            is_deep = is_deep and not known.is_deep
-    info = read_info(file.path, file.session_id, before, is_deep=is_deep)
-    is_deep |= before is not None and known is not None and known.is_deep
+    info, is_deep = _read_info(file, known, is_deep=is_deep)
     while len(_cache) >= MOST_CACHED:
         _cache.pop(next(iter(_cache)), None)
     size = status.st_size if info is None else info.file_size
     _cache[file.path] = _CachedInfo(status.st_mtime_ns, size, status.st_ino, info, is_deep)
     return info
+
+
+def _read_info(file: _File, known: _CachedInfo | None, *, is_deep: bool) -> tuple[SessionInfo | None, bool]:
+    """Read the description of a file, and return it with whether it has a title and a tag from further back."""
+    status = file.status
+    before = known.info if known is not None and known.inode == status.st_ino and known.size <= status.st_size else None
+    if known is not None and before is not None:
+        # The file has grown: read only its ends, and keep the title and tag found further back before.
+        info = read_info(file.path, file.session_id, before, is_deep=is_deep and not known.is_deep)
+        # A file that replaced another one may have its inode, but does not begin at the same time.
+        if info is None or info.created_at == before.created_at:
+            return info, is_deep or known.is_deep
+    return read_info(file.path, file.session_id, is_deep=is_deep), is_deep

@@ -56,7 +56,7 @@ OTHERS = {
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """
         _base.bounded_reading _base.growing_files _base.shared_sqlite permissions.inbox_sqlite
-        tasks.files.task_file tasks.files.transcript tasks.reconcile
+        sessions.lines tasks.files.task_file tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
         transport.memory transport.pidfd_process transport.processes transport.subprocess
@@ -81,6 +81,7 @@ OTHERS = {
         fleet._health fleet._local._changes fleet._local._file fleet._local._retention
         fleet._temporal.limits fleet._temporal.workflow
     """,
+    "a server that the demo starts, too": "cli.temporal_server",
     "applications in a terminal, whose only public name is a command": """
         cli._chat.conversation cli.demo cli.live_tree cli.program
     """,

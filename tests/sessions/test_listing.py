@@ -115,6 +115,25 @@ def test_a_title_is_not_forgotten_when_a_session_continues(tmp_path: Path) -> No
     assert info(stored).custom_title == "far away"
 
 
+def test_a_longer_file_with_the_inode_of_the_one_that_it_replaces_does_not_get_its_title(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("the prompt")
+    stored.note("custom-title", customTitle="Old")
+    stored.note("tag", tag="old")
+    assert info(stored).custom_title == "Old"
+    inode = stored.path.stat().st_ino
+    stored.path.write_text("")
+    another = Stored(tmp_path)
+    another.user("another prompt", timestamp="2026-02-01T00:00:00.000Z")
+    another.assistant("x" * 300_000)
+    another.note("custom-title", customTitle="New")
+    another.assistant("x" * 300_000)
+    assert stored.path.stat().st_ino == inode  # as that of a file that replaced a deleted one often is
+    [listed] = list_sessions(config_dir=tmp_path)
+    assert (listed.first_prompt, listed.custom_title, listed.tag) == ("another prompt", None, None)
+    assert (info(another).custom_title, info(another).tag) == ("New", None)
+
+
 def test_a_title_far_back_is_found_for_a_single_session(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     stored.user("one")

@@ -338,3 +338,10 @@ def test_a_tail_reads_on_where_it_stopped(tmp_path: Path) -> None:
     assert tail.read(str(path)) == Piece(b"", True)
     path.write_bytes(b"new")
     assert tail.read(str(path)) == Piece(b"new", True, restarted=True)
+    inode = path.stat().st_ino
+    path.write_bytes(b"another, longer one")
+    assert path.stat().st_ino == inode  # as that of a file that replaced a deleted one often is
+    assert tail.read(str(path)) == Piece(b"another, longer one", True, restarted=True)
+    with path.open("ab") as file:
+        file.write(b" that grows")
+    assert tail.read(str(path)) == Piece(b" that grows", True)
