@@ -147,8 +147,6 @@ class DelegationHooks:
         return outputs.SessionStartOutput(additional_context=await self._listing() or None)
 
     async def _listing(self) -> str:
-        if not self._lists_agents:
-            return ""
         own = self._options.agents or {}
         others = [a for a in await self._find_agents() if a.name not in own and is_offered(a.name, self._options)]
         return cli_agents_text(others)

@@ -351,3 +351,24 @@ async def test_a_failed_start_is_soon(start_process: MakeClient) -> None:
     began = time.monotonic()
     await make_handler_error(start_process(FakeCLI(steps.exit(1))))
     assert time.monotonic() - began < SOON
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"resume": "11111111-1111-4111-8111-111111111111"},
+        {"resume": "a title that no session has"},
+        {"continue_conversation": True},
+    ],
+    ids=["new", "by its id", "by its title", "the newest"],
+)
+async def test_a_budget_is_whole_if_nothing_is_known_of_an_earlier_process(
+    start_process: MakeClient, tmp_path: Path, more: dict[str, Any]
+) -> None:
+    fake, env = FakeCLI(steps.turn("ok")), {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+    with anyio.fail_after(60):
+        async with start_process(fake, max_budget_usd=1.0, env=env, **more) as client:
+            result = await client.query("hi")
+    assert result.spent_before_usd == 0.0
+    assert result.budget_left_usd == 1.0 - result.total_cost_usd

@@ -3,12 +3,15 @@
 from typing import Any
 
 import pytest
+from asking_cli import AskingCLI, asking
+from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, report_limit
+from claude_agent_py.testing import frames
 
 READER = AgentDefinition(description="Reads", prompt="p", tools=["Read", "Bash(git log *)", "mcp__far"])
 
@@ -85,3 +88,63 @@ def test_custom_tools_that_an_agent_lists_are_accepted(tools: list[str] | None) 
     a, b = (AgentDefinition(description="d", prompt="p", tools=one) for one in (["Read", "Agent"], tools))
     ClientOptions(custom_tools=[mine], agents={"a": a, "b": b}, agent="a")  # a subagent may call it
     ClientOptions(custom_tools=[mine], agents={"b": b}, agent="b")
+
+
+def about(event: str, **fields: Any) -> dict[str, Any]:
+    """Return the input of a hook."""
+    return {"hook_event_name": event, "session_id": "s", "transcript_path": "/t", "cwd": "/work", **fields}
+
+
+def listed(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name, "description": "Helps."} for name in names]
+
+
+def callbacks_of(cli: AskingCLI, event: str) -> list[str]:
+    return [callback for group in cli.hooks[event] for callback in group["hookCallbackIds"]]
+
+
+@pytest.mark.anyio
+async def test_the_main_agent_is_reminded_with_each_prompt_and_told_of_the_other_agents_again() -> None:
+    main = AgentDefinition(description="d", prompt="p", critical_system_reminder="Write nothing.")
+    answers = {"initialize": frames.initialize_response(agents=listed("main", "helper"))}
+    async with asking(agents={"main": main}, agent="main", delegation_guide=True, answers=answers) as cli:
+        prompt = about("UserPromptSubmit", prompt="hi")
+        added = [await cli.call_hook(prompt, each) for each in callbacks_of(cli, "UserPromptSubmit")]
+        texts = [each["hookSpecificOutput"]["additionalContext"] for each in added if each]
+        assert texts[0] == "Write nothing."
+        assert "helper" in texts[1]
+        [again] = [
+            await cli.call_hook(about("SessionStart", source="compact"), each)
+            for each in callbacks_of(cli, "SessionStart")
+        ]
+        assert again["hookSpecificOutput"]["additionalContext"] == texts[1]
+
+
+@pytest.mark.anyio
+async def test_an_output_of_the_agent_tool_that_is_no_object_stays() -> None:
+    guide = DelegationGuide(max_report_chars=10)
+    answers = {"initialize": frames.initialize_response(agents=listed("reader"))}
+    async with asking(agents={"reader": READER}, delegation_guide=guide, answers=answers) as cli:
+        call = about("PostToolUse", tool_name="Agent", tool_input={}, tool_use_id="t", tool_response="x" * 100)
+        for callback in callbacks_of(cli, "PostToolUse"):
+            assert await cli.call_hook(call, callback, "t") == {}
+
+
+@pytest.mark.anyio
+async def test_an_answer_that_does_not_fit_its_type_is_refused_four_times() -> None:
+    class Answer(BaseModel):
+        number: int
+
+    def call(number: object, **fields: Any) -> dict[str, Any]:
+        given = {"tool_name": "StructuredOutput", "tool_input": {"number": number}, "tool_use_id": "t"}
+        return about("PreToolUse", **given, prompt_id="p1", **fields)
+
+    async with asking(output_type=Answer) as cli:
+        [check] = callbacks_of(cli, "PreToolUse")
+        assert await cli.call_hook(call(5), check) == {}
+        assert await cli.call_hook(call("many", agent_id="a1"), check) == {}
+        for _ in range(4):
+            denied = (await cli.call_hook(call("many"), check))["hookSpecificOutput"]
+            assert denied["permissionDecision"] == "deny"
+            assert "number: Input should be a valid integer" in denied["permissionDecisionReason"]
+        assert await cli.call_hook(call("many"), check) == {}

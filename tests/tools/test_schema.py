@@ -423,6 +423,20 @@ def test_long_values_are_cut_in_errors() -> None:
         bound(returning(int), {"value": "x" * 10_000})
 
     assert len(str(caught.value)) < 400
+    with pytest.raises(ToolInputError, match="got: <object object at"):
+        bound(returning(int), {"value": object()})
+
+
+def test_a_function_may_refer_to_a_name_that_has_no_value_yet() -> None:
+    def f(a: "int") -> "Later":
+        return Later(a)
+
+    made = tool(f)
+
+    class Later(int):
+        pass
+
+    assert bound(made, {"a": 5}) == Later(5)
 
 
 def test_values_of_python_code_are_taken_too() -> None:

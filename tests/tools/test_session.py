@@ -1,6 +1,7 @@
 """The JSON-RPC side of a server: messages in, messages out."""
 
 import itertools
+import threading
 from typing import Annotated, Any
 
 import anyio
@@ -486,3 +487,24 @@ async def test_answers_to_nothing_are_harmless() -> None:
 
     for request_id in (1, "x", None):
         assert await client.send({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ACK
+
+
+async def test_progress_from_a_thread_of_ones_own_is_dropped() -> None:
+    @tool
+    async def work(context: ToolContext) -> str:
+        thread = threading.Thread(target=context.report_progress, args=(1,))
+        thread.start()
+        await anyio.to_thread.run_sync(thread.join)
+        return "done"
+
+    client = Client(ToolServer("calc", [work]))
+    assert text_of(await client.call("work", progressToken="p")) == "done"
+    assert client.heard == []
+
+
+async def test_without_somebody_to_ask_a_question_of_a_tool_is_not_answered() -> None:
+    @tool
+    async def work(context: ToolContext) -> str:
+        return str(await context.elicit_url("Where?", "https://example.com"))
+
+    assert text_of(await Client(ToolServer("calc", [work])).call("work")) == "False"
