@@ -213,7 +213,7 @@ class Connection:
         if session.store_sync is None or not session.store_sync.take(message):
             is_recorded = kind is not StreamEventMessage  # a message repeats its deltas
             for run in runs:
-                run.mailbox.put(message, is_recorded=is_recorded)
+                run.mailbox.put(message, is_recorded=is_recorded, at=now)
             if session.readers.mailboxes or not runs:
                 session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it

@@ -124,6 +124,7 @@ class Runs:
         except (ValueError, TypeError) as error:
             raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
+        run.sent_at[prompt.uuid] = self._session.intake.clock()
 
     def write(self, prompt: UserMessage) -> None:
         """Send a prompt of a run, and tell the store, the turns and the journal. Raises like `Engine.send_prompt`."""
@@ -162,6 +163,7 @@ class Runs:
             failure = functools.partial(UnreadableResultError, problem, raw=run.bad_result.raw)
         elif end.reason == "closed":
             failure = self._read_error
+            run.ended_at = self._session.intake.clock()
             self._resumption.cut_off.append(run)
         if end.reason == "timeout":
             self._stop_work(run, was_in_turn=end.was_in_turn)

@@ -5,6 +5,7 @@
 
 import json
 import os
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -20,6 +21,27 @@ from claude_agent_py.wire.codec import decode
 from claude_agent_py.wire.messages.conversation import ResultMessage, UserMessage
 from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
+
+
+def run_frames(
+    messages: Iterable[object], times: Sequence[float], sent: Sequence[tuple[UserMessage, float | None]]
+) -> Iterator[TimedFrame]:
+    """Yield the frames of a run as they passed: its messages, which arrived at these times, and the prompts.
+
+    Without the times, as of a run that was pickled, they are estimated.
+    """
+    if not times:
+        yield from message_frames(messages, [prompt for prompt, _ in sent])
+        return
+    first = min((at for _, at in sent if at is not None), default=None)
+    waiting = deque(sent)
+    for message, at in zip(messages, times, strict=False):  # it may raise after the last one, if others were dropped
+        while waiting and (waiting[0][1] or 0.0) <= at:
+            prompt, sent_at = waiting.popleft()
+            yield prompt, sent_at or first, True
+        yield message, at, False
+    for prompt, sent_at in waiting:
+        yield prompt, sent_at, True
 
 
 def message_frames(messages: Iterable[object], sent: Iterable[UserMessage] = ()) -> Iterator[TimedFrame]:

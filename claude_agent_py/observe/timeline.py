@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Self
 
@@ -10,12 +10,12 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py._journal.facts import Fact, TaskFinished
-from claude_agent_py._journal.fold import fold
+from claude_agent_py._journal.fold import TimedFrame, fold
 from claude_agent_py._journal.tasks.spending import read_spent
 from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.page import build_iframe, build_page
-from claude_agent_py.observe.sources import message_frames, read_recording
+from claude_agent_py.observe.sources import message_frames, read_recording, run_frames
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
 from claude_agent_py.sessions.stored_session import StoredSession
 from claude_agent_py.sessions.stored_sessions import StoredSessions
@@ -93,12 +93,34 @@ class Timeline:
         max_spans: int = MAX_SPANS,
         max_chars: int = MAX_CHARS,
     ) -> Self:
-        """Create a timeline from messages and the prompts that were sent. `RunResult.timeline` calls this.
+        """Create a timeline from messages and the prompts that were sent, with estimated times.
 
         `ends` are the ends of tasks with the usage that was counted for them, which the messages lack.
         """
         facts = chain(fold(message_frames(messages, sent)), ends)
         return cls.from_facts(facts, title=title, source="messages", max_spans=max_spans, max_chars=max_chars)
+
+    @classmethod
+    def of_run(
+        cls,
+        messages: Iterable[object],
+        times: Sequence[float],
+        sent: Sequence[tuple[UserMessage, float | None]],
+        ends: Iterable[TaskFinished],
+        end: TimedFrame | None,
+    ) -> Self:
+        """Create the timeline of a run. Internal: `RunResult.timeline` calls this.
+
+        Args:
+            messages: Its messages.
+            times: When they arrived; empty if unknown.
+            sent: Its prompts, and when they were sent.
+            ends: The ends of its tasks.
+            end: The end of the process that cut it off, if one did.
+        """
+        frames = run_frames(messages, times, sent)
+        facts = fold(frames if end is None else chain(frames, (end,)))
+        return cls.from_facts(chain(facts, ends), title="run", source="messages")
 
     @classmethod
     def from_recording(

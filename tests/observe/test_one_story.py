@@ -207,7 +207,8 @@ WITHOUT_A_START: Final = "of some tasks of an earlier process there is only the 
 CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
 OF_MESSAGES: Final = (
-    "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it"
+    "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it: it lacks "
+    "hooks and questions, and numbers the turns in the run"
 )
 HIDDEN: Final = "calls that the CLI takes out of a conversation that it resumes are not in its journal on disk"
 NOT_SENT: Final = "<task-notification>"
@@ -260,6 +261,29 @@ def check_timeline(story: Story, spans: Iterable[Span]) -> None:
     }
     known = {task: told.ended_at for task, told in story.tasks.items() if told.ended_at or told.status == OPEN}
     assert {task: end for task, (_, end) in tasks.items() if task in known} == pytest.approx(known, abs=CORRECTED)
+
+
+def check_run(session: Iterable[Span], run: Iterable[Span]) -> None:
+    """Compare the timeline of the only run of a session with that of the session."""
+
+    def tell(spans: Iterable[Span]) -> dict[str, tuple[object, ...]]:
+        told = [span for span in spans if span.kind not in ("hook", "waiting")]
+        return {
+            span.id: (
+                *(
+                    span.kind,
+                    span.name,
+                    span.status,
+                    span.parent,
+                    span.agent,
+                    spend(span.tokens.total if span.tokens else 0, span.cost_usd),
+                ),
+                *(None if at is None else pytest.approx(at, abs=CORRECTED) for at in (span.start, span.end)),
+            )
+            for span in told
+        }
+
+    assert tell(run) == tell(session), OF_MESSAGES
 
 
 def check_tasks(story: Story, known: Iterable[Task]) -> None:
@@ -427,6 +451,8 @@ async def tell(
     check_history(story, tree)
     check_usage(story, spans.timeline(), exporter.get_finished_spans(), known)
     if results:
+        if len({span.id for span in spans.spans if span.kind == "run"}) == len(results) == 1 and not earlier:
+            check_run(spans.spans, results[0].timeline().spans)
         if begin is None and all(fact.cost_usd is not None for fact in told if isinstance(fact, TurnEnded)):
             check_costs(story, spans.timeline().summary, results)
         records = [call for result in results for call in result.tool_calls if call.id in story.calls or begin is None]

@@ -71,8 +71,8 @@ class Mailbox:
         """Whether it takes no more messages."""
         return self._is_closed
 
-    def put(self, message: object, *, is_recorded: bool = False) -> None:
-        """Add a message. Never waits. Does nothing once the mailbox is closed."""
+    def put(self, message: object, *, is_recorded: bool = False, at: float = 0.0) -> None:
+        """Add a message, which arrived at this time. Never waits. Does nothing once the mailbox is closed."""
         if self._is_closed or (self._takes_unrecorded is False and not is_recorded):
             return
         line = line_of(message)
@@ -83,7 +83,7 @@ class Mailbox:
             else:
                 self._position = len(self.recorded)  # the reader has fallen behind
         if is_recorded:
-            self.recorded.append(message, line)
+            self.recorded.append(message, line, at)
         elif self._position is not None and not self.recorded.is_full and not self._unrecorded.is_full:
             self._unrecorded.append(message, line)  # drops it, and is full from now on, if there is no room
             self._places.append(len(self.recorded))

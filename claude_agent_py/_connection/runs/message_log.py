@@ -66,6 +66,8 @@ class MessageLog(Sequence[Any]):
         self._last: tuple[int, list[bytes]] = (0, [])
         """The position of the first line after the blocks, and the lines from there on."""
         self._last_bytes = 0
+        self.times: array[float] = array("d")
+        """When they arrived, by the clock of the event loop."""
         self._lines: tuple[int, list[bytes]] = (0, [])
         """The position of the first line of the block that was read last, and its lines. Replaced, never mutated:
         several threads may read the messages of a result."""
@@ -75,7 +77,7 @@ class MessageLog(Sequence[Any]):
     def __repr__(self) -> str:
         return f"<log of {len(self)} messages>"
 
-    def append(self, message: object, line: bytes) -> None:
+    def append(self, message: object, line: bytes, at: float = 0.0) -> None:
         """Add a message as its line (`line_of`), unless messages were dropped. Without a line, it is kept as it is.
 
         The line has no line break, because the engine splits the output at them.
@@ -86,6 +88,7 @@ class MessageLog(Sequence[Any]):
         if not line:
             self._without_line[start + len(lines)] = message
         lines.append(line)
+        self.times.append(at)
         self._last_bytes += len(line) + 1
         if self._last_bytes >= BLOCK_BYTES:
             self._end_block(start, lines)

@@ -1,7 +1,7 @@
 """`RunResult`: the result of a run, built from its messages."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Generic
 
@@ -15,6 +15,7 @@ from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
 from claude_agent_py._connection import runs
 from claude_agent_py._connection.runs.run_state import RunState
+from claude_agent_py._journal.fold import ProcessEnd, TimedFrame
 from claude_agent_py._journal.run_failure import RunFailure, find_failure
 from claude_agent_py._journal.tasks.spending import subtract_costs
 from claude_agent_py._journal.tool_calls import ToolCallRecord
@@ -72,6 +73,12 @@ class RunResult(Generic[Output]):
     `max_budget_usd`."""
     output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
+    _sent_at: Mapping[str, float] = field(default_factory=dict)
+    """When the prompts were sent, in seconds since the epoch, by their uuids."""
+    _epoch: float = 0.0
+    """When the clock of the event loop was 0, in seconds since the epoch."""
+    _end: TimedFrame | None = None
+    """The end of the process that cut the run off, if one did."""
 
     if not TYPE_CHECKING:
 
@@ -272,13 +279,16 @@ class RunResult(Generic[Output]):
     def timeline(self) -> "observe.Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
-        Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
+        Its turns are numbered in the run. Messages do not show hooks and questions to a person;
+        `claude_agent_py.observe.watch` sees those as well.
 
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.
         """
         ends = [end for task in self.tasks for end in task.list_ends()]
-        return observe.Timeline.from_messages(self.messages, self.sent, ends=ends)
+        times = [at + self._epoch for at in getattr(self.messages, "times", ())]
+        sent = [(prompt, self._sent_at.get(prompt.uuid)) for prompt in self.sent]
+        return observe.Timeline.of_run(self.messages, times, sent, ends, self._end)
 
     @property
     def errors(self) -> "Sequence[RunError | StoreError]":
@@ -344,6 +354,9 @@ def make_result(
         tasks=tuple(tasks),
         agents=agents,
         sent=run.sent,
+        _sent_at=run.sent_at,
+        _epoch=run.session.intake.clock() - run.session.now(),
+        _end=_read_end(run),
         was_interrupted=run.was_interrupted,
         late_tasks=run.late_tasks,
         store_errors=run.store_errors,
@@ -361,6 +374,14 @@ def make_result(
         error.result = result
         raise
     return replace(result, output=output)
+
+
+def _read_end(run: "RunState") -> TimedFrame | None:
+    """Return the end of the process that cut a run off, or None. The tasks tell their ends themselves."""
+    if run.reason != "closed":
+        return None
+    why = None if run.session.went_well else str(run.session.error).splitlines()[0]
+    return ProcessEnd(why, has_successor=True), run.ended_at, False
 
 
 def _add(earlier: ModelUsage, later: ModelUsage) -> ModelUsage:

@@ -38,6 +38,10 @@ class RunState(OpenRun):
         """The session that the run is in, which `reopen` replaces; None before the run has started."""
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
+        self.sent_at: dict[str, float] = {}
+        """When they were sent, in seconds since the epoch, by their uuids."""
+        self.ended_at: float | None = None
+        """When the process ended that it was cut off with, in seconds since the epoch."""
         self.results: list[ResultMessage] = []
         self.store_errors: list[StoreError] = []
         """The errors of turns that the session store lacks a part of."""
