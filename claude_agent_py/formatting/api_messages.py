@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from claude_agent_py.formatting.xml import escape
-from claude_agent_py.wire.base import SYNTHETIC_MODEL, JSONObject, dump
+from claude_agent_py.wire.base import CUT_OFF, SYNTHETIC_MODEL, JSONObject, dump
 from claude_agent_py.wire.messages.content import (
     Block,
     ContentBlock,
@@ -31,7 +31,6 @@ from claude_agent_py.wire.messages.conversation import (
 from claude_agent_py.wire.messages.system import CompactBoundaryMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 
-NO_RESULT: Final = "[no result: the call did not finish]"
 RESULT_BLOCK_TYPES: Final = frozenset({"text", "image", "document", "search_result", "tool_reference"})
 """The types of blocks that the API accepts in a tool result."""
 
@@ -44,9 +43,9 @@ def to_api_messages(messages: Iterable[object], prompts: Iterable[UserMessage] =
 
     The result excludes messages of subagents, messages that the CLI replaced, error texts and command output written by
     the CLI, and anything that the API rejects: fields and blocks of the CLI, empty texts, thinking without a signature.
-    A call without a result gets an error result that says so. Finished background tasks, which the CLI reports to the
-    model without a message, become `<task-notification>` texts. If the CLI compacted the conversation, its summary
-    replaces the earlier messages.
+    A call without a result gets the error result that the CLI gives it when it resumes the session. Finished background
+    tasks, which the CLI reports to the model without a message, become `<task-notification>` texts. If the CLI
+    compacted the conversation, its summary replaces the earlier messages.
 
     The system prompt and the CLI's reminders are not part of the messages.
 
@@ -164,8 +163,8 @@ class _APITurn:
 
     role: str
     content: list[JSONObject]
-    results: dict[str, JSONObject | None] = field(default_factory=dict)
-    """The results of the calls of an assistant turn, by id; None until they arrive."""
+    calls: list[str] = field(default_factory=list)
+    """The ids of the calls of an assistant turn."""
 
 
 class _Conversation:
@@ -173,8 +172,8 @@ class _Conversation:
         self._turns: list[_APITurn] = []
         self._turns_by_message: dict[str, _APITurn] = {}
         """Assistant turns by the id of their API message."""
-        self._turns_by_call: dict[str, _APITurn] = {}
-        """Assistant turns by the ids of their calls."""
+        self._results: dict[str, JSONObject | None] = {}
+        """The results of all calls, by id; None until they arrive."""
         self._subagent_task_ids: set[str] = set()
         """The ids of tasks that report to a subagent."""
         self._new_notifications: list[str] = []
@@ -188,7 +187,7 @@ class _Conversation:
                 self._add_answer(message)
             case UserMessage() if not message.is_subagent:
                 self._add_user(message)
-            case TaskStartedMessage() if message.tool_use_id and message.tool_use_id not in self._turns_by_call:
+            case TaskStartedMessage() if message.tool_use_id and message.tool_use_id not in self._results:
                 self._subagent_task_ids.add(message.task_id)
             case TaskNotificationMessage() if self._is_reported_to_model(message):
                 self._new_notifications.append(_build_notification(message))
@@ -199,7 +198,7 @@ class _Conversation:
         if message.model == SYNTHETIC_MODEL or message.is_api_error_message or message.error:
             return
         # A replay repeats calls that are already known.
-        new = [block for block in message.content if getattr(block, "id", None) not in self._turns_by_call]
+        new = [block for block in message.content if getattr(block, "id", None) not in self._results]
         blocks = [block for block in map(api_block, new) if block is not None]
         if not blocks:
             return
@@ -213,8 +212,8 @@ class _Conversation:
         turn.content += blocks
         for block in new:
             if isinstance(block, ToolUseBlock):
-                turn.results[block.id] = None
-                self._turns_by_call[block.id] = turn
+                turn.calls.append(block.id)
+                self._results[block.id] = None
 
     def _add_user(self, message: UserMessage) -> None:
         if message.text.startswith("<local-command-"):
@@ -229,8 +228,8 @@ class _Conversation:
             is_empty = False
             if not isinstance(block, ToolResultBlock):
                 others.append(sent)
-            elif block.tool_use_id in self._turns_by_call:
-                self._turns_by_call[block.tool_use_id].results[block.tool_use_id] = sent
+            elif block.tool_use_id in self._results:
+                self._results[block.tool_use_id] = sent
         if others:
             self._turns.append(_APITurn("user", others))
         if not is_empty:
@@ -242,8 +241,8 @@ class _Conversation:
         """Return whether the CLI notifies the model: the task ran in the background of the main agent."""
         if message.task_id in self._subagent_task_ids:
             return False
-        turn = self._turns_by_call.get(message.tool_use_id or "")
-        return turn is None or turn.results[message.tool_use_id or ""] is not None
+        call = message.tool_use_id
+        return call not in self._results or self._results[call] is not None
 
     def _schedule_notifications(self) -> None:
         """Make the new notifications part of the next request."""
@@ -255,7 +254,7 @@ class _Conversation:
 
         After a finished assistant turn, only a new notification can have caused the next answer.
         """
-        if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].results:
+        if self._turns and self._turns[-1].role == "assistant" and not self._turns[-1].calls:
             self._schedule_notifications()
         if self._due_notifications:
             self._turns.append(_APITurn("user", [{"type": "text", "text": text} for text in self._due_notifications]))
@@ -265,7 +264,7 @@ class _Conversation:
         messages: list[JSONObject] = []
         for turn in self._turns:
             _append_content(messages, turn.role, turn.content)
-            results = [sent or _build_missing_result(call_id) for call_id, sent in turn.results.items()]
+            results = [self._results[call] or _build_missing_result(call) for call in turn.calls]
             if results:
                 _append_content(messages, "user", results)
         return messages
@@ -279,7 +278,7 @@ def _append_content(messages: list[JSONObject], role: str, content: list[JSONObj
 
 
 def _build_missing_result(tool_use_id: str) -> JSONObject:
-    return {"type": "tool_result", "tool_use_id": tool_use_id, "content": NO_RESULT, "is_error": True}
+    return {"type": "tool_result", "tool_use_id": tool_use_id, "content": CUT_OFF, "is_error": True}
 
 
 def _build_notification(message: TaskNotificationMessage) -> str:

@@ -23,6 +23,7 @@ from claude_agent_py.messages import (
     to_api_messages,
 )
 from claude_agent_py.testing import frames
+from claude_agent_py.wire import CUT_OFF
 
 PNG = ImageBlock.from_bytes(b"x", "image/png")
 
@@ -178,10 +179,10 @@ def test_a_summary_replaces_what_came_before_but_for_what_the_cli_kept() -> None
     assert to_api_messages(messages[:5])[-1]["content"] == [said("Hello."), said("kept")]
 
 
-def test_a_call_without_a_result_gets_one_that_says_so() -> None:
+def test_a_call_without_a_result_gets_the_one_that_the_cli_would_give_it() -> None:
     rebuilt = to_api_messages(read(spoken(call("a")), spoken(call("b")), frames.tool_result("b", "done")))
 
-    missing = result_of("a", "[no result: the call did not finish]", is_error=True)
+    missing = result_of("a", CUT_OFF, is_error=True)
     assert rebuilt[1]["content"] == [missing, result_of("b")]
 
 
