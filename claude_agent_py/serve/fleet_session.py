@@ -374,6 +374,10 @@ class FleetServedSession(ServedSession):
         while len(events) % PAGE == 0 and events and (more := await self._handle.read_events(events[-1].number, PAGE)):
             events += more
         deltas = await self._read_new_deltas() if events or self._state in _AT_WORK else []
+        last = events[-1].number if events else self._read
+        if (newest := max((delta.whole or 0 for delta in deltas), default=0)) > last:
+            # A fact was written since the events were read: it comes before the deltas of what follows it.
+            events += await self._handle.read_events(last, newest - last)
         for event in events:
             if (fact := _read_fact(event)) is not None:
                 self._tell_deltas(deltas, _count_until(deltas, fact))

@@ -355,6 +355,36 @@ async def test_deltas_of_a_message_come_after_all_events_before_it_however_many(
 
 
 @pytest.mark.real_cli
+async def test_a_fact_that_is_written_while_a_server_reads_comes_before_the_deltas_of_what_follows_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = tool_use("Bash", {"command": f"true {'x' * 200}", "description": "Do nothing"})
+    script = [Reply("Hello."), Reply([text("word " * 20), command], chunk_chars=10, chunk_delay=0.05), Reply("Done.")]
+    read = FleetSession.read_events
+
+    async def read_late(handle: FleetSession, *args: Any) -> Any:
+        """Read, and return when the call is being written."""
+        found = await read(handle, *args)
+        with anyio.fail_after(60):
+            while not any(delta.kind == "call" for delta in await handle.read_deltas()):
+                await anyio.sleep(0.02)
+        return found
+
+    async with ScriptedModel(script) as model:
+        async with a_session_at_rest(model, tmp_path) as (handle, session):
+            await handle.send("Two")
+            monkeypatch.setattr(FleetSession, "read_events", read_late)
+            await session.catch_up()
+            monkeypatch.undo()
+            await handle.result()
+            told = [json.loads(event.data) for event in session.log.read(0)]
+    kinds = [event["fact"]["fact"] if event["type"] == "fact" else event["type"] for event in told]
+    texts = [at for at, event in enumerate(told) if kinds[at] == "message_added" and event["fact"].get("content")]
+    assert texts
+    assert texts[0] < kinds.index("call")
+
+
+@pytest.mark.real_cli
 async def test_a_worker_writes_the_deltas_of_a_fast_model_together_and_deletes_them_without_another_prompt(
     tmp_path: Path,
 ) -> None:
