@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from claude_agent_py._base.bounded_reading import read_bytes, read_json
 from claude_agent_py._base.configuration import Unshown
@@ -210,9 +210,8 @@ def _paths_to_check(options: ClientOptions) -> Iterator[tuple[str, Path, Callabl
         yield "system_prompt", prompt.path.expanduser(), os.path.isfile, "no such file"
     if isinstance(servers, Path):
         yield "mcp_servers", servers, os.path.isfile, "no such file"
-    for plugin in options.plugins:
-        if isinstance(plugin, PluginConfig):  # all are, after validation
-            yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
+    for plugin in cast("Sequence[PluginConfig]", options.plugins):  # the option reads other values
+        yield "plugins", plugin.path.expanduser(), os.path.exists, "no such plugin"
     for directory in options.additional_directories:
         yield "additional_directories", Path(options.cwd or os.curdir, directory), os.path.isdir, "no such directory"
     if options.project_config_root is not None:

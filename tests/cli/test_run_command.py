@@ -109,6 +109,12 @@ def test_exit_codes_and_stdin(
     assert main(["run", "x", "--output-type", "json:Nothing"]) == 2
     monkeypatch.setenv(CLI_VARIABLE, "/nowhere/claude")
     assert main(["run", "x"]) == 3
+    capsys.readouterr()
+    assert main(["run", "x", "--json"]) == 3
+    assert json.loads(capsys.readouterr().out)["error"]["type"] == "CLINotFoundError"
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    assert main(["run"]) == 2
+    assert "pass a prompt, or pipe one" in capsys.readouterr().err
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")

@@ -91,3 +91,18 @@ async def test_changes_do_not_overtake_one_another() -> None:
         for _ in range(5):
             group.start_soon(cli.cli.client.hooks.add, "Stop", handler)
     assert [len(told["Stop"]) for told in cli.told] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("refusal", "is_refused"), [("Unsupported control request", False), ("not now", True)])
+async def test_a_guard_needs_to_know_whether_hooks_run_unless_an_old_cli_cannot_tell(
+    refusal: str, is_refused: bool
+) -> None:
+    guards = {"PreToolUse": [HookMatcher("Bash", handler)]}
+    cli = asking(hooks=guards, answers={"get_hooks_listing": Exception(refusal)})
+    if is_refused:
+        with pytest.raises(OptionsError, match="does not report whether hooks run: not now"):
+            async with cli:
+                raise AssertionError("it starts")
+    else:
+        async with cli as started:
+            assert started.requests("get_hooks_listing")

@@ -71,6 +71,14 @@ class CallableHalfPorted:
     async def __call__(self, name: Any, data: Any, context: Any = None) -> None: ...
 
 
+class Unlisted:
+    """A session store that cannot list its sessions."""
+
+    async def append(self, key: Any, entries: Any) -> None: ...
+
+    async def load(self, key: Any) -> Any: ...
+
+
 def generate(line: str) -> Iterator[str]:
     yield line
 
@@ -324,6 +332,7 @@ def test_a_handler_of_two_arguments_is_accepted(option: str) -> None:
             "permission_prompt_tool_name",
             "one of",
         ),
+        ({"session_store": Unlisted(), "continue_conversation": True}, "session_store", "needs list_sessions"),
         ({"supported_dialog_kinds": ["x"]}, "supported_dialog_kinds", "needs on_user_dialog"),
         ({"session_mirror": True, "persist_session": False}, "session_mirror", "needs persist_session=True"),
     ],
@@ -450,6 +459,12 @@ def test_options_are_a_value() -> None:
 def test_a_change_is_checked(change: Callable[[ClientOptions], ClientOptions]) -> None:
     with pytest.raises(OptionsError, match="did you mean 'model'"):
         change(ClientOptions())
+
+
+def test_a_repr_is_short() -> None:
+    shown = repr(ClientOptions(system_prompt="x" * 10_000))
+    assert "xxx..." in shown
+    assert len(shown) < 300
 
 
 def test_a_repr_shows_names_and_no_secrets() -> None:

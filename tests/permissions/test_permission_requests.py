@@ -132,6 +132,7 @@ async def test_a_decision_on_the_wire(decision: Any, reply: dict[str, Any]) -> N
         ({"behavior": "allow"}, "type dict"),
         (Allow, "type type"),
         (Allow(updated_input="x"), "updated_input"),  # type: ignore[arg-type]
+        (Deny(decision_classification=5), "decision_classification must be a string, not"),  # type: ignore[arg-type]
         (Allow(updated_input={"a": object()}), "must be valid JSON"),
         (Allow(updated_input={"a": float("nan")}), "must be valid JSON"),
         (Allow(updated_permissions=["x"]), "list of permission updates"),  # type: ignore[list-item]
