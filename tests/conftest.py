@@ -3,7 +3,7 @@
 Where the order of awaits matters most (`BOTH_BACKENDS`), an async test runs on asyncio and on trio. Elsewhere it runs
 on one of them, half of the tests on either, and in the folders of `LATER_ON_THE_OTHER` on the other one as a long test.
 A test with the real CLI runs on one, because its process is expensive. The marks `each_backend` and `one_backend` say
-otherwise.
+otherwise; with the real CLI, `each_backend` runs on the other one as a long test.
 """
 
 import gc
@@ -145,9 +145,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     number = zlib.crc32(definition.name.encode()) % 2
     one, other = BACKENDS[number], BACKENDS[1 - number]
     chosen: list[Any] = [one]
-    if folder in BOTH_BACKENDS or marked("each_backend"):
+    if (marked("each_backend") and not marked("real_cli")) or folder in BOTH_BACKENDS:
         chosen = BACKENDS
-    elif folder in LATER_ON_THE_OTHER:
+    elif marked("each_backend") or folder in LATER_ON_THE_OTHER:
         chosen = [one, pytest.param(other, marks=pytest.mark.long)]
     metafunc.parametrize("anyio_backend", chosen, indirect=True)
 
