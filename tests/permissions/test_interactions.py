@@ -27,6 +27,7 @@ from claude_agent_py.control import CanUseToolRequest, ElicitationRequest, UserD
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.permissions import (
     Accept,
+    AnswerSource,
     Cancel,
     Completed,
     Decline,
@@ -579,3 +580,12 @@ def test_help_lists_the_attributes_of_an_interaction() -> None:
     shown = pydoc.plain(pydoc.render_doc(Interaction))
     for name in vars(StoredInteraction.read(cast(Any, None), ROW)):
         assert name.startswith("_") or f"{name}: " in shown, name
+
+
+def test_an_answer_from_a_container_without_users_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> str:
+        raise KeyError("getpwuid(): uid not found: 54321")
+
+    monkeypatch.setattr("getpass.getuser", fail)
+    assert AnswerSource.here().by == ""
+    assert AnswerSource.here("Ada").by == "Ada"

@@ -13,7 +13,7 @@ from anyio import to_thread
 from stored import SESSION, Stored, call
 
 from claude_agent_py import sessions
-from claude_agent_py.errors import OptionsError, SessionNotFoundError
+from claude_agent_py.errors import OptionsError, SessionBusyError, SessionNotFoundError
 from claude_agent_py.sessions import (
     SessionInfo,
     get_session_info,
@@ -346,3 +346,13 @@ def test_search_finds_the_parts_of_a_call(tmp_path: Path) -> None:
     assert [hit.excerpt for hit in search_sessions("right", config_dir=tmp_path)] == ["right"]
     assert [hit.excerpt for hit in search_sessions("345", config_dir=tmp_path)] == ["1234567"]
     assert [hit.excerpt for hit in search_sessions("ok", config_dir=tmp_path)] == ["ok"]
+
+
+def test_a_process_of_another_session_is_not_that_of_this_one(tmp_path: Path) -> None:
+    (tmp_path / "sessions").mkdir()
+    record = {"pid": os.getpid(), "cwd": "/work", "startedAt": 1_700_000_000_000}
+    for number, name in enumerate(("other", SESSION.upper(), "another")):
+        (tmp_path / "sessions" / f"{number}.json").write_text(json.dumps({**record, "sessionId": name}))
+    Stored(tmp_path).user("hello")
+    with pytest.raises(SessionBusyError):
+        sessions.delete_session(SESSION, config_dir=tmp_path)
