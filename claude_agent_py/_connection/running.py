@@ -108,7 +108,7 @@ class Runs:
         self._act()
 
     def _send_prompt(self, run: RunState, prompt: UserMessage) -> None:
-        if self._session.router.knows_prompt(prompt.uuid):  # the CLI would silently drop it
+        if prompt.uuid in self._session.router.prompts:  # the CLI would silently drop it
             raise OptionsError(f"an earlier prompt had the uuid {prompt.uuid}; give each its own", option="prompt")
         has_guard = self._session.hooks is not None and self._session.hooks.has_guard
         try:

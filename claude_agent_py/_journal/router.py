@@ -76,7 +76,7 @@ class TurnRouter:
         """The open runs, oldest first."""
         self.owner_of_prompt: dict[str, OpenRun] = {}
         """The runs of the unanswered prompts."""
-        self._prompts: set[str] = set()
+        self.prompts: set[str] = set()
         """All prompts so far."""
         self.owners_of_task: TaskOwners = TaskOwners()
         self.turns: Turns = Turns(clock)
@@ -120,10 +120,6 @@ class TurnRouter:
         for prompt in prompts:
             self.add_prompt(run, prompt, now)
 
-    def knows_prompt(self, prompt_uuid: str) -> bool:
-        """Return whether any run has had a prompt with this uuid."""
-        return prompt_uuid in self._prompts
-
     def expect_resumed_turn(self, run: OpenRun) -> None:
         """Have an open run without prompts adopt the prompts of the turn that an earlier process left unfinished.
 
@@ -146,7 +142,7 @@ class TurnRouter:
         run.waiting[prompt_uuid] = None
         run.last_progress = now
         self.owner_of_prompt[prompt_uuid] = run
-        self._prompts.add(prompt_uuid)
+        self.prompts.add(prompt_uuid)
 
     def seal_run(self, run: OpenRun, now: float) -> tuple[Verdict, ...]:
         """Note that the run has all its prompts. Return the runs that this ends."""

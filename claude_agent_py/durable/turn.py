@@ -3,8 +3,8 @@
 import json
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 from uuid import UUID
@@ -24,6 +24,7 @@ from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
 from claude_agent_py.durable.progress import Progress, next_uuid, read_noted_cost, read_progress
 from claude_agent_py.durable.prompt_tools import CallResult, add_tools, find_unrun_call, read_result, record_call
+from claude_agent_py.durable.questions import DeskError, Questions
 from claude_agent_py.durable.reporting import Reports
 from claude_agent_py.durable.stopping import TurnStop
 from claude_agent_py.errors import (
@@ -136,9 +137,7 @@ async def run_turn(
 
     Cancelling kills the process; the next call continues the turn.
     """
-    for name in OWN_OPTIONS:
-        if getattr(options, name):
-            raise OptionsError("must not be set: run_turn sets it", option=name)
+    _check_own_options(options)
     _check_uuids(session_id=session_id, prompt_id=prompt_id)
     if until not in ("result", "idle"):
         raise OptionsError(f"must be 'result' or 'idle', not {until!r}", option="until")
@@ -152,15 +151,20 @@ async def run_turn(
         store=HeldStore(store, {"project_key": project, "session_id": session_id}, options.load_timeout),
         prompt_id=prompt_id,
         prompt=prompt,
-        desk=desk or MemoryDesk(),
+        questions=Questions(desk or MemoryDesk(), patience, session_id),
         has_desk=desk is not None and not isinstance(options.interactions, Inbox),
-        patience=patience,
         attempt=attempt,
         retry=retry or RetryPolicy(),
         stop=stop or TurnStop(),
         reports=Reports(on_fact, on_delta if options.include_partial_messages else None),
         until=until,
     ).run()
+
+
+def _check_own_options(options: ClientOptions) -> None:
+    for name in OWN_OPTIONS:
+        if getattr(options, name):
+            raise OptionsError("must not be set: run_turn sets it", option=name)
 
 
 def _check_uuids(**values: object) -> None:
@@ -174,18 +178,6 @@ def _check_uuids(**values: object) -> None:
             raise OptionsError(f"must be the text of a UUID, such as str(uuid4()), not {value!r}", option=option)
 
 
-class _DeskError(Exception):
-    """The desk failed."""
-
-
-@contextmanager
-def _asking_desk() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        raise _DeskError(f"{type(error).__name__}: {error}") from error
-
-
 @dataclass(kw_only=True, eq=False)
 class _DurableTurn:
     """One call of `run_turn`, which documents the fields."""
@@ -195,10 +187,9 @@ class _DurableTurn:
     store: HeldStore
     prompt_id: str
     prompt: PromptContent
-    desk: Desk
+    questions: Questions
     has_desk: bool
     """Whether the questions of the CLI go to the desk."""
-    patience: float
     attempt: int
     retry: RetryPolicy
     stop: TurnStop
@@ -208,8 +199,6 @@ class _DurableTurn:
     def __post_init__(self) -> None:
         self.options = add_tools(self.options, self.tools, self._find_result)
         self._scope = anyio.CancelScope()
-        self._at_desk = anyio.CancelScope()
-        """The wait for the answers to questions of an earlier process."""
         self._workers: TaskGroup | None = None
         self._client: Client | None = None
         self._run: Run[Any] | None = None
@@ -225,10 +214,6 @@ class _DurableTurn:
         """What the session had spent before, as far as the CLI knows."""
         self._kept_in: str | None = None
         """The directory with entries that the store rejected."""
-        self._left: list[QuestionRecord] = []
-        """The answered questions of earlier processes that this one's model has not repeated."""
-        self._asking: set[str] = set()
-        """The keys of the questions that wait."""
 
     async def run(self) -> TurnOutcome:
         """Run the turn and return its outcome."""
@@ -245,7 +230,7 @@ class _DurableTurn:
                 outcome = await self._list_open(outcome)
             elif isinstance(outcome, Done | Failed | Interrupted):
                 await self.reports.tell_ends()
-                await self._withdraw()
+                await self.questions.withdraw()
         finally:
             with anyio.move_on_after(RELEASE_SECONDS, shield=True):
                 await self.store.give_back()
@@ -266,7 +251,7 @@ class _DurableTurn:
             elif self._run is not None:
                 await self._interrupt(self._run)
             else:
-                self._at_desk.cancel()
+                self.questions.wait_for_answers.cancel()
 
     async def _interrupt(self, run: Run[Any]) -> None:
         try:
@@ -327,10 +312,10 @@ class _DurableTurn:
     async def _perform(self) -> TurnOutcome:
         try:
             # A call that was suspended must not take the lease from a later one. The second answer counts.
-            if not await self._is_wanted():
+            if not await self.questions.is_wanted():
                 return Lost(reason=UNWANTED)
             await self.store.take(self._lose_lease)
-            if not await self._is_wanted():
+            if not await self.questions.is_wanted():
                 return Lost(reason=UNWANTED)
             for _ in range(LOOKS):
                 outcome = await self._decide()
@@ -350,12 +335,11 @@ class _DurableTurn:
             return Failed(error=MaxTurnsError.__name__, reason="the turn reached max_turns", prompt_uuid=progress.uuid)
         if progress.was_interrupted:
             return Interrupted(prompt_uuid=progress.uuid)
-        answered = await self._wait_at_desk() if progress.has_prompt else []
+        answered = await self.questions.take_up() if progress.has_prompt else []
         if self.stop.wish == "interrupt":
             return Interrupted(prompt_uuid=progress.uuid)
         if answered is None:
             return Waiting(questions=())
-        self._left = list(answered)
         start = self._choose_start(progress, answered)
         outcome: TurnOutcome | None
         try:
@@ -394,17 +378,6 @@ class _DurableTurn:
         entries = await self.store.load(key) or ()
         self._noted_usd = read_noted_cost(entries)
         return read_progress(entries, self.prompt_id)
-
-    async def _wait_at_desk(self) -> list[QuestionRecord] | None:
-        """Return the questions at which an earlier process ended and that are answered; None if one is not."""
-        with _asking_desk():
-            found = await self.desk.pending()
-            self._at_desk.deadline = anyio.current_time() + self.patience
-            with self._at_desk:
-                while unanswered := [each.question for each in found if not each.is_answered]:
-                    await self.desk.wait(unanswered[0])
-                    found = await self.desk.pending()
-        return [each.question for each in found] if all(each.is_answered for each in found) else None
 
     def _choose_start(self, progress: Progress, answered: Sequence[QuestionRecord]) -> dict[str, Any]:
         """Return the options that start the conversation, resume it, or continue the turn of this prompt."""
@@ -516,39 +489,20 @@ class _DurableTurn:
 
     # The desk --------------------------------------------------------------------------------------------------------
 
-    async def _is_wanted(self) -> bool:
-        with _asking_desk():
-            return await self.desk.confirm()
-
     async def _ask(self, kind: Any, wire: object, context: PermissionContext) -> JSONObject:
         """Ask a person, wait for the answer, and return the reply to the CLI."""
         question = QuestionRecord.of(kind, wire, session_id=self.store.session_id, agent_id=context.agent_id)
-        with self._identify(question) as question, context.awaiting_user(question.key[:12]):
+        with self.questions.identify(question) as question, context.awaiting_user(question.key[:12]):
             return await self._ask_at_desk(question, context.tool_use_id)
 
     async def _find_result(self, context: ToolContext, arguments: JSONObject) -> CallResult | None:
         """Ask for the result of a call of the tools of the prompt. No handler of the options has a say in it."""
-        with self._identify(record_call(context, arguments, self.store.session_id)) as question:
+        with self.questions.identify(record_call(context, arguments, self.store.session_id)) as question:
             return read_result(await self._ask_at_desk(question, context.tool_use_id))
-
-    @contextmanager
-    def _identify(self, question: QuestionRecord) -> Iterator[QuestionRecord]:
-        """Yield a question as the one of an earlier process that it repeats, or as a new one beside those that wait."""
-        left = next((each for each in self._left if replace(each, number=0).key == question.key), None)
-        if left is not None:
-            self._left.remove(left)
-            question = replace(question, number=left.number)
-        while question.key in self._asking:
-            question = replace(question, number=question.number + 1)
-        self._asking.add(question.key)
-        try:
-            yield question
-        finally:
-            self._asking.discard(question.key)
 
     async def _ask_at_desk(self, question: QuestionRecord, call: str | None) -> JSONObject:
         try:
-            reply = await self._wait_for_reply(question)
+            reply = await self.questions.wait_for_reply(question)
             if reply is None:  # it takes long: once the store has the call of the question, the process ends
                 if call is not None:
                     with anyio.move_on_after(LEAVE_SECONDS):
@@ -561,40 +515,15 @@ class _DurableTurn:
             # If the process ends, the question stays open; otherwise the CLI has withdrawn it.
             if self._ending is None and self._client is not None and self._client.is_open:
                 with anyio.CancelScope(shield=True):
-                    await self._withdraw(question)
+                    await self.questions.withdraw(question)
             raise
         return question.refusal()
 
-    async def _wait_for_reply(self, question: QuestionRecord) -> object:
-        reply = await self._take(question)
-        with anyio.move_on_after(self.patience):
-            while reply is None:
-                await self.desk.wait(question)
-                reply = await self._take(question)
-        return reply
-
-    async def _take(self, question: QuestionRecord) -> object:
-        # An answer that was taken must not be lost.
-        reply: object = None
-        with anyio.CancelScope(shield=True):
-            reply = await self.desk.ask(question)
-        return reply  # noqa: RET504 - the scope may have been cancelled
-
     async def _list_open(self, outcome: Waiting) -> TurnOutcome:
         try:
-            found = await self.desk.pending()
+            return replace(outcome, questions=await self.questions.list_open())
         except Exception as error:
             return self._postpone(error)
-        return replace(outcome, questions=tuple(each.question for each in found if not each.is_answered))
-
-    async def _withdraw(self, question: QuestionRecord | None = None) -> None:
-        """Close a question that the CLI has withdrawn, or all that are left at the desk of a turn that has ended."""
-        try:
-            found = [each.question for each in await self.desk.pending()] if question is None else [question]
-            for each in found:
-                await self.desk.withdraw(each)
-        except Exception as error:
-            logger.warning("questions of session %s cannot be withdrawn: %s", self.store.session_id, error)
 
     # Outcomes --------------------------------------------------------------------------------------------------------
 
@@ -612,7 +541,7 @@ class _DurableTurn:
         if isinstance(error, SessionLeasedError):
             left = error.expires_at - time.time()
             return self._postpone(error, pause=min(max(left, 1.0), LEASE_SECONDS))
-        if isinstance(error, _DeskError) or (isinstance(error, StoreError) and not self._has_begun):
+        if isinstance(error, DeskError) or (isinstance(error, StoreError) and not self._has_begun):
             return self._postpone(error)
         wants_interrupt = self.stop.wish == "interrupt"
         if isinstance(error, InterruptedRunError) or (isinstance(error, PromptCancelledError) and wants_interrupt):

@@ -34,17 +34,17 @@ _SCHEMAS: Final = frozenset({"prefixItems", "allOf", "anyOf", "oneOf"})
 """Keywords whose value is a list of schemas."""
 _NAMED_SCHEMAS: Final = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 """Keywords whose value is an object of schemas."""
-_FORMS: Final[Mapping[str, Any]] = {
+_FORMS: Final[Mapping[str, object]] = {
     "type": _Type | Annotated[set[_Type], Meta(min_length=1)],
     "required": set[str],
     "dependentRequired": dict[str, list[str]],
     "multipleOf": Annotated[float, Meta(gt=0)],
     "$id": Annotated[str, Meta(pattern="^[^#]*#?$")],
     "$vocabulary": dict[str, bool],
-    **dict.fromkeys(_SCHEMA, dict[str, Any] | bool),
-    **dict.fromkeys(_SCHEMAS, Annotated[list[Any], Meta(min_length=1)]),
-    **dict.fromkeys((*_NAMED_SCHEMAS, "dependencies"), dict[str, Any]),
-    **dict.fromkeys(("enum", "examples"), list[Any]),
+    **dict.fromkeys(_SCHEMA, dict[str, object] | bool),
+    **dict.fromkeys(_SCHEMAS, Annotated[list[object], Meta(min_length=1)]),
+    **dict.fromkeys((*_NAMED_SCHEMAS, "dependencies"), dict[str, object]),
+    **dict.fromkeys(("enum", "examples"), list[object]),
     **dict.fromkeys(("maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum"), float),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _Count),
     **dict.fromkeys(("minContains", "maxContains", "minProperties", "maxProperties"), _Count),
@@ -99,11 +99,11 @@ def _compare_schema(schema: JSONObject, place: str) -> Iterator[tuple[str, str]]
     """Yield (place, problem) for what the meta-schema does not allow in a schema and in those that it contains."""
     for keyword, value in schema.items():
         here = f"{place}/{keyword}"
-        if problem := _compare(value, _FORMS.get(keyword, Any)):
+        if problem := _compare(value, _FORMS.get(keyword, object)):
             yield here, problem
             continue
         for name, inner in _list_schemas(keyword, value):
-            if problem := _compare(inner, dict[str, Any] | bool):
+            if problem := _compare(inner, dict[str, object] | bool):
                 yield f"{here}{name}", problem
             elif isinstance(inner, dict):
                 yield from _compare_schema(inner, f"{here}{name}")
