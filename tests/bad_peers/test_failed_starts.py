@@ -372,3 +372,19 @@ async def test_a_budget_is_whole_if_nothing_is_known_of_an_earlier_process(
             result = await client.query("hi")
     assert result.spent_before_usd == 0.0
     assert result.budget_left_usd == 1.0 - result.total_cost_usd
+
+
+async def test_a_store_does_not_look_up_titles(start_process: MakeClient) -> None:
+    with anyio.fail_after(60), pytest.raises(OptionsError, match="in a store, titles are not looked up"):
+        async with start_process(FakeCLI(), session_store=MemoryStore(), resume="a title"):
+            raise AssertionError("it starts")
+
+
+async def test_continuing_where_nothing_was_begins_a_session(start_process: MakeClient, tmp_path: Path) -> None:
+    env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+    store = MemoryStore()
+    with anyio.fail_after(60):
+        async with start_process(
+            FakeCLI(steps.turn("new")), session_store=store, env=env, continue_conversation=True
+        ) as client:
+            assert (await client.query("hi")).text == "new"

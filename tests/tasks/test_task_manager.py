@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import msgspec
 import pytest
 from folding import (
     Clock,
@@ -361,3 +362,17 @@ def test_shells_are_shells_and_agents_are_agents() -> None:
     tracking(manager, frames.task_notification("a0123456789abcdef"), frames.task_notification("b12345678"))
     assert manager["a0123456789abcdef"].is_agent
     assert manager["b12345678"].is_shell
+
+
+def test_an_outcome_is_a_value_and_lasts_as_long_as_is_known() -> None:
+    clock = Clock(1.0)
+    manager = tracking(
+        TaskManager(clock=clock), frames.task_started("w1", task_type="local_workflow", workflow_name="w")
+    )
+    clock.now = 3.5
+    tracking(manager, frames.task_notification("w1"))
+    outcome = manager["w1"].outcome
+    assert outcome is not None
+    assert (manager["w1"].workflow_name, outcome.duration) == ("w", 2.5)
+    assert msgspec.structs.replace(outcome, started_at=None).duration is None
+    assert len({outcome, msgspec.structs.replace(outcome)}) == 1

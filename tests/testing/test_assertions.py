@@ -52,7 +52,6 @@ def failure(assertion: object, *arguments: object, **more: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.long
 def test_calls_are_matched_by_order_author_and_input(result: "RunResult[None]") -> None:
     checked = assert_agent(result)
     checked.called_only("Bash", "Agent", call("Bash", {"command": re.compile("tests pass")}), by="main")

@@ -872,3 +872,8 @@ async def test_encoders_of_tools_are_used_where_the_chain_has_none() -> None:
         return {"a": 1}
 
     assert (await ToolChain([data]).execute([use("data")], MarkdownFormat())).text == '# data\n{\n  "a": 1\n}'
+
+
+async def test_instructions_need_a_format() -> None:
+    with pytest.raises(TypeError, match="a text format is required"):
+        ToolChain(CHAIN.tools).describe()

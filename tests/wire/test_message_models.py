@@ -6,6 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ValidationError
 from recordings_loader import all_frames, as_line, frames, lines
 from wire_values import as_json, read_frame
 
@@ -374,3 +375,25 @@ def test_is_error_is_left_out_unless_it_is_true(block: Any, given: dict[str, Any
     assert made.is_error is read.is_error is False
     assert as_json(made) == as_json(read) == {"type": block.type, "tool_use_id": "t"}
     assert as_json(block(tool_use_id="t", is_error=True))["is_error"] is True
+
+
+class Kept(BaseModel):
+    """A model of a program, with models of the wire as its fields."""
+
+    block: TextBlock
+    message: UserMessage
+
+
+def test_a_model_of_the_wire_is_a_field_of_a_pydantic_model() -> None:
+    message = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u", "new": 1}
+    kept = Kept.model_validate({"block": {"type": "text", "text": "a"}, "message": message})
+    assert (kept.block.text, kept.message.raw) == ("a", message)
+    assert kept.model_dump(mode="json") == {"block": {"type": "text", "text": "a"}, "message": message}
+    assert Kept(block=kept.block, message=kept.message) == kept
+    with pytest.raises(ValidationError, match="Expected `str`, got `int`"):
+        Kept.model_validate({"block": {"type": "text", "text": 5}, "message": message})
+
+
+def test_equal_messages_are_one_in_a_set() -> None:
+    line = '{"type":"user","message":{"role":"user","content":"hi"},"uuid":"u"}'
+    assert len({decode(line), decode(line)}) == 1
