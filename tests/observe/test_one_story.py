@@ -814,7 +814,7 @@ SLOW: Final = {"command": "for i in $(seq 600); do sleep 0.2; done", "descriptio
 
 async def wait_on_disk(config: Path, *texts: str) -> None:
     """Wait until the CLI has written texts, which it does a moment after it has sent them."""
-    while not all(any(text in path.read_text() for path in config.rglob("*.jsonl")) for text in texts):
+    while not all(any(text in path.read_text() for path in (config / "projects").rglob("*.jsonl")) for text in texts):
         await anyio.sleep(0.02)
 
 

@@ -97,12 +97,12 @@ class MessageLog(Sequence[Any]):
         """Move the last lines to a block. If there is no room for it, drop the last one; the others stay."""
         try:
             block = self._place(b"\n".join(lines))
-        except BacklogError as error:
-            lines.pop()
-            self._failure = error.again()  # the traceback of the other one refers to the log
-        except OSError as error:  # the process has no memory left
-            lines.pop()
-            self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+        except (BacklogError, OSError) as error:
+            del lines[-1], self.times[-1]
+            if isinstance(error, BacklogError):
+                self._failure = error.again()  # the traceback of the other one refers to the log
+            else:  # the process has no memory left
+                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
         else:
             self._blocks.append(block)
             self._starts.append(start)
