@@ -6,7 +6,8 @@ names its runs, their mailboxes and the readers receive it, and `track` updates 
 * The **pump** reads, feeds the engine and acts on its events. If user code that it calls has to wait, another worker
   continues to pump.
 * The **writer** writes data that the pipe does not accept immediately, so that cancelling a caller never cuts a frame.
-* The **timer** ticks the engine at its deadlines until the session closes.
+* The **timer** (`_live`, which starts the others) ticks the engine and the router at their deadlines until the session
+  closes, and then ends the process.
 
 The pump itself answers a request of the CLI that arrives alone; several at once get a worker each (`workers.py`).
 `startup.py` initializes a session, `running.py` has its open runs, `shutdown.py` ends it, `request_handlers.py` answers

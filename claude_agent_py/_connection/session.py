@@ -1,6 +1,7 @@
 """`Session`: the state of one session, its workers, its requests to the CLI, and how it ended. `Connection` drives it.
 
-The parts of a connection (`RequestHandlers`, `Shutdown`, `Resumption`) work on it and know nothing of `Connection`.
+The parts of a connection (`Runs`, `RequestHandlers`, `Shutdown`, `Resumption`) work on it and know nothing of
+`Connection`.
 """
 
 import math
@@ -150,7 +151,7 @@ class Session:
         self.output_over: LazyEvent = LazyEvent()
         """Set when the pump has acted on all output of the CLI, or a worker has failed."""
         self.stream_over: LazyEvent = LazyEvent()
-        """Set once everything that depends on the output of the CLI has ended."""
+        """Set when `Shutdown.end_everything` ends what depends on the output of the CLI."""
         self.why_closed: str = CLOSED
         """The text of the error for calls after closing."""
         self._cause: State | Exception | None = None
@@ -290,7 +291,7 @@ class Session:
         if subtype == END_SESSION:
             self.engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
         try:
-            reply = await self.ask(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
+            reply = await self.request(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
         except ControlRejectedError:
             if subtype == END_SESSION and self.state is State.EXITING:
                 self.engine.advance(Step.EXIT_REFUSED)
@@ -300,8 +301,8 @@ class Session:
         self.changes.note(subtype, fields)
         return reply
 
-    async def ask(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:
-        """Send a request and return the payload of its reply."""
+    async def request(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:
+        """Send a request as it is, and return the payload of its reply. `control` also checks and notes it."""
         self.check_open()
         waiter = ReplyWaiter()
         try:

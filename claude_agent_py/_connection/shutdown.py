@@ -118,11 +118,12 @@ class Shutdown:
             session.engine.advance(Step.CLOSE)
         if launched is None or session.state is State.LEFT or launched.is_forked:
             return
+        # A busy CLI gets this long. Its tasks, and one that is idle, get what is left before an end by force.
         busy = min(BUSY_GRACE, budget * BUSY_SHARE)
         patience = budget - launched.plan.force - busy
         started = now()
         try:
-            # Child agents may outlive the CLI; `abort` has ended them already.
+            # Unless `abort` has cancelled the child agents: they may outlive the CLI.
             # At the end of its input, the CLI waits for shells without a limit (2.1.328), so it would be killed.
             if tasks != "leave" and not self.is_requested and session.tasks.live_ids():
                 await self._end_tasks(tasks, patience)
@@ -165,6 +166,7 @@ class Shutdown:
     def _request(
         self, step: Step, grace: float = 0.0, deadline: float = math.inf, *, why: str = CLOSED, client: object = None
     ) -> None:
+        """Take a step to the end of the session. One that closes already keeps the way in which it does."""
         if self._session.state not in (State.CLOSING, State.CLOSED):  # otherwise it is already closing
             self._grace, self._deadline, self._client = grace, deadline, client
             self._session.why_closed = why

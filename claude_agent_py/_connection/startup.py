@@ -149,7 +149,7 @@ class _Startup:
         try:
             codec.prepare()  # while the CLI starts, which takes far longer
             self._connection.handlers.prepare()
-            payload = await self._session.ask("initialize", fields, limit)
+            payload = await self._session.request("initialize", fields, limit)
         except ControlTimeoutError as error:
             raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
         except ControlRejectedError as error:

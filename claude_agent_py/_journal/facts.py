@@ -17,6 +17,7 @@ from claude_agent_py._journal.tasks.events import (
     TaskAsked as TaskAsked,
     TaskBackgrounded as TaskBackgrounded,
     TaskChanged as TaskChanged,
+    TaskFact,
     TaskFinished as TaskFinished,
     TaskOutputAvailable as TaskOutputAvailable,
     TaskProgressed as TaskProgressed,
@@ -263,17 +264,7 @@ Fact: TypeAlias = (
     | CallRunning
     | CallProgressed
     | CallEnded
-    | TaskStarted
-    | TaskReopened
-    | TaskProgressed
-    | TaskBackgrounded
-    | TaskStatusChanged
-    | TaskAsked
-    | TaskAnswered
-    | TaskChanged
-    | TaskOutputAvailable
-    | TaskFinished
-    | TaskRevised
+    | TaskFact
     | RequestOpened
     | RequestSettled
     | RequestRetried

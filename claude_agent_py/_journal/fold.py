@@ -163,8 +163,8 @@ class Journal:
         self._worked_at: float | None = None
         """When the turn got its latest message."""
         self._calls = CallFacts(self._add)
-        self._follows = ledger is not None
-        """Whether a session feeds the ledger."""
+        self._owns_ledger = ledger is None
+        """Whether it feeds its ledger itself."""
         self._requests = OpenRequests(self._add)
         self._drops = Drops("the journal of a session")
         self._owns_turns = turns is None
@@ -214,7 +214,7 @@ class Journal:
         self._facts = []
         try:
             handler(self, frame)
-            if not self._follows and (type(frame), sent) in _ABOUT_TASKS:
+            if self._owns_ledger and (type(frame), sent) in _ABOUT_TASKS:
                 self._feed_ledger(signals.HANDLERS[type(frame)], frame)
         except Exception:
             self._drops.note(frame)
@@ -315,7 +315,7 @@ class Journal:
             self._leave_turn(self._worked_at)
 
     def _on_process_end(self, end: ProcessEnd) -> None:
-        if not (self._follows or end.has_successor):
+        if self._owns_ledger and not end.has_successor:
             self._feed_ledger(Ledger.end_all, LEFT_BEHIND, EndedBy.PROCESS)
         # With its last message, and not with the process: a transcript tells no more of the end of a turn.
         self._leave_finished_turn()
@@ -432,14 +432,11 @@ class Journal:
     # Tasks
 
     def _on_task(self, message: TaskMessage | BackgroundTasksChangedMessage) -> None:
-        """Fold a message about a task. The ledger knows what it changes."""
+        """Fold a message about a task: only what does not follow from the events of the ledger."""
         if isinstance(message, TaskStartedMessage):
             self._calls.mark_running(message.tool_use_id, self._at)
-        if self._follows:
-            if isinstance(message, TaskNotificationMessage):
-                self._tasks.add_late_report(message, self._at)
-            return
-        self._feed_ledger(signals.HANDLERS[type(message)], message)
+        elif isinstance(message, TaskNotificationMessage) and not self._owns_ledger:
+            self._tasks.add_late_report(message, self._at)
 
     def _feed_ledger(self, apply: Callable[..., None], *signal: object) -> None:
         now = self._arrived_at or self._at or 0.0
@@ -493,11 +490,8 @@ SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     ControlRequest: lambda self, frame: self._calls.add_progress(frame.request, self._at),
 }
 """What it does with what was sent to the CLI."""
-_ABOUT_TASKS: Final = frozenset(
-    {(kind, False) for kind in signals.HANDLERS if RECEIVED.get(kind) is not Journal._on_task}
-    | {(ControlResponse, True)}
-)
-"""What the ledger needs although it is about more than tasks, and whether it was sent."""
+_ABOUT_TASKS: Final = frozenset({*((kind, False) for kind in signals.HANDLERS), (ControlResponse, True)})
+"""What a ledger of its own is fed with, and whether it was sent."""
 
 
 def _name_tools(listed: Iterable[str]) -> frozenset[str]:

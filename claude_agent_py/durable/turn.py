@@ -199,13 +199,14 @@ class _DurableTurn:
     def __post_init__(self) -> None:
         self.options = add_tools(self.options, self.tools, self._find_result)
         self._scope = anyio.CancelScope()
+        """Cancelled to end the call with the outcome `_ending`."""
         self._workers: TaskGroup | None = None
         self._client: Client | None = None
         self._run: Run[Any] | None = None
         self._events: AsyncIterator[object] | None = None
         """The facts and messages since the client is connected, if there are deltas to report."""
         self._ending: TurnOutcome | None = None
-        """The outcome if the process ends before the turn."""
+        """The outcome if the call ends before the turn."""
         self._is_fenced = False
         """Whether another process writes the session now."""
         self._has_begun = False
@@ -282,9 +283,10 @@ class _DurableTurn:
         self._end(outcome)
 
     async def _lose_lease(self, error: StaleLeaseError) -> None:
-        self._explain_stale(error)
+        self._give_way(error)
 
-    def _explain_stale(self, error: StaleLeaseError) -> TurnOutcome:
+    def _give_way(self, error: StaleLeaseError) -> TurnOutcome:
+        """End the process, because another one has the lease, and return the outcome."""
         # A later call of `run_turn` has the turn; any other program only has the session for a while.
         if error.holder.startswith(HOLDER):
             outcome: TurnOutcome = Lost(reason=str(error))
@@ -466,7 +468,7 @@ class _DurableTurn:
 
     async def _on_store_error(self, error: StoreError) -> None:
         if isinstance(error, StaleLeaseError):
-            self._explain_stale(error)
+            self._give_way(error)
         if error.kept_in is not None:
             self._kept_in = error.kept_in
         if self.options.on_store_error is not None:
@@ -501,6 +503,7 @@ class _DurableTurn:
             return read_result(await self._ask_at_desk(question, context.tool_use_id))
 
     async def _ask_at_desk(self, question: QuestionRecord, call: str | None) -> JSONObject:
+        """Return the reply to a question, which the tool call `call` asks if it is not None."""
         try:
             reply = await self.questions.wait_for_reply(question)
             if reply is None:  # it takes long: once the store has the call of the question, the process ends
@@ -520,6 +523,7 @@ class _DurableTurn:
         return question.refusal()
 
     async def _list_open(self, outcome: Waiting) -> TurnOutcome:
+        """Return the outcome with the questions that wait at the desk."""
         try:
             return replace(outcome, questions=await self.questions.list_open())
         except Exception as error:
@@ -534,10 +538,10 @@ class _DurableTurn:
         return Later(pause=pause, is_attempt=False, reason=f"{type(error).__name__}: {error}", **more)
 
     def _explain(self, error: Exception, result: JSONObject | None = None) -> TurnOutcome:
-        """Return the outcome for an error."""
+        """Return the outcome for an error. Ends the process if another one has taken the lease."""
         fields = result or {}
         if isinstance(error, StaleLeaseError):
-            return self._explain_stale(error)
+            return self._give_way(error)
         if isinstance(error, SessionLeasedError):
             left = error.expires_at - time.time()
             return self._postpone(error, pause=min(max(left, 1.0), LEASE_SECONDS))

@@ -15,7 +15,7 @@ from claude_agent_py._base.event_loop import call_later
 from claude_agent_py.permissions.contexts import PermissionContext, note_answer, note_asked
 from claude_agent_py.permissions.inbox import Inbox, PendingInteractions
 from claude_agent_py.permissions.interactions import AnswerSource
-from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, get_kind, get_kind_of_tool, leave_plan_mode
+from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, find_kind, get_kind, leave_plan_mode
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.asks import CanUseToolRequest
 
@@ -32,8 +32,6 @@ HANDLERS: dict[Kind, str] = {
 
 MOMENT: Final = 0.5
 """The seconds after which a handler that has not decided about a permission counts as asking a person."""
-
-_KIND_BY_SUBTYPE: Final[Mapping[object, Kind]] = {"elicitation": "elicitation", "request_user_dialog": "dialog"}
 
 _FALLS_BACK = frozenset({"question", "plan"})
 """Kinds that are also permission requests; `can_use_tool` gets those without a handler or an inbox of their own."""
@@ -93,7 +91,7 @@ class PermissionDispatcher:
 
         `fields` are those of the request that can be read.
         """
-        kind: Kind = _KIND_BY_SUBTYPE.get(fields.get("subtype")) or get_kind_of_tool(fields.get("tool_name"))
+        kind = find_kind(fields.get("subtype"), fields.get("tool_name"))
         failure = HandlerError(HANDLERS[kind], reason)
         failure.__cause__ = cause
         self._report(failure)

@@ -104,13 +104,14 @@ class PromptKind:
 
 def get_kind(request: WireRequest) -> Kind:
     """Return the kind of a request."""
-    if isinstance(request, CanUseToolRequest):
-        return get_kind_of_tool(request.tool_name)
-    return "elicitation" if isinstance(request, ElicitationRequest) else "dialog"
+    return find_kind(request.subtype, getattr(request, "tool_name", None))
 
 
-def get_kind_of_tool(tool_name: object) -> Kind:
-    """Return the kind of a permission request about a tool, whose name may be any value if it could not be read."""
+def find_kind(subtype: object, tool_name: object) -> Kind:
+    """Return the kind of a request with these fields, which may be any values if it could not be read."""
+    kind = _BY_SUBTYPE.get(subtype) if isinstance(subtype, str) else None
+    if kind is not None:
+        return kind
     return _BY_TOOL.get(tool_name, "permission") if isinstance(tool_name, str) else "permission"
 
 
@@ -213,6 +214,11 @@ KINDS: Final[Mapping[Kind, PromptKind]] = {
         answer=lambda reply: Completed(reply.get("result")) if reply.get("behavior") == "completed" else Dismissed(),
     ),
 }
+
+_BY_SUBTYPE: Final[Mapping[str, Kind]] = {
+    prompt.wire.subtype: kind for kind, prompt in KINDS.items() if prompt.wire is not CanUseToolRequest
+}
+"""The kinds that the subtype of a request tells. Of the others, its tool does."""
 
 
 def extract_record(kind: Kind, reply: JSONObject) -> JSONObject:

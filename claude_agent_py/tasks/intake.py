@@ -105,7 +105,10 @@ class TaskIntake:
     # From the session
 
     def track(self, message: object, /) -> list[TaskEvent]:
-        """Track a message of any type, or what happens to a request, and return the events of that. Never raises."""
+        """Track a message of any type, or what happens to a request, and return the events of that. Never raises.
+
+        For a manager that a program feeds. `Session.tell` feeds the journal between `update` and `publish`.
+        """
         self.update(message)
         return self.publish()
 

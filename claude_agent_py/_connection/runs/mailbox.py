@@ -1,8 +1,9 @@
 """`Mailbox`: the messages that the pump delivers to one reader, with bounded memory.
 
 A reader that keeps up gets each message as it was decoded. Otherwise, and until the first read, messages wait as lines
-in a `MessageLog`. The messages of a run are recorded in such a log in any case, for its result, and its reader gets
-them from there: reading them again starts at its first message. All other messages are forgotten once read.
+in a `MessageLog`. The messages of a run except deltas are recorded in such a log in any case, for its result: a reader
+that has fallen behind gets them from there, and may start again at the first one. All other messages are forgotten once
+read.
 """
 
 from array import array

@@ -7,7 +7,7 @@ The events of one run, in this order: `TaskStarted` (or `TaskReopened`, for a la
 The ledger makes them without a `number`. The journal of an observed session gives them one.
 """
 
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
@@ -192,16 +192,19 @@ class TaskRevised(TaskEvent):
     outcome: TaskOutcome
 
 
-EVENT_TYPES: tuple[type[TaskEvent], ...] = (
-    TaskStarted,
-    TaskReopened,
-    TaskProgressed,
-    TaskBackgrounded,
-    TaskStatusChanged,
-    TaskAsked,
-    TaskAnswered,
-    TaskChanged,
-    TaskOutputAvailable,
-    TaskFinished,
-    TaskRevised,
+TaskFact: TypeAlias = (
+    TaskStarted
+    | TaskReopened
+    | TaskProgressed
+    | TaskBackgrounded
+    | TaskStatusChanged
+    | TaskAsked
+    | TaskAnswered
+    | TaskChanged
+    | TaskOutputAvailable
+    | TaskFinished
+    | TaskRevised
 )
+"""Any event of a task, which is a fact of the session's journal."""
+
+EVENT_TYPES: Final[tuple[type[TaskEvent], ...]] = get_args(TaskFact)
