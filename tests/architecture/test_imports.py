@@ -255,6 +255,13 @@ FEATURES = {
 """The base classes of the errors of each feature."""
 
 
+def test_every_fact_is_in_journal_and_those_about_tasks_in_tasks() -> None:
+    for fact in typing.get_args(claude_agent_py.journal.Fact):
+        assert getattr(claude_agent_py.journal, fact.__name__) is fact
+        if issubclass(fact, claude_agent_py.tasks.TaskEvent):
+            assert getattr(claude_agent_py.tasks, fact.__name__) is fact
+
+
 def test_errors_are_in_errors_and_with_their_feature() -> None:
     public = [value for value in exported().values() if inspect.isclass(value) and issubclass(value, Exception)]
     public = [error for error in public if not error.__module__.startswith("claude_agent_py.compat.")]
