@@ -220,7 +220,7 @@ class Shutdown:
         """End what depends on the output, after the last count of what the subagents have used."""
         session = self._session
         if not session.stream_over.is_set():
-            await session.intake.reconciler.count_last(DRAIN_GRACE)
+            await session.intake.reconciler.count_last(self._at_most(DRAIN_GRACE))
         self._act(session.engine.receive_eof())
 
     async def _wait_for_exit(self) -> None:

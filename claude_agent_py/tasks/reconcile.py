@@ -140,10 +140,10 @@ class Reconciler:
         finally:
             self._is_checking = False
 
-    async def count_last(self, limit: float) -> None:
-        """Count what the subagents have used, now that their process has ended, at most `limit` seconds."""
+    async def count_last(self, deadline: float) -> None:
+        """Count what the subagents have used, now that their process has ended, until the deadline at most."""
         self._ledger.count_live(self._clock())
-        with anyio.move_on_after(limit):
+        with anyio.CancelScope(deadline=deadline):
             await self._count_ended()
 
     async def _count_ended(self) -> None:

@@ -415,6 +415,20 @@ def test_without_memory_messages_are_dropped_and_the_rest_stays(monkeypatch: pyt
         next(kept)
 
 
+def test_a_message_that_is_dropped_is_never_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_arguments: object) -> None:
+        seen.append((len(log), len(log.times)))  # as another thread sees it meanwhile
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    log, seen = MessageLog(0), list[tuple[int, int]]()
+    lines = [frames.encode(frames.assistant("x" * size, uuid=str(size)))[:-1] for size in (100, 300_000)]
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    for line in lines:
+        log.append(decode(line), line)
+    assert (seen, len(log), log.is_full) == ([(1, 1)], 1, True)
+    assert log[0] == decode(lines[0])
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="reads in another way there")
 @pytest.mark.parametrize(
     ("fault", "says"), [(OSError(errno.EIO, "Input/output error"), "Input/output error"), (b"", "was truncated")]

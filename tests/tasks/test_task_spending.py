@@ -1,6 +1,7 @@
 """The usage of subagents, summed from frames in any order: every message counts once, and no count falls."""
 
 import json
+import math
 import pickle
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -341,7 +342,7 @@ async def test_a_subagent_that_ends_with_the_process_is_counted_before(tmp_path:
     track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
     ends = manager.events(TaskFinished)
     tracking(manager, frames.task_started("a1", run_id=run_id(began)))
-    await intake.reconciler.count_last(60)
+    await intake.reconciler.count_last(math.inf)
     intake.process_exited("it exited", EndedBy.PROCESS)
     [end] = [event async for event in ends]
     assert end.outcome.models[MODEL].tokens.total == 1000
@@ -349,10 +350,23 @@ async def test_a_subagent_that_ends_with_the_process_is_counted_before(tmp_path:
 
 
 @pytest.mark.anyio
+async def test_the_last_count_does_not_outlast_the_time_to_close(tmp_path: Path) -> None:
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, manager = tmp_path / "agent-a1.jsonl", TaskManager(clock=Clock())
+    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
+    intake = intake_of(manager)
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    tracking(manager, frames.task_started("a1", run_id=run_id(began)))
+    await intake.reconciler.count_last(anyio.current_time())
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    assert (manager["a1"].status, manager["a1"].usage) == ("failed", None)
+
+
+@pytest.mark.anyio
 async def test_counting_the_last_time_ends_no_subagent() -> None:
     manager = tracking(TaskManager(clock=Clock()), frames.task_started("a1"))
     intake = intake_of(manager)
-    await intake.reconciler.count_last(60)  # there is no transcript
+    await intake.reconciler.count_last(math.inf)  # there is no transcript
     assert not manager["a1"].done
     intake.process_exited("it exited", EndedBy.PROCESS)
     assert (manager["a1"].status, manager["a1"].done) == ("failed", True)

@@ -85,28 +85,30 @@ class MessageLog(Sequence[Any]):
         if self._failure is not None:
             return
         start, lines = self._last
+        self._last_bytes += len(line) + 1
+        is_full = self._last_bytes >= BLOCK_BYTES
+        block = self._make_block([*lines, line]) if is_full else None
+        if is_full and block is None:
+            return
+        # The line comes last: another thread may read what the log has.
         if not line:
             self._without_line[start + len(lines)] = message
-        lines.append(line)
         self.times.append(at)
-        self._last_bytes += len(line) + 1
-        if self._last_bytes >= BLOCK_BYTES:
-            self._end_block(start, lines)
-
-    def _end_block(self, start: int, lines: list[bytes]) -> None:
-        """Move the last lines to a block. If there is no room for it, drop the last one; the others stay."""
-        try:
-            block = self._place(b"\n".join(lines))
-        except (BacklogError, OSError) as error:
-            del lines[-1], self.times[-1]
-            if isinstance(error, BacklogError):
-                self._failure = error.again()  # the traceback of the other one refers to the log
-            else:  # the process has no memory left
-                self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
-        else:
+        lines.append(line)
+        if block is not None:
             self._blocks.append(block)
             self._starts.append(start)
             self._last, self._last_bytes = (start + len(lines), []), 0
+
+    def _make_block(self, lines: list[bytes]) -> Block | None:
+        """Return a block of lines. If there is no room for it, the last line is dropped, and the others stay."""
+        try:
+            return self._place(b"\n".join(lines))
+        except BacklogError as error:
+            self._failure = error.again()  # the traceback of the other one refers to the log
+        except OSError as error:  # the process has no memory left
+            self._failure = BacklogError(error.strerror or type(error).__name__, max(self._max_bytes, SPARE_BYTES))
+        return None
 
     def _place(self, data: bytes) -> Block:
         """Return where a block stays. Raises BacklogError if there is no room."""
