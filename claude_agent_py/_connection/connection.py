@@ -205,6 +205,7 @@ class Connection:
                 session.journal.feed(message)
             return
         kind = type(message)
+        # First, because it sends a message about the error, which precedes the result.
         lost = self._find_lost(message) if session.store_sync is not None and kind is ResultMessage else None
         runs = route(session.router, message, now)
         for run in runs if kind is ResultMessage else ():
@@ -218,9 +219,9 @@ class Connection:
             if session.readers.mailboxes or not runs:
                 session.readers.put(message, is_of_run=bool(runs))
         self.track(message)  # its facts and task events follow it
-        if kind is not StreamEventMessage and (
-            verdicts := session.router.settle(now)
-        ):  # most are deltas: they end none
+        if kind is StreamEventMessage:
+            return  # most messages: none ends a run
+        if verdicts := session.router.settle(now):
             self._handle(verdicts)
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:

@@ -158,6 +158,7 @@ class Runs:
         failure: Callable[[], BaseException] | None = None
         if end.reason == "timeout":
             failure = functools.partial(RunTimeoutError, end.kind or "run", end.limit or 0.0)
+            self._stop_work(run, was_in_turn=end.was_in_turn)
         elif run.bad_result is not None:
             problem = f"the result of the run cannot be read: {run.bad_result.error}"
             failure = functools.partial(UnreadableResultError, problem, raw=run.bad_result.raw)
@@ -165,8 +166,6 @@ class Runs:
             failure = self._read_error
             run.ended_at = self._session.intake.clock()
             self._resumption.cut_off.append(run)
-        if end.reason == "timeout":
-            self._stop_work(run, was_in_turn=end.was_in_turn)
         # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
         is_unbegun = end.kind == "first_message" or (end.reason == "timeout" and self._session.reported.tools is None)
         if is_unbegun and self._session.is_open:

@@ -136,7 +136,7 @@ class TurnRouter:
         """Add a prompt of the run, unless the run has ended."""
         if run in self._runs:
             self._own(run, prompt_uuid, now)
-            self.turns.note_sent(prompt_uuid)
+            self.turns.note_sent(prompt_uuid)  # for one of an earlier process; `Runs.write` notes what it writes
 
     def _own(self, run: OpenRun, prompt_uuid: str, now: float) -> None:
         run.waiting[prompt_uuid] = None

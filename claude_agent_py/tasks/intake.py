@@ -115,11 +115,12 @@ class TaskIntake:
     def update(self, message: object, /) -> None:
         """Update the tasks, without publishing the events of that. Never raises."""
         try:
-            self._update(type(message), message, self.clock())
+            self._update(message, self.clock())
         except Exception:
             logger.exception(_FAILED)
 
-    def _update(self, kind: type, message: Any, now: float) -> None:
+    def _update(self, message: Any, now: float) -> None:
+        kind = type(message)
         handler = signals.HANDLERS.get(kind)
         if handler is not None:
             handler(self.ledger, message, now)
@@ -144,7 +145,11 @@ class TaskIntake:
         running, the streams continue until these end.
         """
         self._is_orphaned = True
-        self._apply(Ledger.end_all, reason, by)
+        try:
+            self.ledger.end_all(reason, by, self.clock())
+        except Exception:
+            logger.exception(_FAILED)
+        self.publish()
         for follower in tuple(self.followers):
             follower.process_exited(reason, by)
 
@@ -206,13 +211,6 @@ class TaskIntake:
         """Return the possible paths of a task's output (or a subagent's transcript), most likely first."""
         return [file.path for file in self.paths.list_candidates(self.ledger.records[task_id])]
 
-    def _apply(self, signal: Callable[..., None], *args: object) -> None:
-        try:
-            signal(self.ledger, *args, self.clock())
-        except Exception:
-            logger.exception(_FAILED)
-        self.publish()
-
     # Events
 
     def publish(self) -> list[TaskEvent]:
@@ -222,12 +220,13 @@ class TaskIntake:
         them, for the readers and the runs of the session. Never raises.
         """
         try:
-            return self._publish(self.ledger)
+            return self._publish()
         except Exception:
             logger.exception(_FAILED)
             return []
 
-    def _publish(self, ledger: Ledger) -> list[TaskEvent]:
+    def _publish(self) -> list[TaskEvent]:
+        ledger = self.ledger
         events: list[TaskEvent] = []
         if ledger.touched:
             touched, events = ledger.take_changes(self.clock())
