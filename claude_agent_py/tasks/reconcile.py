@@ -143,8 +143,11 @@ class Reconciler:
     async def count_last(self, deadline: float) -> None:
         """Count what the subagents have used, now that their process has ended, until the deadline at most."""
         self._ledger.count_live(self._clock())
-        with anyio.CancelScope(deadline=deadline):
-            await self._count_ended()
+        try:
+            with anyio.CancelScope(deadline=deadline):
+                await self._count_ended()
+        except Exception:  # the process may be out of threads; the tasks end all the same
+            logger.exception("Cannot count the subagents that end with their process")
 
     async def _count_ended(self) -> None:
         """Count the transcripts of subagents that have ended, again and again until they contain the end."""

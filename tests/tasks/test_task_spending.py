@@ -363,6 +363,24 @@ async def test_the_last_count_does_not_outlast_the_time_to_close(tmp_path: Path)
 
 
 @pytest.mark.anyio
+async def test_a_last_count_that_fails_keeps_no_subagent_from_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def refuse(*_arguments: object, **_keywords: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    manager = TaskManager(clock=Clock())
+    intake = intake_of(manager)
+    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(tmp_path / "agent-a1.jsonl")})
+    tracking(manager, frames.task_started("a1"))
+    monkeypatch.setattr(anyio.to_thread, "run_sync", refuse)
+    await intake.reconciler.count_last(math.inf)
+    assert "Cannot count" in caplog.text
+    intake.process_exited("it exited", EndedBy.PROCESS)
+    assert (manager["a1"].status, manager["a1"].done) == ("failed", True)
+
+
+@pytest.mark.anyio
 async def test_counting_the_last_time_ends_no_subagent() -> None:
     manager = tracking(TaskManager(clock=Clock()), frames.task_started("a1"))
     intake = intake_of(manager)
