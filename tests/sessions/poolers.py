@@ -47,12 +47,15 @@ def pgbouncer(server_url: str, user: str | None) -> Iterator[int]:
     port = free_port()
     (folder / "pgbouncer.ini").write_text(SETTINGS.format(server_port=urlsplit(server_url).port, port=port))
     folder.chmod(0o755)
-    null = subprocess.DEVNULL
     command = [program("pgbouncer", "/usr/sbin"), str(folder / "pgbouncer.ini")]
-    process = subprocess.Popen(command, stdout=null, stderr=null, cwd="/", user=user)
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, cwd="/", user=user)
     try:
         wait_until(lambda: psycopg.connect(behind(server_url, port)).close(), process)
         yield port
+    except psycopg.OperationalError as error:
+        error.add_note((folder / "log").read_text()[-4000:])
+        raise
     finally:
         stop(process)
         shutil.rmtree(folder, ignore_errors=True)
