@@ -108,6 +108,8 @@ class OpenRun:
         """No more prompts will come."""
         self.was_interrupted = False
         """It was interrupted, or its turn was: it ends with its last answer, without waiting for tasks."""
+        self.turns: dict[str, str] = {}
+        """The ids of the turns that it received, and the `run` of each."""
         self.tasks: set[str] = set()
         """The ids of the tasks started in the run, or by their subagents."""
         self.restart(0.0)

@@ -114,6 +114,7 @@ def _on_result(router: TurnRouter, message: ResultMessage, now: float) -> Audien
         prompts = router.assumed_prompts()
     owners = [owner for prompt in prompts if (owner := router.answer(prompt)) is not None]
     runs = tuple(dict.fromkeys([*audience, *owners]))
+    router.note_turns(runs)
     if message.was_interrupted:
         for run in runs:
             run.was_interrupted = True

@@ -9,6 +9,7 @@ messages to runs from its beginning; the journal tells of it when it counts.
 """
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -86,7 +87,10 @@ class Turns:
         """The number of turns of the run so far that are in the conversation."""
         self._uncounted = 0
         """The number of turns of the run since then, without an answer."""
-        self._news: list[tuple[Turn, bool]] = []
+        self.news: list[tuple[Turn, bool]] = []
+        """The turns that began to count or ended with the latest message, and whether they ended."""
+        self.names: deque[tuple[str, str]] = deque()
+        """The `id` and `run` of the next turns that count, if they are known: a run has only some turns of the session."""
 
     @property
     def is_answered(self) -> bool:
@@ -94,8 +98,8 @@ class Turns:
         return self.current is not None and self.current.is_answered
 
     def take_news(self) -> list[tuple[Turn, bool]]:
-        """Return the turns that began to count or ended with the latest message, and whether they ended."""
-        news, self._news = self._news, []
+        """Return the news, once."""
+        news, self.news = self.news, []
         return news
 
     @property
@@ -119,7 +123,7 @@ class Turns:
 
     def feed(self, message: object) -> None:
         """Take in a message of a type in `RULES`, unless it is a subagent's."""
-        self._news = []
+        self.news = []
         RULES[type(message)](self, message)
 
     def _begin(self) -> Turn:
@@ -131,7 +135,7 @@ class Turns:
 
     def _replace(self, turn: Turn) -> Turn:
         """Begin another turn during one that counts."""
-        self._news.append((turn, True))
+        self.news.append((turn, True))
         self.current = Turn(self._clock(), turn)
         return self.current
 
@@ -153,14 +157,14 @@ class Turns:
             self._counted += 1
             self._uncounted = 0
             number = str(self._counted)
-        turn.run, turn.id = self._run, f"{self._run}/{number}"
+        turn.id, turn.run = self.names.popleft() if self.names else (f"{self._run}/{number}", self._run)
         turn.answers = tuple(prompts)
-        self._news.append((turn, False))
+        self.news.append((turn, False))
 
     def _end(self) -> None:
         turn, self.current = self.current, None
         if turn is not None and turn.id:
-            self._news.append((turn, True))
+            self.news.append((turn, True))
 
     def _begun(self, turn: Turn) -> list[str]:
         """Return the prompts that the CLI has announced for the turn."""

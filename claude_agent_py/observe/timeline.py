@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Self
 
@@ -10,7 +10,7 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.private_files import open_private
 from claude_agent_py._journal.facts import Fact, TaskFinished
-from claude_agent_py._journal.fold import TimedFrame, fold
+from claude_agent_py._journal.fold import Journal, TimedFrame, fold, fold_frames
 from claude_agent_py._journal.tasks.spending import read_spent
 from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
@@ -108,6 +108,7 @@ class Timeline:
         sent: Sequence[tuple[UserMessage, float | None]],
         ends: Iterable[TaskFinished],
         end: TimedFrame | None,
+        turns: Mapping[str, str],
     ) -> Self:
         """Create the timeline of a run. Internal: `RunResult.timeline` calls this.
 
@@ -117,9 +118,14 @@ class Timeline:
             sent: Its prompts, and when they were sent.
             ends: The ends of its tasks.
             end: The end of the process that cut it off, if one did.
+            turns: The ids of its turns in the session, and the `run` of each.
         """
-        frames = run_frames(messages, times, sent)
-        facts = fold(frames if end is None else chain(frames, (end,)))
+
+        def read(journal: Journal) -> Iterable[TimedFrame]:
+            journal.turns.names.extend(turns.items())
+            return chain(run_frames(messages, times, sent), () if end is None else (end,))
+
+        facts = chain.from_iterable(found for _, found in fold_frames(read))
         return cls.from_facts(chain(facts, ends), title="run", source="messages")
 
     @classmethod

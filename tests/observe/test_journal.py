@@ -514,6 +514,33 @@ async def test_a_turn_has_the_same_id_whoever_begins_to_read_during_it(start: Ma
 
 
 @pytest.mark.anyio
+async def test_a_run_names_its_turns_as_the_session_does_if_another_run_came_between_them(start: MakeClient) -> None:
+    gate = Gate()
+    fake = FakeCLI(
+        steps.turn([frames.task_started("b1"), frames.assistant("It runs.")]),
+        steps.turn("Hello."),
+        steps.wait_gate(gate),
+        steps.emit(*frames.task_end("b1")),
+        steps.emit(frames.init(), frames.assistant("It ended."), frames.result(origin=frames.task_origin("b1"))),
+        steps.turn("Bye."),
+    )
+    async with start(fake) as client:
+        watched = watch(client)
+        with anyio.fail_after(60):
+            async with client.query("one", until="idle") as run:
+                other = await client.query("two")
+                gate.open()
+                result = await run
+            last = await client.query("three")
+    spans, *theirs = [
+        {span.id for span in each.timeline().spans if span.kind == "turn"} for each in (watched, result, other, last)
+    ]
+    first, second, third = (f"run:{each.sent[0].uuid}" for each in (result, other, last))
+    assert theirs == [{f"{first}/1", f"{second}/2"}, {f"{second}/1"}, {f"{third}/1"}]
+    assert spans == set.union(*theirs)
+
+
+@pytest.mark.anyio
 async def test_a_reader_that_begins_after_a_task_has_ended_gets_the_turn_that_it_caused(start: MakeClient) -> None:
     gate = Gate()
     fake = FakeCLI(

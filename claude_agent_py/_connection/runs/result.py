@@ -77,6 +77,8 @@ class RunResult(Generic[Output]):
     """When the prompts were sent, in seconds since the epoch, by their uuids."""
     _epoch: float = 0.0
     """When the clock of the event loop was 0, in seconds since the epoch."""
+    _turns: Mapping[str, str] = field(default_factory=dict)
+    """The ids of its turns in the session, and the `run` of each."""
     _end: TimedFrame | None = None
     """The end of the process that cut the run off, if one did."""
 
@@ -279,7 +281,7 @@ class RunResult(Generic[Output]):
     def timeline(self) -> "observe.Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
-        Its turns are numbered in the run. Messages do not show hooks and questions to a person;
+        Messages do not show hooks and questions to a person;
         `claude_agent_py.observe.watch` sees those as well.
 
         Raises:
@@ -288,7 +290,7 @@ class RunResult(Generic[Output]):
         ends = [end for task in self.tasks for end in task.list_ends()]
         times = [at + self._epoch for at in getattr(self.messages, "times", ())]
         sent = [(prompt, self._sent_at.get(prompt.uuid)) for prompt in self.sent]
-        return observe.Timeline.of_run(self.messages, times, sent, ends, self._end)
+        return observe.Timeline.of_run(self.messages, times, sent, ends, self._end, self._turns)
 
     @property
     def errors(self) -> "Sequence[RunError | StoreError]":
@@ -356,6 +358,7 @@ def make_result(
         sent=run.sent,
         _sent_at=run.sent_at,
         _epoch=run.session.intake.clock() - run.session.now(),
+        _turns=run.turns,
         _end=_read_end(run),
         was_interrupted=run.was_interrupted,
         late_tasks=run.late_tasks,
