@@ -90,7 +90,7 @@ class Turns:
         self.news: list[tuple[Turn, bool]] = []
         """The turns that began to count or ended with the latest message, and whether they ended."""
         self.names: deque[tuple[str, str]] = deque()
-        """The `id` and `run` of the next turns that count, if they are known: a run has only some turns of the session."""
+        """The `id` and `run` of the next turns that count, if known: a run has only some turns of the session."""
 
     @property
     def is_answered(self) -> bool:
