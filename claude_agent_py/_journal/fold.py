@@ -178,6 +178,8 @@ class Journal:
             self._begin_turn(self._turns.current)
         for call in self._ledger.calls:
             self._add_open_call(call)
+        for denial in self._ledger.calls.denials.values():
+            self._calls.deny(denial)
         self._turns.take_news()  # which are from before
 
     @property

@@ -13,6 +13,7 @@ from msgspec import Struct
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.messages.content import ToolUseBlock
 from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.system import PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import TaskUsage
 
 TASK_TOOLS: Final = frozenset({"Agent", "Task", "Bash", "PowerShell", "Monitor", "Workflow", "SendMessage", "TaskStop"})
@@ -76,6 +77,8 @@ class OpenCalls:
         self._calls: dict[str, Call] = {}
         self._stops: dict[str, str] = {}
         """Task ids by call of TaskStop."""
+        self.denials: dict[str, PermissionDeniedMessage] = {}
+        """What the CLI reported of the calls that it denied."""
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls.values())
@@ -88,6 +91,11 @@ class OpenCalls:
             self._calls[block.id] = Call(block, message, now)
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
+
+    def deny(self, message: PermissionDeniedMessage) -> None:
+        """Note that a call was denied, before its result."""
+        if message.tool_use_id in self._calls:
+            self.denials[message.tool_use_id] = message
 
     def find_caller(self, tool_use_id: str | None) -> str | None:
         """Return the id of the subagent that made an open call; None for the main agent, or if unknown."""
@@ -116,6 +124,7 @@ class OpenCalls:
     def close(self, tool_use_id: str) -> Call | None:
         """Remove a call whose result arrived, and return it."""
         self._stops.pop(tool_use_id, None)
+        self.denials.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 

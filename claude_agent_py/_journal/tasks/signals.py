@@ -21,7 +21,7 @@ from claude_agent_py._journal.tasks.state import Evidence, Signal, signal_for
 from claude_agent_py.wire.control.asks import HookCallbackRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage, ToolProgressMessage, UserMessage
-from claude_agent_py.wire.messages.system import InitMessage
+from claude_agent_py.wire.messages.system import InitMessage, PermissionDeniedMessage
 from claude_agent_py.wire.messages.tasks import (
     BackgroundTask,
     BackgroundTasksChangedMessage,
@@ -443,6 +443,7 @@ HANDLERS: Final[Mapping[type, Callable[[Ledger, Any, float], None]]] = {
     InitMessage: _on_init,
     UserMessage: _on_user,
     ToolProgressMessage: _on_tool_progress,
+    PermissionDeniedMessage: lambda ledger, message, now: ledger.calls.deny(message),
     ResultMessage: _on_result,
     ControlRequest: _on_request,
     PersonAsked: _on_asked,
