@@ -2,12 +2,18 @@
 
 import re
 from typing import Final
+from urllib.parse import urlsplit
 
 from claude_agent_py._base.errors import OptionsError
 
 UNITS: Final[dict[str, int]] = {"": 1, "b": 1, **{f"{unit}b": 1000**n for n, unit in enumerate("kmgt", 1)}}
 """Bytes by unit, in lower case."""
 UNITS.update({f"{unit}ib": 1024**n for n, unit in enumerate("kmgt", 1)})
+
+UNESCAPED: Final = (
+    "cannot be parsed; in a URL, escape the user name and the password with urllib.parse.quote(text, safe='')"
+)
+"""What is wrong with the address of a server. It does not quote the address, which may contain a password."""
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
 
@@ -39,3 +45,12 @@ def read_size(value: int | str, *, option: str) -> int:
     if size <= 0:
         raise OptionsError("must be more than 0 bytes", option=option)
     return size
+
+
+def is_url(text: str) -> bool:
+    """Return whether a URL can be parsed, and a slash in its password does not look like the start of its path."""
+    try:
+        parts = urlsplit(text)
+        return parts.port != 0 and ("@" in parts.netloc or "@" not in parts.path)
+    except ValueError:
+        return False

@@ -174,7 +174,8 @@ def environment(value: object) -> object:
     """Refuse names and values that are invalid in an environment."""
     for name, content in value.items() if isinstance(value, Mapping) else ():
         if not isinstance(name, str) or not name or "=" in name or "\0" in name:
-            raise ValueError(f"{name!r} is not a valid variable name")
+            shown = re.sub("=.*", "=...", name) if isinstance(name, str) else name  # a whole assignment has a value
+            raise ValueError(f"{shown!r} is not a valid variable name")
         if isinstance(content, str) and "\0" in content:
             raise ValueError(f"the value of {name} holds a NUL character")
     return value

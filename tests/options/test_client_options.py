@@ -184,7 +184,7 @@ def test_a_replacement_that_an_error_names_exists() -> None:
         ({"custom_tools": handler}, "custom_tools: must be a list, not function"),
         ({"custom_tools": [5]}, "custom_tools: tool 'int': must be a function or a Tool"),
         ({"custom_tools": [Path("x")]}, "custom_tools: tool 'pathlib."),
-        ({"env": {"A=B": "x"}}, "env: 'A=B' is not a valid variable name"),
+        ({"env": {"A=B": "x"}}, "env: 'A=...' is not a valid variable name"),
         ({"env": {"A": "x\0y"}}, "env: the value of A holds a NUL character"),
         ({"env": {"A": 5}}, "env: A must be a valid string, not int"),
         ({"env": [1]}, "env: must be a valid dictionary, not list"),

@@ -7,10 +7,12 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import Any, Final, cast
 
 import anyio
 import pytest
@@ -18,10 +20,12 @@ from forks import Program, run_program
 
 from claude_agent_py import sessions
 from claude_agent_py.errors import OptionsError, SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import (
     DirectoryStore,
     MemoryStore,
     PostgresStore,
+    RedisStore,
     S3Store,
     SessionKey,
     SessionStore,
@@ -638,8 +642,6 @@ async def test_a_lease_that_comes_after_a_cancellation_is_given_back() -> None:
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_a_server_that_is_away_is_an_error_without_the_password(anyio_backend: str) -> None:
-    from claude_agent_py.sessions import PostgresStore, RedisStore
-
     for store in (
         PostgresStore("postgresql://me:hunter2@127.0.0.1:1/db"),
         RedisStore("redis://:hunter2@127.0.0.1:1/0"),
@@ -648,6 +650,55 @@ async def test_a_server_that_is_away_is_an_error_without_the_password(anyio_back
             await store.load(KEY)
         assert "hunter2" not in str(caught.value) + repr(store)
         assert caught.value.session_id == KEY["session_id"]
+
+
+SECRET: Final = "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("make", "address"),
+    [
+        *(
+            (PostgresStore, f"postgresql://me:{secret}@host:1/db")
+            for secret in (f"1/{SECRET}", f"{SECRET}/1", f"{SECRET}%zz")
+        ),
+        (PostgresStore, f"postgresql://me:{SECRET}@[host/db"),
+        (PostgresStore, f"host=h password='{SECRET}"),
+        (PostgresStore, f"host=h {SECRET}"),
+        *((RedisStore, f"redis://me:{secret}@host:1/0") for secret in (f"1/{SECRET}", f"{SECRET}/1", f"{SECRET}[")),
+        *(
+            (Fleet, f"temporal://me:{secret}@host:1/space")
+            for secret in (SECRET, f"1/{SECRET}", f"{SECRET}/1", f"{SECRET}[")
+        ),
+    ],
+)
+def test_an_address_that_cannot_be_parsed_is_refused_without_its_password(
+    make: Callable[..., Any], address: str
+) -> None:
+    with pytest.raises(OptionsError, match=r"escape the user name|credentials come from") as caught:
+        make(address)
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize(
+    "conninfo",
+    [
+        "",
+        "host=h1,h2 port=1,2",
+        "postgresql://me:a%2Fb@h1:1,h2:2/db",
+        "postgresql:///d@b?user=me&host=%2Frun",
+        "service=x",
+    ],
+)
+def test_any_other_connection_string_is_for_libpq(conninfo: str) -> None:
+    shown = repr(PostgresStore(conninfo))
+    assert "a/b" not in shown
+    assert ("h1,h2" in shown) == ("h1" in conninfo)
+
+
+def test_a_password_for_s3_is_not_shown() -> None:
+    client = SimpleNamespace(meta=SimpleNamespace(endpoint_url=f"https://me:{SECRET}@host:9000"))
+    assert "'https://host:9000'" in repr(S3Store("bucket", client=client))
 
 
 @pytest.mark.parametrize(

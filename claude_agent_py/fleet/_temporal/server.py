@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, timedelta
 from functools import partial, wraps
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import anyio
 from anyio import to_thread
@@ -27,6 +27,7 @@ from temporalio.converter import DataConverter, DefaultFailureConverterWithEncod
 from temporalio.envconfig import ClientConfig
 from temporalio.service import PayloadLimitsConfig, RPCError, RPCStatusCode
 
+from claude_agent_py._base.checks import is_url
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.errors import FleetError, OptionsError
@@ -102,17 +103,13 @@ class UnlessMissing(contextlib.AbstractContextManager[None]):
 
 def parse_url(url: str) -> tuple[str, str]:
     """Return the address and the namespace in `temporal://host:port/namespace`. Raises OptionsError."""
-    parts = urlsplit(url)
-    try:
-        port = parts.port or DEFAULT_PORT
-    except ValueError as error:
-        raise OptionsError(f"has no valid port: {error}", option="url") from None
+    parts = urlsplit(url) if is_url(url) else SplitResult("", "", "", "", "")
     if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise OptionsError(
             "must be temporal://host:port/namespace; credentials come from TEMPORAL_API_KEY or TEMPORAL_TLS_...",
             option="url",
         )
-    return f"{parts.hostname}:{port}", parts.path.strip("/") or "default"
+    return f"{parts.hostname}:{parts.port or DEFAULT_PORT}", parts.path.strip("/") or "default"
 
 
 class TemporalService:

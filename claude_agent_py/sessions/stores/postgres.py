@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, TypeVarTuple
 
 import anyio
 
+from claude_agent_py._base.checks import UNESCAPED
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import EntryRow
@@ -70,6 +71,7 @@ MOST_IDLE: Final = 8
 """The maximum number of idle connections."""
 _used: ContextVar["_Used | None"] = ContextVar("_used", default=None)
 """The connections that the current call has used."""
+_PORTS: Final = re.compile(r"[\d,]*")
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,62}")
 _END_CUT: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     WHERE usename = current_user AND datname = current_database() AND pid != pg_backend_pid() AND state = 'active'
@@ -91,7 +93,8 @@ class PostgresStore(SQLStore):
         schema: The name of the schema.
 
     Raises:
-        OptionsError: `psycopg` is not installed, or the schema is not a lower-case identifier.
+        OptionsError: `psycopg` is not installed, the connection string cannot be parsed, or the schema is not a
+            lower-case identifier.
     """
 
     LOCK: ClassVar[str] = " FOR UPDATE"
@@ -105,8 +108,15 @@ class PostgresStore(SQLStore):
         if not _NAME.fullmatch(schema):
             raise OptionsError(f"must be a lower-case identifier, not {schema!r}", option="schema")
         self._connect: Any = psycopg.connect
-        self._parse: Any = psycopg.conninfo.conninfo_to_dict
         self._conninfo = conninfo
+        try:
+            self._given: dict[str, Any] = psycopg.conninfo.conninfo_to_dict(conninfo)
+        except psycopg.ProgrammingError:
+            raise OptionsError(UNESCAPED, option="conninfo") from None
+        # A slash in a password starts the name of the database: what precedes it is the port, and there is no user.
+        is_cut = "://" in conninfo and "@" in str(self._given.get("dbname")) and "user" not in self._given
+        if is_cut or not _PORTS.fullmatch(str(self._given.get("port", ""))):
+            raise OptionsError(UNESCAPED, option="conninfo")
         self._schema = schema
         self._idle: list[Connection] = []
         self._lock = ThreadLock()
@@ -116,9 +126,7 @@ class PostgresStore(SQLStore):
 
     def __repr__(self) -> str:
         # The connection string may contain a password.
-        given: dict[str, object] = {}
-        with contextlib.suppress(Exception):  # the first call reports what is wrong with it
-            given = self._parse(self._conninfo)
+        given = self._given
         where = " ".join(f"{name}={given[name]}" for name in ("service", "host", "port", "dbname") if name in given)
         return f"PostgresStore({where!r}, schema={self._schema!r})"
 
@@ -178,7 +186,7 @@ class PostgresStore(SQLStore):
         return None
 
     def _open(self) -> "Connection":
-        settings = {**TCP, **self._parse(self._conninfo)}
+        settings = {**TCP, **self._given}
         # Behind a pooler in transaction mode, a prepared statement may be on another connection to the server.
         connection: Connection = self._connect(**settings, autocommit=True, prepare_threshold=None)
         _note_used(connection)  # the first statements may also stay without an answer

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote
 
+from claude_agent_py._base.checks import UNESCAPED, is_url
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py.sessions.stores.base import (
     BATCH_ENTRIES,
@@ -39,7 +40,7 @@ class RedisStore(SummarisingStore):
         client: A configured `redis.Redis`.
 
     Raises:
-        OptionsError: The package `redis` is not installed.
+        OptionsError: The package `redis` is not installed, or the URL cannot be parsed.
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class RedisStore(SummarisingStore):
         except ImportError as error:
             message = "RedisStore needs the package redis: pip install redis"
             raise OptionsError(message, option="session_store") from error
+        if client is None and not is_url(url):
+            raise OptionsError(UNESCAPED, option="url")
         self._redis: Any = redis.Redis.from_url(url) if client is None else client
         self._prefix = prefix
         self._is_ready = False

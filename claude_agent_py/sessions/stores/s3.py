@@ -6,6 +6,7 @@ objects sort by name in the order of the entries.
 
 import contextlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Iterator
@@ -60,7 +61,8 @@ class S3Store(BlockingStore):
 
     def __repr__(self) -> str:
         where = getattr(getattr(self._s3, "meta", None), "endpoint_url", None)
-        return f"S3Store({self._bucket!r}, prefix={self._prefix!r}, endpoint_url={where!r})"
+        shown = where and re.sub("//.*@", "//", where)  # the URL may contain a password
+        return f"S3Store({self._bucket!r}, prefix={self._prefix!r}, endpoint_url={shown!r})"
 
     def _transcript_prefix(self, place: Place) -> str:
         own = f"{SUB}/{quote(encode_utf8(place.subpath), safe='')}" if place.subpath else MAIN
