@@ -22,6 +22,7 @@ from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.state import Step
 from claude_agent_py.wire.codec import decode
+from claude_agent_py.wire.messages.stream import StreamEventMessage
 
 RECORDINGS = Path(__file__).parent.parent / "tests" / "recordings"
 SOURCES = ("turns/stream_with_thinking_and_tool", "turns/stream_interrupted", "turns/three_agents")
@@ -61,7 +62,8 @@ def through_engine(lines: list[bytes]) -> None:
     heard = 0
     for at in range(0, len(data), CHUNK_BYTES):
         for message in engine.receive_data(data[at : at + CHUNK_BYTES]):
-            if route(router, message, 1.0)[1]:
+            route(router, message, 1.0)
+            if type(message) is not StreamEventMessage:
                 router.settle(1.0)
             heard += 1
     assert heard == len(lines)
