@@ -13,11 +13,14 @@ from mcp.types import JSONRPCMessage
 from pydantic import TypeAdapter, ValidationError
 
 from claude_agent_py._base.callbacks import log_failure, make_handler_error
+from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.log import logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
 from claude_agent_py.tools import jsonrpc
 from claude_agent_py.tools.asking import ASKING, CAPABILITIES, Ask, read_request
 from claude_agent_py.tools.context import ToolContext
 from claude_agent_py.tools.jsonrpc import RequestID, RPCError
+from claude_agent_py.tools.meta_schema import check_input_schema
 from claude_agent_py.tools.results import failure_text
 from claude_agent_py.tools.server import load_small_set
 from claude_agent_py.tools.session import Send
@@ -69,6 +72,7 @@ class PackageSession:
             return None
         answer = await self._answer(request_id, parsed, context)
         if message.get("method") == "tools/list":
+            self._leave_out_unusable(answer.get("result") or {})
             _load_small_set(message, answer)
         return answer
 
@@ -98,6 +102,15 @@ class PackageSession:
         pending = self._pending.get(request_id) if isinstance(request_id, str | int) else None
         if pending is not None:
             pending.done.set()
+
+    def _leave_out_unusable(self, result: JSONObject) -> None:
+        """Remove the tools that the CLI does not accept: it drops them, and perhaps the others, without a word."""
+        for tool in list(result.get("tools") or ()):
+            try:
+                check_input_schema(tool["inputSchema"], tool["name"])
+            except OptionsError as error:
+                logger.error("The MCP server %s has a tool that the CLI does not accept: %s", self._name, error)
+                result["tools"].remove(tool)
 
     def close(self) -> None:
         """End the server."""

@@ -91,6 +91,42 @@ async def with_server(use: Callable[[Connected], Any], server: Any) -> None:
             connected.host.close()
 
 
+def with_schemas(*schemas: dict[str, Any]) -> Any:
+    """Make a low-level server with a tool for each input schema."""
+    import mcp.types
+    from mcp.server import Server
+
+    tools = [mcp.types.Tool(name=f"tool_{number}", inputSchema=schema) for number, schema in enumerate(schemas)]
+    if IS_VERSION_2:
+
+        async def on_list_tools(context: object, params: object) -> mcp.types.ListToolsResult:
+            return mcp.types.ListToolsResult(tools=tools)
+
+        return Server("helper", on_list_tools=on_list_tools)  # type: ignore[call-arg,unused-ignore]
+    server: Any = Server("helper")
+
+    async def list_tools() -> list[mcp.types.Tool]:
+        return tools
+
+    server.list_tools()(list_tools)
+    return server
+
+
+async def test_a_tool_that_the_cli_does_not_accept_is_logged_and_the_others_stay(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    good = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+    bad = ({"type": "object", "properties": {"a b": {}}}, {"type": "object", "properties": {"a": {"type": "text"}}})
+
+    async def use(server: Connected) -> None:
+        await server.shake_hands()
+        tools = (await server.ask("tools/list"))["result"]["tools"]
+        assert [item["name"] for item in tools] == ["tool_0", "tool_3"]
+
+    await with_server(use, with_schemas(good, *bad, good))
+    assert [record.getMessage().split(": ")[1] for record in caplog.records] == ["tool 'tool_1'", "tool 'tool_2'"]
+
+
 async def test_a_conversation() -> None:
     async def use(server: Connected) -> None:
         hello = await server.shake_hands()
