@@ -312,6 +312,7 @@ def test_an_example_prints_its_output_without_any_extra(name: str, plain_install
     assert [text for text in PRINTED[name] if text not in done.stdout] == [], done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 def test_the_notebook_prints_its_output(plain_install: dict[str, str]) -> None:
     notebook = EXAMPLES / "notebook.ipynb"

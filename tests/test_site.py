@@ -80,6 +80,7 @@ def test_a_version_is_offered_beside_those_that_are_there(script: dict[str, Any]
     assert "url=latest/" in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_the_cast_shows_what_the_demo_prints() -> None:

@@ -34,10 +34,29 @@ def test_the_live_demo_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "Traceback" not in done.stderr
 
 
-@pytest.mark.parametrize("more", [[], pytest.param(["--temporal"], marks=pytest.mark.long)], ids=["sqlite", "temporal"])
-def test_the_demo_of_fleets_kills_a_worker_and_no_command_runs_twice(more: list[str]) -> None:
-    done = run_program([sys.executable, "-m", "claude_agent_py", "fleet", "demo", *more])
+SMALL = """
+import sys
+from claude_agent_py.cli import fleet_demo, main
+fleet_demo.SESSIONS, fleet_demo.WORKERS, fleet_demo.LEASE = 1, ("a", "b"), 3.0
+sys.exit(main(sys.argv[1:]))
+"""
+"""The demo with one session."""
+
+
+@pytest.mark.parametrize(
+    ("program", "more", "count"),
+    [
+        pytest.param(["-c", SMALL], [], 1, id="small"),
+        pytest.param(["-m", "claude_agent_py"], [], 6, id="sqlite", marks=pytest.mark.long),
+        pytest.param(["-m", "claude_agent_py"], ["--temporal"], 6, id="temporal", marks=pytest.mark.long),
+    ],
+)
+def test_the_demo_of_fleets_kills_a_worker_and_no_command_runs_twice(
+    program: list[str], more: list[str], count: int
+) -> None:
+    done = run_program([sys.executable, *program, "fleet", "demo", *more])
     assert done.stderr == ""
     assert "killed worker " in done.stdout
-    assert done.stdout.splitlines()[-1] == "6 of 6 prompts answered; commands that ran once: 6 of 6"
+    told = f"{count} of {count} prompts answered; commands that ran once: {count} of {count}"
+    assert done.stdout.splitlines()[-1] == told
     assert done.returncode == 0

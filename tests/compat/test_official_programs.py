@@ -34,7 +34,7 @@ from claude_agent_py.compat import (
     tool,
 )
 from claude_agent_py.options import find_cli
-from claude_agent_py.testing import Failure, ScriptedModel, text, tool_use
+from claude_agent_py.testing import Failure, FakeCLI, ScriptedModel, steps, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -187,6 +187,7 @@ async def test_callbacks_of_the_official_sdk_are_called_and_none_fails_open(swal
     assert "can_use_tool must return" in swallowed_faults.pop()
 
 
+@pytest.mark.long
 async def test_a_late_guard_blocks_and_an_input_that_is_edited_in_place_runs() -> None:
     async def can_use_tool(name: str, data: dict[str, Any], context: Any) -> Any:
         data["a"] += 20
@@ -259,11 +260,9 @@ async def test_what_does_not_start_raises_an_error_of_the_official_sdk(tmp_path:
     elsewhere = ClaudeAgentOptions(cli_path=find_cli(), cwd=tmp_path / "nowhere")
     with pytest.raises(claude_agent_sdk.CLIConnectionError, match="nowhere"):
         await ClaudeSDKClient(elsewhere).connect()
-    with anyio.fail_after(240):
-        async with ScriptedModel() as model:
-            unknown = options(model, resume="11111111-1111-4111-8111-111111111111")
-            with pytest.raises(claude_agent_sdk.ProcessError):
-                await ClaudeSDKClient(unknown).connect()
+    unwilling = FakeCLI(steps.stderr("No conversation found"), steps.exit(1)).install(tmp_path / "cli")
+    with anyio.fail_after(60), pytest.raises(claude_agent_sdk.ProcessError):
+        await ClaudeSDKClient(ClaudeAgentOptions(cli_path=unwilling, cwd=tmp_path)).connect()
 
 
 class FullDisk(InMemorySessionStore):

@@ -83,7 +83,7 @@ async def test_a_prompt_is_asked_about_once_and_run_once(tmp_path: Path) -> None
         assert await session.count_prompts("hello") == 0
 
 
-@pytest.mark.parametrize("until_end", ["question", "release"])
+@pytest.mark.parametrize("until_end", [pytest.param("question", marks=pytest.mark.long), "release"])
 async def test_what_a_process_spent_before_it_was_ended_is_not_lost(tmp_path: Path, until_end: str) -> None:
     """Its outcome has it, the store has it, and the budget counts it."""
     ran, prompt, stop = tmp_path / "ran", str(uuid4()), TurnStop()
@@ -172,7 +172,7 @@ async def test_a_bad_argument_is_refused(change: dict[str, Any], option: str) ->
 @pytest.mark.parametrize(
     "commands",
     [
-        {"/compact": ""},
+        pytest.param({"/compact": ""}, marks=pytest.mark.long),
         pytest.param({"/fix now": "fixed", "/context": ""}, marks=pytest.mark.long),
     ],
     ids=" and ".join,
@@ -200,7 +200,8 @@ async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path, co
             assert len(model.requests) == requests
 
 
-@pytest.mark.parametrize("is_asked_for", [True, pytest.param(False, marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("is_asked_for", [True, False])
 async def test_deltas_come_in_order_with_the_facts_if_the_options_ask_for_them(
     tmp_path: Path, is_asked_for: bool
 ) -> None:

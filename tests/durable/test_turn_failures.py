@@ -328,7 +328,7 @@ async def test_a_transcript_that_a_killed_cli_only_began_does_not_stop_the_sessi
 
 
 async def test_a_prompt_whose_api_fails_again_and_again_is_sent_once_and_its_command_runs_once(tmp_path: Path) -> None:
-    ran, prompt, failures = tmp_path / "ran", str(uuid4()), iter(range(3))
+    ran, prompt, failures = tmp_path / "ran", str(uuid4()), iter(range(2))
     pays = paying(ran)
 
     def answer(request: Any) -> Any:
@@ -339,9 +339,9 @@ async def test_a_prompt_whose_api_fails_again_and_again_is_sent_once_and_its_com
     with ScriptedModel(answer) as model, session_in(tmp_path, model) as session:
         session.options["env"]["CLAUDE_CODE_MAX_RETRIES"] = "0"
         outcome: TurnOutcome | None = None
-        for attempt in range(1, 5):
+        for attempt in range(1, 4):
             outcome = await session.turn("pay", prompt, attempt=attempt)
-            assert isinstance(outcome, Later) is (attempt < 4), outcome
+            assert isinstance(outcome, Later) is (attempt < 3), outcome
         assert isinstance(outcome, Done)
         assert outcome.text == "it is paid"
         assert await session.count_prompts("pay") == 1

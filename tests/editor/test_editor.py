@@ -35,7 +35,9 @@ PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgG
 PDF = base64.b64encode(
     b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj 2 0 obj<</Type/Pages/Kids[]/Count 0>>endobj\n"
 ).decode()
-OWN_TOOL = """
+OWN_TOOLS = """
+from typing import Literal
+from pydantic import BaseModel, Field
 from claude_agent_py import ClientOptions, Hooks, ToolContext, tool
 from claude_agent_py.hooks import PreToolUseOutput
 
@@ -49,12 +51,22 @@ def weather(city: str, context: ToolContext) -> str:
     context.report_progress(1, 2, "looking out")
     return f"rain in {city}"
 
+class Order(BaseModel):
+    size: Literal["s", "l"] = Field(json_schema_extra={"enumNames": ["Small", "Large"]})
+
+@tool
+async def order(context: ToolContext) -> str:
+    "Order a shirt."
+    asked = await context.elicit_url("Pay", "javascript:alert(1)")
+    chosen = await context.elicit("Which size?", Order)
+    return f"paid: {asked}, size: {chosen and chosen.size}"
+
 @hooks.pre_tool_use("Bash")
 def guard(input, context):
     return PreToolUseOutput(permission_decision="deny", permission_decision_reason="no shell here")
 
 def options(cwd):
-    return ClientOptions(custom_tools=[weather], hooks=hooks, allowed_tools=["mcp__tools__weather"])
+    return ClientOptions(custom_tools=[weather, order], hooks=hooks, allowed_tools=["mcp__tools"])
 """
 
 
@@ -203,6 +215,21 @@ async def a_plan_is_approved_in_the_editor_and_the_mode_changes(talk: Talk) -> N
     assert talk.editor.asked[0][0].kind == "switch_mode"
 
 
+async def loading_an_open_session_joins_it(talk: Talk) -> None:
+    gate = Gate()
+    talk.begin("First.", Reply("Second.", after=gate))
+    await talk.prompt(*text("One"))
+    await talk.editor.wait_for(lambda _: talk.editor.text == "First.")
+    running = asyncio.create_task(talk.prompt(*text("Two")))
+    await gate.wait_reached()
+    await talk.connection.load_session(cwd=str(talk.folder), session_id=talk.session_id)
+    gate.open()
+    assert (await running).stop_reason == "end_turn"
+    await talk.editor.wait_for(lambda _: talk.editor.text.endswith("Second."))
+    assert talk.editor.text.startswith("First.Hi.")
+    assert talk.editor.text.endswith("First.Second.")
+
+
 async def test_one_session_in_an_editor(tmp_path: Path) -> None:
     talk = Talk(tmp_path)
     async with (
@@ -217,12 +244,15 @@ async def test_one_session_in_an_editor(tmp_path: Path) -> None:
             a_permission_shows_the_whole_call,
             a_cancelled_turn_ends_its_prompt,
             a_background_task_is_shown_until_it_ends,
+            the_cli_expands_what_the_user_typed_and_nothing_attached,
             a_plan_is_approved_in_the_editor_and_the_mode_changes,  # so that edits are not asked any more
             the_to_do_list_is_the_plan,  # which the CLI reminds the model of
+            loading_an_open_session_joins_it,
         ):
             await check(talk)
 
 
+@pytest.mark.long
 async def test_a_question_of_the_model_is_answered_in_an_editor_without_forms(tmp_path: Path) -> None:
     editor = Editor("allow_once")
     script = [Reply([tool_use("AskUserQuestion", asking("Which?", "red", "blue"))]), Reply("Good.")]
@@ -234,17 +264,26 @@ async def test_a_question_of_the_model_is_answered_in_an_editor_without_forms(tm
     assert (len(editor.forms), len(editor.asked)) == (0, 1)
 
 
-async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
+async def test_own_tools_and_hooks_work_ask_in_forms_and_prints_stay_out_of_the_protocol(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    editor = Editor()
+    """A form shows the names of choices, and only pages of the web are opened."""
+    editor = Editor(form={"size": "l"})
+    capabilities = acp.schema.ClientCapabilities(
+        elicitation=acp.schema.ElicitationCapabilities(
+            form=acp.schema.ElicitationFormCapabilities(), url=acp.schema.ElicitationUrlCapabilities()
+        )
+    )
     calls = [tool_use("mcp__tools__weather", {"city": "Bonn"}), tool_use("Bash", {"command": "touch made"})]
-    async with ScriptedModel([Reply(calls), Reply("Wet.")]) as model:
-        (model.sandbox.cwd / "agent_options.py").write_text(OWN_TOOL)
-        async with open_editor(editor, model, "agent_options:options") as connection:
+    script = [Reply(calls), Reply("Wet."), Reply(tool_use("mcp__tools__order", {})), Reply("Ordered.")]
+    async with ScriptedModel(script) as model:
+        (model.sandbox.cwd / "agent_options.py").write_text(OWN_TOOLS)
+        async with open_editor(editor, model, "agent_options:options", capabilities=capabilities) as connection:
             session = await connection.new_session(cwd=str(tmp_path))
             await connection.prompt(session_id=session.session_id, prompt=text("Weather?"))
             await editor.says("Wet.")
+            await connection.prompt(session_id=session.session_id, prompt=text("Order"))
+            assert "paid: False, size: l" in str(model.requests[-1].body["messages"][-1])
     assert not caplog.records  # the package logs lines that are no JSON
     assert not (tmp_path / "made").exists()
     shown = {update.tool_call_id: update for update in editor.list_updates(acp.schema.ToolCallProgress)}
@@ -253,27 +292,31 @@ async def test_own_tools_and_hooks_work_and_prints_stay_out_of_the_protocol(
     assert any("no shell here" in shown for shown in texts)
     titles = [update.title for update in editor.list_updates(acp.schema.ToolCallProgress)]
     assert titles.index("weather Bonn: 1/2 looking out") < titles.index("weather Bonn")
+    (form,) = editor.forms
+    assert [(choice.const, choice.title) for choice in form.requested_schema.properties["size"].one_of] == [
+        ("s", "Small"),
+        ("l", "Large"),
+    ]
 
 
-async def test_the_cli_expands_what_the_user_typed_and_nothing_attached(tmp_path: Path) -> None:
-    secret = tmp_path / "secret.txt"
+async def the_cli_expands_what_the_user_typed_and_nothing_attached(talk: Talk) -> None:
+    secret = talk.folder / "secret.txt"
     secret.write_text("OUTSIDE-SECRET")
     resource = acp.schema.TextResourceContents(uri="file:///r/README.md", text=f"see @{secret} for details")
     embedded = acp.schema.EmbeddedResourceContentBlock(type="resource", resource=resource)
     link = acp.resource_link_block(f"x @{secret}", "file:///r/x")
     command = acp.resource_link_block("x](/", "/compact")
-    async with ScriptedModel(["ok"] * 9) as model, open_editor(Editor(), model) as connection:
-        session = await connection.new_session(cwd=str(tmp_path))
-        attached = [[embedded], [link], [command], [*text("explain"), embedded], [*text("explain"), link]]
-        for blocks in [*attached, [embedded, *text("explain")], [*text("a"), link, *text("b"), embedded]]:
-            await connection.prompt(session_id=session.session_id, prompt=blocks)
-        assert len(model.requests) == 7
-        assert "OUTSIDE-SECRET" not in str([request.body for request in model.requests])
-        sent = str(model.requests[-1].body["messages"][-1])
-        assert f"see @{secret} for details" in sent
-        assert sent.index(f"x @{secret}") < sent.index("'b'")
-        await connection.prompt(session_id=session.session_id, prompt=[*text(f"look at @{secret}"), embedded])
-        assert "OUTSIDE-SECRET" in str(model.requests[-1].body)
+    talk.begin()
+    attached: list[list[Any]] = [[embedded], [link], [command], [*text("explain"), embedded], [*text("explain"), link]]
+    for blocks in [*attached, [embedded, *text("explain")], [*text("a"), link, *text("b"), embedded]]:
+        await talk.prompt(*blocks)
+    assert len(talk.requests) == 7
+    assert "OUTSIDE-SECRET" not in str([request.body for request in talk.requests])
+    sent = str(talk.requests[-1].body["messages"][-1])
+    assert f"see @{secret} for details" in sent
+    assert sent.index(f"x @{secret}") < sent.index("'b'")
+    await talk.prompt(*text(f"look at @{secret}"), embedded)
+    assert "OUTSIDE-SECRET" in str(talk.requests[-1].body)
 
 
 def use_editor(tmp_path: Path) -> list[Reply]:
@@ -367,63 +410,42 @@ async def test_a_permission_handler_decides_about_the_tools_of_the_editor(tmp_pa
     assert editor.commands == []
 
 
-async def test_always_allows_the_same_command_in_a_terminal_and_plan_mode_none(tmp_path: Path) -> None:
-    editor = Editor("allow_always")
+async def test_files_and_terminals_of_the_editor_are_tools_always_allows_one_command_and_plan_mode_none(
+    tmp_path: Path,
+) -> None:
+    editor = Editor("allow_once")
+    editor.files["/notes"] = "not saved yet"
+    use = [
+        tool_use("mcp__editor__read_open_file", {"path": "/notes"}),
+        tool_use("mcp__editor__write_open_file", {"path": "/new", "content": "by the agent"}),
+        tool_use("mcp__editor__run_in_terminal", {"command": "make"}),
+    ]
     run = "mcp__editor__run_in_terminal"
     calls = [Reply(tool_use(run, {"command": command})) for command in ("make", "make", "make clean")]
-    script = [*calls, Reply("Done."), Reply(tool_use(run, {"command": "make"})), Reply("Planned.")]
+    more = [*calls, Reply("Done."), Reply(tool_use(run, {"command": "make"})), Reply("Planned.")]
+    script = [Reply(use), Reply("Done."), *more]
     async with (
         ScriptedModel(script) as model,
         open_editor(editor, model, "--editor-tools", capabilities=full_capabilities()) as connection,
     ):
         session = await connection.new_session(cwd=str(tmp_path))
         await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
+        sent = str(model.requests[-1].body["messages"][-1])
+        assert "not saved yet" in sent
+        assert "two tests failed" in sent
+        assert "exit code 3" in sent
+        assert editor.files["/new"] == "by the agent"
+        assert editor.commands == ["make", "released"]
+
+        editor.begin("allow_always", None)
+        editor.commands.clear()
+        await connection.prompt(session_id=session.session_id, prompt=text("Use them again"))
         await connection.set_session_mode(session_id=session.session_id, mode_id="plan")
         await connection.prompt(session_id=session.session_id, prompt=text("Plan"))
         sent = str(model.requests[-1].body["messages"][-1])
     assert [call.raw_input["command"] for call, _ in editor.asked][:2] == ["make", "make clean"]
     assert editor.commands == ["make", "released", "make", "released", "make clean", "released"]
     assert "'is_error': True" in sent
-
-
-async def test_files_and_terminals_of_the_editor_are_tools(tmp_path: Path) -> None:
-    editor = Editor("allow_once")
-    editor.files["/notes"] = "not saved yet"
-    calls = [
-        tool_use("mcp__editor__read_open_file", {"path": "/notes"}),
-        tool_use("mcp__editor__write_open_file", {"path": "/new", "content": "by the agent"}),
-        tool_use("mcp__editor__run_in_terminal", {"command": "make"}),
-    ]
-    script = [Reply(calls), Reply("Done.")]
-    async with (
-        ScriptedModel(script) as model,
-        open_editor(editor, model, "--editor-tools", capabilities=full_capabilities()) as connection,
-    ):
-        session = await connection.new_session(cwd=str(tmp_path))
-        await connection.prompt(session_id=session.session_id, prompt=text("Use them"))
-        sent = str(model.requests[-1].body["messages"][-1])
-    assert "not saved yet" in sent
-    assert "two tests failed" in sent
-    assert "exit code 3" in sent
-    assert editor.files["/new"] == "by the agent"
-    assert editor.commands == ["make", "released"]
-
-
-async def test_loading_an_open_session_joins_it(tmp_path: Path) -> None:
-    gate, editor = Gate(), Editor()
-    async with (
-        ScriptedModel([Reply("First."), Reply("Second.", after=gate)]) as model,
-        open_editor(editor, model) as connection,
-    ):
-        session_id = (await connection.new_session(cwd=str(tmp_path))).session_id
-        await connection.prompt(session_id=session_id, prompt=text("One"))
-        running = asyncio.create_task(connection.prompt(session_id=session_id, prompt=text("Two")))
-        await gate.wait_reached()
-        await connection.load_session(cwd=str(tmp_path), session_id=session_id)
-        gate.open()
-        assert (await running).stop_reason == "end_turn"
-        await editor.wait_for(lambda _: editor.text.endswith("Second."))
-        assert editor.text == "First.First.Second."
 
 
 async def test_the_options_are_the_mode_the_model_and_its_effort_and_bad_requests_end_nothing(tmp_path: Path) -> None:
@@ -457,7 +479,6 @@ async def test_the_options_are_the_mode_the_model_and_its_effort_and_bad_request
 async def bad_requests_get_an_error_that_says_what_is_wrong(connection: Any, session: Any, cwd: str) -> None:
     for call, reason in (
         (connection.new_session(cwd="/nowhere/at/all"), "cwd"),
-        (connection.load_session(cwd=cwd, session_id="0" * 8), "0" * 8),
         (connection.set_session_mode(session_id=session.session_id, mode_id="yolo"), "unknown mode 'yolo'"),
         (connection.prompt(session_id=session.session_id, prompt=[]), "must have content"),
         (connection.list_sessions(cursor="9" * 30), "cursor"),
@@ -472,6 +493,13 @@ async def bad_requests_get_an_error_that_says_what_is_wrong(connection: Any, ses
         assert reason in str(refused.value)
     reply = await connection.prompt(session_id=session.session_id, prompt=text("Hi"))
     assert reply.stop_reason == "end_turn"
+
+
+@pytest.mark.long
+async def test_a_session_that_is_not_there_is_not_loaded(tmp_path: Path) -> None:
+    async with ScriptedModel([]) as model, open_editor(Editor(), model) as connection:
+        with pytest.raises(acp.RequestError, match="0" * 8):
+            await connection.load_session(cwd=str(tmp_path), session_id="0" * 8)
 
 
 async def choose_model_with_effort(connection: Any, session: Any) -> dict[str, Any]:
@@ -665,45 +693,6 @@ async def a_loaded_session_goes_on_and_is_forked(
     with pytest.raises(acp.RequestError, match="no open session") as refused:
         await connection.prompt(session_id=fork.session_id, prompt=text("Closed?"))
     assert refused.value.code == -32002
-
-
-ASKING_TOOL = """
-from typing import Literal
-from pydantic import BaseModel, Field
-from claude_agent_py import ClientOptions, ToolContext, tool
-
-class Order(BaseModel):
-    size: Literal["s", "l"] = Field(json_schema_extra={"enumNames": ["Small", "Large"]})
-
-@tool
-async def order(context: ToolContext) -> str:
-    "Order a shirt."
-    asked = await context.elicit_url("Pay", "javascript:alert(1)")
-    chosen = await context.elicit("Which size?", Order)
-    return f"paid: {asked}, size: {chosen and chosen.size}"
-
-options = ClientOptions(custom_tools=[order], allowed_tools=["mcp__tools__order"])
-"""
-
-
-async def test_forms_of_servers_show_the_names_of_choices_and_only_pages_of_the_web_are_opened(tmp_path: Path) -> None:
-    editor = Editor(form={"size": "l"})
-    capabilities = acp.schema.ClientCapabilities(
-        elicitation=acp.schema.ElicitationCapabilities(
-            form=acp.schema.ElicitationFormCapabilities(), url=acp.schema.ElicitationUrlCapabilities()
-        )
-    )
-    async with ScriptedModel([Reply(tool_use("mcp__tools__order", {})), Reply("Ordered.")]) as model:
-        (model.sandbox.cwd / "shop.py").write_text(ASKING_TOOL)
-        async with open_editor(editor, model, "shop", capabilities=capabilities) as connection:
-            session = await connection.new_session(cwd=str(tmp_path))
-            await connection.prompt(session_id=session.session_id, prompt=text("Order"))
-            assert "paid: False, size: l" in str(model.requests[-1].body["messages"][-1])
-    (form,) = editor.forms
-    assert [(choice.const, choice.title) for choice in form.requested_schema.properties["size"].one_of] == [
-        ("s", "Small"),
-        ("l", "Large"),
-    ]
 
 
 async def test_a_module_that_cannot_be_loaded_is_named_in_one_line() -> None:

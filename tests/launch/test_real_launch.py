@@ -291,6 +291,7 @@ def test_every_definition_of_an_agent_that_is_accepted_here_is_accepted_there() 
     assert found["checker"]["model"] == "haiku"
 
 
+@pytest.mark.long
 def test_options_as_they_come_start_a_session() -> None:
     with ScriptedModel(["ok"]) as model:
         environment = model.environment()

@@ -827,8 +827,22 @@ async def wait_on_disk(config: Path, *texts: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.each_backend
-@pytest.mark.parametrize("caller", ["main agent", "subagent"])
-@pytest.mark.parametrize("how", ["reopened", "resumed", "resumed with a prompt"])
+@pytest.mark.parametrize(
+    ("caller", "how"),
+    [
+        ("subagent", "resumed with a prompt"),
+        *(
+            pytest.param(caller, how, marks=pytest.mark.long)
+            for caller, how in (
+                ("main agent", "reopened"),
+                ("main agent", "resumed"),
+                ("main agent", "resumed with a prompt"),
+                ("subagent", "reopened"),
+                ("subagent", "resumed"),
+            )
+        ),
+    ],
+)
 async def test_a_session_whose_process_was_killed_is_one_story(caller: str, how: str) -> None:
     call = tool_use("Bash", SLOW) if caller == "main agent" else tool_use("Agent", FOREGROUND)
     shell = tool_use("Bash", {"command": "sleep 600", "run_in_background": True, "description": "wait"})
@@ -891,8 +905,16 @@ async def test_a_session_whose_process_was_killed_is_one_story(caller: str, how:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 @pytest.mark.each_backend
-@pytest.mark.parametrize("is_answered", [False, True])
-@pytest.mark.parametrize("how", ["reopened", "resumed"])
+@pytest.mark.parametrize(
+    ("how", "is_answered"),
+    [
+        ("reopened", True),
+        *(
+            pytest.param(how, is_answered, marks=pytest.mark.long)
+            for how, is_answered in (("reopened", False), ("resumed", False), ("resumed", True))
+        ),
+    ],
+)
 async def test_a_session_whose_process_was_killed_in_a_turn_that_a_task_caused_is_one_story(
     how: str, is_answered: bool, tmp_path: Path
 ) -> None:

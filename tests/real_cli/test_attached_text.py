@@ -57,16 +57,29 @@ async def test_only_typed_text_puts_files_into_a_request_and_runs_commands(tmp_p
                 assert "OUTSIDE-SECRET" in str(model.requests[-1].body["messages"])
 
 
-@pytest.mark.parametrize("more", [{"verbatim_prompts": True}, {"hooks": {"PreToolUse": [guard(deny_tools("*"))]}}])
+FILE, COMMAND = ("See @secret.txt", "A-SECRET"), ("/greet", "A-GREETING")
+VERBATIM: dict[str, Any] = {"verbatim_prompts": True}
+GUARDED: dict[str, Any] = {"hooks": {"PreToolUse": [guard(deny_tools("*"))]}}
+
+
+@pytest.mark.parametrize(
+    ("prompt", "more"),
+    [
+        (FILE, GUARDED),
+        (COMMAND, VERBATIM),
+        pytest.param(FILE, VERBATIM, marks=pytest.mark.long),
+        pytest.param(COMMAND, GUARDED, marks=pytest.mark.long),
+    ],
+)
 async def test_the_cli_reads_files_and_commands_in_the_initial_prompt_of_an_agent_in_any_case(
-    tmp_path: Path, more: dict[str, Any]
+    tmp_path: Path, prompt: tuple[str, str], more: dict[str, Any]
 ) -> None:
+    initial, found = prompt
     (tmp_path / "secret.txt").write_text("A-SECRET")
     (tmp_path / ".claude/commands").mkdir(parents=True)
     (tmp_path / ".claude/commands/greet.md").write_text("Say A-GREETING.")
-    for initial, found in (("See @secret.txt", "A-SECRET"), ("/greet", "A-GREETING")):
-        lead = AgentDefinition(description="Leads", prompt="You lead.", initial_prompt=initial)
-        options = {"agents": {"lead": lead}, "agent": "lead", "cwd": tmp_path, "setting_sources": ["project"], **more}
-        async with ScriptedModel(on_exhausted="ok") as model, Client(model.options(**options)) as client:
-            await client.query("go on")
-            assert found in str(model.requests[0].messages)
+    lead = AgentDefinition(description="Leads", prompt="You lead.", initial_prompt=initial)
+    options = {"agents": {"lead": lead}, "agent": "lead", "cwd": tmp_path, "setting_sources": ["project"], **more}
+    async with ScriptedModel(on_exhausted="ok") as model, Client(model.options(**options)) as client:
+        await client.query("go on")
+        assert found in str(model.requests[0].messages)

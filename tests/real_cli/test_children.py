@@ -296,7 +296,6 @@ async def test_the_children_of_one_session() -> None:
     checks: list[Check] = [
         two_children_at_once_report_to_the_parent_s_model,
         a_child_that_cannot_start_is_an_error_report,
-        a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
         an_interrupt_ends_the_child_that_the_turn_waits_for,
     ]
     if sys.platform == "linux":
@@ -315,6 +314,7 @@ async def test_the_children_of_one_session() -> None:
 @pytest.mark.long
 async def test_children_in_every_situation_of_their_parent() -> None:
     checks: list[Check] = [
+        a_child_has_tasks_of_its_own_in_the_tree_of_its_parent,
         a_tool_that_a_subagent_calls_spawns_below_it,
         a_child_is_what_its_definition_says,
         the_report_of_a_child_that_an_interrupt_leaves_is_in_the_next_turn_once,

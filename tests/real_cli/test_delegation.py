@@ -152,13 +152,14 @@ LEAD: Scripts = {"description": "Leads", "prompt": "You lead."}
 @pytest.mark.parametrize(
     ("given", "agents", "has_subtasks"),
     [
-        (
+        pytest.param(
             {
                 "settings": denying("Agent(writer)", "mcp__tools__create_subtask_porter"),
                 "managed_settings": denying("Agent(Explore)"),
             },
             {"reader", "Plan"},
             False,
+            marks=pytest.mark.long,
         ),
         pytest.param(
             {"agent": "lead", "tools_of_lead": ["Agent(reader, Plan)", "mcp__tools"]},

@@ -152,7 +152,8 @@ async def test_project_settings_below_the_users_home_are_refused(hostile: Hostil
     assert not shown(model)
 
 
-async def test_a_login_is_used_in_place(hostile: HostileHome) -> None:
+@pytest.mark.parametrize("is_used", [True, pytest.param(False, marks=pytest.mark.long)], ids=["used", "left out"])
+async def test_a_login_is_used_in_place_if_it_is_named(hostile: HostileHome, is_used: bool) -> None:
     login = {"claudeAiOauth": {"accessToken": "sk-ant-oat01-carried", "refreshToken": "r", "expiresAt": 9999999999999,
                                "scopes": ["user:inference", "user:profile"]}}  # fmt: skip
     config = hostile.path / ".claude"
@@ -160,15 +161,15 @@ async def test_a_login_is_used_in_place(hostile: HostileHome) -> None:
         await Client(ClientOptions(home=True, login=config)).connect()
     assert caught.value.option == "login"
     (config / ".credentials.json").write_text(json.dumps(login))
-    async with ScriptedModel(["one", "two"]) as model:
-        options = options_for(model, hostile.work, home=True)
-        options = options.replace(env={**options.env, "ANTHROPIC_API_KEY": None})
-        async with Client(options.replace(login=config)) as client:
-            await client.query("hi")
-        async with Client(options) as client:
+    async with ScriptedModel(["one"]) as model:
+        options = options_for(model, hostile.work, home=True, login=config if is_used else None)
+        async with Client(options.replace(env={**options.env, "ANTHROPIC_API_KEY": None})) as client:
             assert client.info.account is not None
-            assert client.info.account.token_source == "none"
-    assert [request.headers["authorization"] for request in model.requests] == ["Bearer sk-ant-oat01-carried"]
+            assert (client.info.account.token_source == "none") is not is_used
+            if is_used:
+                await client.query("hi")
+    used = [request.headers["authorization"] for request in model.requests]
+    assert used == ["Bearer sk-ant-oat01-carried"] * is_used
     assert not shown(model)
 
 

@@ -25,17 +25,14 @@ async def test_a_session_that_is_not_there_cannot_be_resumed(unknown: str) -> No
     assert unknown in caught.value.__cause__.stderr_tail
 
 
-@pytest.mark.parametrize("is_named", [pytest.param(True, marks=pytest.mark.long), False], ids=["named", "unnamed"])
-async def test_the_id_is_known_before_the_first_turn_where_it_was_given_unless_it_is_in_use(is_named: bool) -> None:
+@pytest.mark.parametrize("has_forks", [pytest.param(True, marks=pytest.mark.long), False], ids=["forks", "no forks"])
+async def test_the_id_is_known_before_the_first_turn_where_it_was_given_unless_it_is_in_use(has_forks: bool) -> None:
     chosen, copied = str(uuid.uuid4()), str(uuid.uuid4())
-    fork: tuple[dict[str, Any], str | None] = ({"resume": chosen, "fork_session": True}, None)
-    if is_named:
-        fork = ({**fork[0], "session_id": copied}, copied)
-    async with ScriptedModel(["one", "two"]) as model:
-        cases: list[tuple[dict[str, Any], str | None]] = [
-            ({"session_id": chosen}, chosen),
-            fork,
-        ]
+    async with ScriptedModel(["one", "two", "three"]) as model:
+        cases: list[tuple[dict[str, Any], str | None]] = [({"session_id": chosen}, chosen)]
+        if has_forks:
+            fork = {"resume": chosen, "fork_session": True}
+            cases += [(fork, None), ({**fork, "session_id": copied}, copied)]
         for given, known in cases:
             async with Client(model.options(**given)) as client:
                 assert client.session_id == known

@@ -670,6 +670,7 @@ async def test_options_that_exclude_a_store() -> None:
         await Client(options, transport=FakeCLI().transport()).connect()
 
 
+@pytest.mark.long
 async def test_a_temporary_folder_whose_name_the_cli_would_compose_is_not_used(
     begun: Begun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,6 +47,7 @@ def test_a_run_waits_so_long_for_tasks_and_names_those_that_it_stops(caplog: pyt
     assert "stopped" in warning
 
 
+@pytest.mark.long
 async def test_in_a_session_only_the_tasks_are_stopped(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "claude_agent_py")
     with ScriptedModel(SCRIPT) as model, anyio.fail_after(240):

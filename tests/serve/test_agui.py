@@ -218,6 +218,7 @@ async def test_a_stopped_run_is_cancelled_for_those_who_know_it_and_an_error_for
     assert (unknown.type, unknown.code) == ("RUN_ERROR", "cancelled")
 
 
+@pytest.mark.long
 @pytest.mark.anyio
 async def test_a_client_that_left_before_a_question_gets_it_with_its_next_prompt() -> None:
     gate = Gate()
@@ -276,29 +277,29 @@ async def test_two_first_runs_of_a_thread_at_once_are_both_answered(tmp_path: Pa
     assert answers == ["Yes.", "Yes."]
 
 
-def test_threads_are_of_their_user_and_bad_requests_get_a_status() -> None:
-    with ScriptedModel([Reply("One."), Reply("Two."), Reply("Three.")]) as model:
-        site = "https://chat.example.com"
-        limits = {"authenticate": find_user, "prompts_per_minute": 4, "origins": [site]}
-        with served(Sessions(model.options()), make_agui_app, **limits) as url:
-            ann, bob = Page(url, user="ann"), Page(url, user="bob")
-            assert say(ann.run("Hi")) == "One."
-            assert say(bob.run("Hi")) == "Two."
-            assert len({len(request.messages) for request in model.requests}) == 1
-            assert ann.post(b"{")[0] == 400
-            assert ann.post({"threadId": "x"})[0] == 400
-            assert ann.post({}, host="evil.example")[0] == 403
-            assert ann.post({}, origin="https://evil.example")[0] == 403
-            assert ann.run(messages=[])[-1].type == "RUN_ERROR"
-            uuid = "7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c11"
-            assert say(Page(url, uuid, user="ann").run("Hi")) == "Three."
-            assert bob.get("/")[0] == 400
-            assert bob.get(f"/?threadId={uuid}")[0] == 404
-            assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
-            assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
-            name = name_session("main", "ann")
-            assert Page(url, name, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
-            assert ann.run(messages=[])[-1].type == "RUN_ERROR"
-            given = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
-            assert ann.post(given, origin=site)[0] == 429
-            assert ann.headers["access-control-expose-headers"] == "retry-after"
+def test_threads_are_of_their_user_and_bad_requests_get_a_status(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.turn("One."), steps.turn("Two."))  # each process is a conversation
+    options = ClientOptions(cli_path=fake.install(tmp_path / "cli"), cwd=tmp_path)
+    site = "https://chat.example.com"
+    limits = {"authenticate": find_user, "prompts_per_minute": 4, "origins": [site]}
+    with served(Sessions(options), make_agui_app, **limits) as url:
+        ann, bob = Page(url, user="ann"), Page(url, user="bob")
+        assert say(ann.run("Hi")) == "One."
+        assert say(bob.run("Hi")) == "One."
+        assert ann.post(b"{")[0] == 400
+        assert ann.post({"threadId": "x"})[0] == 400
+        assert ann.post({}, host="evil.example")[0] == 403
+        assert ann.post({}, origin="https://evil.example")[0] == 403
+        assert ann.run(messages=[])[-1].type == "RUN_ERROR"
+        uuid = "7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c11"
+        assert say(Page(url, uuid, user="ann").run("Hi")) == "One."
+        assert bob.get("/")[0] == 400
+        assert bob.get(f"/?threadId={uuid}")[0] == 404
+        assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
+        assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
+        name = name_session("main", "ann")
+        assert Page(url, name, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
+        assert ann.run(messages=[])[-1].type == "RUN_ERROR"
+        given = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
+        assert ann.post(given, origin=site)[0] == 429
+        assert ann.headers["access-control-expose-headers"] == "retry-after"

@@ -79,6 +79,7 @@ async def test_calls_are_answered_at_another_server_after_their_process_has_ende
             assert "does not wait" in (await client.run("", result(second, "grey")))[-1].message
 
 
+@pytest.mark.long
 async def test_identical_calls_get_their_own_results_also_after_their_process_has_ended(
     url: str, tmp_path: Path
 ) -> None:
@@ -120,6 +121,7 @@ async def test_the_client_gets_its_calls_before_the_handlers_and_the_inbox_of_th
             assert say(await client.run("", result(call, "blue"))) == "Blue it is."
 
 
+@pytest.mark.long
 async def test_calls_in_the_process_that_made_them_and_tools_that_change(tmp_path: Path) -> None:
     script = [
         Reply([*pick("sky", "sky").blocks, *shell("touch made").blocks]),
@@ -158,6 +160,7 @@ async def test_calls_in_the_process_that_made_them_and_tools_that_change(tmp_pat
             assert "has not answered" in words(model.requests[-1])
 
 
+@pytest.mark.long
 async def test_a_call_whose_process_is_killed_waits_for_its_result(tmp_path: Path) -> None:
     script = [pick("sky"), pick("sky"), Reply("Blue it is.")]
     url = f"sqlite:///{tmp_path / 'fleet.db'}"

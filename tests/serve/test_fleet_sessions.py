@@ -18,13 +18,25 @@ from temporal_server import SharedServer, temporal_server as temporal_server
 from test_agui import check_order
 from test_sessions import facts_of, following, is_end, read_until, says
 
-from claude_agent_py import RetryPolicy
+from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, SessionNotFoundError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.serve import FleetServedSession, FleetSessions, ServedSession
 from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
-from claude_agent_py.testing import Failure, Gate, RecordedRequest, Reply, ScriptedModel, text, thinking, tool_use
+from claude_agent_py.testing import (
+    Failure,
+    FakeCLI,
+    Gate,
+    RecordedRequest,
+    Reply,
+    ScriptedModel,
+    frames,
+    steps,
+    text,
+    thinking,
+    tool_use,
+)
 from claude_agent_py.tools import ToolContext, ToolServer, tool
 
 pytestmark = [pytest.mark.anyio]
@@ -202,6 +214,7 @@ async def test_cancelled_prompts_end_once_and_the_streams_of_a_deleted_session_e
             await sessions.get(session.id)
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_a_prompt_that_fails_ends_again_when_it_is_sent_again(tmp_path: Path) -> None:
     is_mended = False
@@ -301,13 +314,29 @@ async def test_deltas_reach_readers_while_the_worker_writes_and_go_when_the_mess
                 assert [delta for delta in await fleet.session(session.id).read_deltas() if delta.whole is None] == []
 
 
+def streamed(*parts: str, delay: float = 0.0) -> list[Any]:
+    """Return the steps of a stand-in CLI that writes a message in parts."""
+    whole = frames.of_prompt(frames.assistant("".join(parts)))
+    whole["message"]["id"] = frames.prompt_field("uuid")  # so that no two processes write the same message
+    start = frames.stream_event({"type": "message_start", "message": {**whole["message"], "content": []}})
+    deltas = [step for delta in frames.text_stream(*parts) for step in (steps.pause(delay), steps.emit(delta))]
+    return [steps.emit(start), *deltas, steps.emit(whole)]
+
+
+def fake_options(folder: Path, *script: Any) -> ClientOptions:
+    """Return options with a stand-in CLI whose processes answer each a prompt."""
+    turn = steps.turn([])
+    program = FakeCLI(*turn[:3], *script, *turn[3:]).install(folder / "cli")
+    return ClientOptions(cli_path=program, include_partial_messages=True, cwd=folder)
+
+
 @asynccontextmanager
 async def a_session_at_rest(
-    model: ScriptedModel, folder: Path
+    options: ClientOptions, folder: Path
 ) -> AsyncIterator[tuple[FleetSession, FleetServedSession]]:
     """A session after one prompt, in the fleet and as a server serves it, which looks only when the test says so."""
     async with Fleet(f"sqlite:///{folder / 'fleet.db'}", store=SQLiteStore(folder / "store.db"), poll=0.1) as fleet:
-        fleet.agent("chat", model.options(include_partial_messages=True, cwd=folder))
+        fleet.agent("chat", options)
         async with fleet.worker(), FleetSessions(fleet, "chat") as sessions:
             handle = await fleet.start("chat", "One", id="a")
             await handle.result()
@@ -316,18 +345,18 @@ async def a_session_at_rest(
             yield handle, session
 
 
-@pytest.mark.real_cli
 async def test_deltas_of_a_turn_at_another_server_do_not_come_after_the_facts_that_have_them(tmp_path: Path) -> None:
-    async with ScriptedModel(lambda request: Reply("word " * 20, chunk_chars=10)) as model:
-        async with a_session_at_rest(model, tmp_path) as (handle, session):
-            # The session was at rest at each look of this server, also when the turn had ended.
-            number = await handle.send("Two")
-            await handle.result(number)
-            await session.catch_up(is_due=False)
-            await session.send("Three")
-            await handle.result()
-            await session.catch_up()
-            told = [("", json.loads(event.data)) for event in session.log.read(0)]
+    options = fake_options(tmp_path, *streamed(*["word "] * 20))
+    async with a_session_at_rest(options, tmp_path) as (handle, session):
+        # The session was at rest at each look of this server, also when the turn had ended.
+        number = await handle.send("Two")
+        await handle.result(number)
+        assert await handle.read_deltas()
+        await session.catch_up(is_due=False)
+        await session.send("Three")
+        await handle.result()
+        await session.catch_up()
+        told = [("", json.loads(event.data)) for event in session.log.read(0)]
     assert [fact["content"] for fact in facts_of(told, "prompt_sent")] == ["Two", "Three"]
     assert [event["type"] for _, event in told if event["type"] not in ("fact", "run_ended")] == []
 
@@ -338,7 +367,8 @@ async def test_deltas_of_a_message_come_after_all_events_before_it_however_many(
     calls = Reply([tool_use("Read", {"file_path": f"/nowhere/{number}"}) for number in range(200)])
     script = [Reply("Hello."), calls, Reply("word " * 500, chunk_chars=5, chunk_delay=0.05)]
     async with ScriptedModel(script) as model:
-        async with a_session_at_rest(model, tmp_path) as (handle, session):
+        options = model.options(include_partial_messages=True, cwd=tmp_path)
+        async with a_session_at_rest(options, tmp_path) as (handle, session):
             await handle.send("Two")
             with anyio.fail_after(60):
                 while not any(each.kind == "text" and each.whole is None for each in await handle.read_deltas()):
@@ -354,13 +384,14 @@ async def test_deltas_of_a_message_come_after_all_events_before_it_however_many(
     assert kinds.index("text") > ends[-1]
 
 
-@pytest.mark.real_cli
 async def test_a_fact_that_is_written_while_a_server_reads_comes_before_the_deltas_of_what_follows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    command = tool_use("Bash", {"command": f"true {'x' * 200}", "description": "Do nothing"})
-    script = [Reply("Hello."), Reply([text("word " * 20), command], chunk_chars=10, chunk_delay=0.05), Reply("Done.")]
-    read = FleetSession.read_events
+    gate, read = Gate(), FleetSession.read_events
+    block = frames.tool_use_block("Bash", {"command": "true", "description": "Do nothing"})
+    begun = {"type": "content_block_start", "index": 1, "content_block": {**block, "input": {}}}
+    call = [steps.emit(frames.stream_event(begun)), steps.wait_gate(gate), steps.emit(frames.assistant([block]))]
+    script = [*streamed(*["word "] * 20, delay=0.05), *call, steps.emit(frames.tool_result(block["id"]))]
 
     async def read_late(handle: FleetSession, *args: Any) -> Any:
         """Read, and return when the call is being written."""
@@ -370,14 +401,17 @@ async def test_a_fact_that_is_written_while_a_server_reads_comes_before_the_delt
                 await anyio.sleep(0.02)
         return found
 
-    async with ScriptedModel(script) as model:
-        async with a_session_at_rest(model, tmp_path) as (handle, session):
-            await handle.send("Two")
-            monkeypatch.setattr(FleetSession, "read_events", read_late)
-            await session.catch_up()
-            monkeypatch.undo()
-            await handle.result()
-            told = [json.loads(event.data) for event in session.log.read(0)]
+    options = fake_options(tmp_path)
+    async with a_session_at_rest(options, tmp_path) as (handle, session):
+        later = fake_options(tmp_path / "later", *script)
+        Path(str(later.cli_path)).replace(str(options.cli_path))
+        await handle.send("Two")
+        monkeypatch.setattr(FleetSession, "read_events", read_late)
+        await session.catch_up()
+        monkeypatch.undo()
+        gate.open()
+        await handle.result()
+        told = [json.loads(event.data) for event in session.log.read(0)]
     kinds = [event["fact"]["fact"] if event["type"] == "fact" else event["type"] for event in told]
     texts = [at for at, event in enumerate(told) if kinds[at] == "message_added" and event["fact"].get("content")]
     assert texts
@@ -465,6 +499,7 @@ async def pick_color(context: ToolContext) -> str:
     return "none" if picked is None else picked.color
 
 
+@pytest.mark.long
 @pytest.mark.real_cli
 async def test_a_tool_that_asks_is_answered_by_a_run_at_another_server_after_its_process_has_ended(
     tmp_path: Path,

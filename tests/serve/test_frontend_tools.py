@@ -111,7 +111,7 @@ async def test_a_call_ends_the_run_and_the_next_run_has_its_result() -> None:
 @pytest.mark.anyio
 @pytest.mark.real_cli
 async def test_a_client_that_never_answers_and_bad_tools() -> None:
-    script = [pick("sky"), Reply("It went on."), Reply("Without.")]
+    script = [pick("sky"), Reply("It went on.")]
     async with ScriptedModel(script) as model:
         async with Sessions(model.options(), frontend_tools=["pickColor", "Bash"], frontend_timeout=0.5) as sessions:
             client = Client(Agent(sessions))
@@ -134,12 +134,17 @@ async def test_a_client_that_never_answers_and_bad_tools() -> None:
             ]:
                 client.tools = given
                 assert problem in (await client.run("Again"))[-1].message
-        # By default, tools choose nothing.
-        async with Sessions(model.options()) as sessions:
-            client = Client(Agent(sessions), "another-thread")
-            client.tools = [ASK]
-            assert say(await client.run("Go")) == "Without."
-            assert "mcp__frontend__pickColor" not in {tool["name"] for tool in model.requests[-1].tools}
+
+
+@pytest.mark.long
+@pytest.mark.anyio
+@pytest.mark.real_cli
+async def test_by_default_tools_of_clients_are_left_out() -> None:
+    async with ScriptedModel([Reply("Without.")]) as model, Sessions(model.options()) as sessions:
+        client = Client(Agent(sessions))
+        client.tools = [ASK]
+        assert say(await client.run("Go")) == "Without."
+        assert "mcp__frontend__pickColor" not in {tool["name"] for tool in model.requests[-1].tools}
 
 
 def test_the_server_of_the_tools_must_have_its_name_for_itself() -> None:

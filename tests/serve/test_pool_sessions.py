@@ -78,13 +78,11 @@ async def test_users_never_share_a_conversation_and_a_spare_answers_without_a_st
             for mine, other in ((ann, "bob"), (bob, "ann")):
                 with pytest.raises(SessionNotFoundError):
                     await sessions.get(mine.id, user=other)
-            await ann.close()  # as after a while without use
-            assert await ask(ann, "Again") == "2: Again"
         assert pool.stats().used == 0
         # Another server finds what is stored by the same id.
         async with Sessions(pool, owns=lambda user, session_id: session_id == ann.id) as sessions:
             again = await sessions.get(ann.id, user="ann")
-            assert await ask(again, "Still here") == "3: Still here"
+            assert await ask(again, "Still here") == "2: Still here"
             with pytest.raises(SessionNotFoundError):
                 await sessions.get(bob.id, user="bob")
 
@@ -160,6 +158,9 @@ async def test_a_process_that_dies_is_given_back_and_the_next_prompt_gets_anothe
             assert "exit code -9" in closed["error"]
             await until(pool, lambda stats: stats.used == stats.closing == 0)
             assert await ask(session, "Two") == "2: Two"
+            await session.close()  # as after a while without use
+            await until(pool, lambda stats: stats.used == stats.closing == 0)
+            assert await ask(session, "Three") == "3: Three"
             await session.close()
             await until(pool, lambda stats: stats.used == stats.closing == 0)
 

@@ -168,28 +168,26 @@ def test_a_turn_is_stopped(browser: Browser, tmp_path: Path) -> None:
         shows(browser, "Stopped.")
 
 
-def test_an_error_of_the_api_is_shown_once_for_each_prompt(browser: Browser) -> None:
+def test_an_error_of_the_api_is_shown_once_for_each_prompt_and_a_call_that_was_cut_off_says_so(
+    browser: Browser,
+) -> None:
     refused = Failure(400, message="`key` is **not** valid")
-    with ScriptedModel([refused, refused, Reply("Better.")]) as model, served(Sessions(model.options())) as url:
-        visit(browser, url)
-        for number in (1, 2):
-            say(browser, f"Go {number}")
-            browser.wait(f"{LOG}.split('key is not valid').length === {number + 1}")
-            browser.wait("document.getElementById('stop').hidden")
-        say(browser, "Again")
-        shows(browser, "Better.")
-        browser.call("Page.reload")
-        browser.wait(f"{READY} && {LOG}.includes('Better.')")
-        assert browser.evaluate(f"{LOG}.split('not').length - 1") == 2
-    assert browser.problems == []
-
-
-def test_a_call_that_was_cut_off_says_so(browser: Browser) -> None:
-    script = [Reply([tool_use("Bash", {"command": "touch made", "description": "Make it"})]), Reply("Again.")]
-    with ScriptedModel(script) as model:
+    call = Reply([tool_use("Bash", {"command": "touch made", "description": "Make it"})])
+    with ScriptedModel([refused, refused, Reply("Better."), call, Reply("Again.")]) as model:
         sessions = Sessions(model.options(permission_mode="default"))
         with served(sessions) as url:
             visit(browser, url)
+            for number in (1, 2):
+                say(browser, f"Go {number}")
+                browser.wait(f"{LOG}.split('key is not valid').length === {number + 1}")
+                browser.wait("document.getElementById('stop').hidden")
+            say(browser, "Once more")
+            shows(browser, "Better.")
+            browser.call("Page.reload")
+            browser.wait(f"{READY} && {LOG}.includes('Better.')")
+            assert browser.evaluate(f"{LOG}.split('not').length - 1") == 2
+            assert browser.problems == []
+
             say(browser, "Make it")
             browser.wait("document.querySelector('.card') !== null")
             (session,) = [anyio.run(sessions.get, info.id) for info in anyio.run(sessions.list)]

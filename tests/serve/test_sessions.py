@@ -15,7 +15,7 @@ from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.serve import ServedSession, Sessions
 from claude_agent_py.serve.event_log import EventLog
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 LIMIT = 60.0
 
@@ -182,20 +182,27 @@ async def test_each_prompt_of_one_turn_ends_and_nobody_takes_the_id_of_a_stored_
             assert not sessions.owns("bob", session.id)
 
 
+def writing(folder: Path, *parts: str, delay: float = 0.0) -> ClientOptions:
+    """Return options with a stand-in CLI that begins a message with these parts, and never ends it."""
+    start = frames.stream_event({"type": "message_start", "message": frames.assistant("")["message"]})
+    begun, *deltas = frames.text_stream(*parts)[:-1]
+    written = [step for delta in deltas for step in (steps.pause(delay), steps.emit(delta))]
+    script = [steps.wait_for_prompt(), steps.emit(frames.init(), start, begun), *written, steps.hang()]
+    return ClientOptions(cli_path=FakeCLI(*script).install(folder / "cli"), cwd=folder)
+
+
 @pytest.mark.anyio
-@pytest.mark.real_cli
-async def test_half_a_message_of_a_process_that_died_is_not_told_to_who_comes_later() -> None:
-    async with ScriptedModel([Reply("lost " * 200, chunk_chars=5, chunk_delay=0.1), Reply("Kept.")]) as model:
-        async with Sessions(model.options()) as sessions:
-            session = await sessions.create()
-            await session.send("Write")
-            await read_until(session, lambda event: event["type"] == "text")
-            assert session.client is not None
-            assert session.client.pid is not None
-            os.kill(session.client.pid, signal.SIGKILL)
-            await read_until(session, is_end)
-            late = await read_until(session, is_end)
-            assert "lost" not in json.dumps([event for _, event in late])
+async def test_half_a_message_of_a_process_that_died_is_not_told_to_who_comes_later(tmp_path: Path) -> None:
+    async with Sessions(writing(tmp_path, "lost ")) as sessions:
+        session = await sessions.create()
+        await session.send("Write")
+        await read_until(session, lambda event: event["type"] == "text")
+        assert session.client is not None
+        assert session.client.pid is not None
+        os.kill(session.client.pid, signal.SIGKILL)
+        await read_until(session, is_end)
+        late = await read_until(session, is_end)
+        assert "lost" not in json.dumps([event for _, event in late])
 
 
 @pytest.mark.long
@@ -243,13 +250,9 @@ async def test_prompts_at_once_start_no_more_processes_and_a_killed_one_starts_a
 
 
 @pytest.mark.anyio
-@pytest.mark.real_cli
-async def test_work_that_everybody_has_left_is_stopped_although_it_continues_writing() -> None:
-    endless = Reply("word " * 5000, chunk_chars=5, chunk_delay=0.05)
-    async with (
-        ScriptedModel([endless]) as model,
-        Sessions(model.options(), on_leave="stop", leave_after=0.5) as sessions,
-    ):
+async def test_work_that_everybody_has_left_is_stopped_although_it_continues_writing(tmp_path: Path) -> None:
+    endless = writing(tmp_path, *["word "] * 2000, delay=0.05)
+    async with Sessions(endless, on_leave="stop", leave_after=0.5) as sessions:
         session = await sessions.create()
         async with anyio.create_task_group() as readers:
             readers.start_soon(read_until, session, lambda event: event["type"] == "text")
@@ -323,7 +326,8 @@ async def spares(sessions: Sessions, count: int) -> None:
 
 @pytest.mark.anyio
 @pytest.mark.real_cli
-async def test_the_prompts_of_users_read_no_files_and_run_no_commands(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_opted_out", [False, pytest.param(True, marks=pytest.mark.long)])
+async def test_the_prompts_of_users_read_no_files_and_run_no_commands(tmp_path: Path, is_opted_out: bool) -> None:
     secret = tmp_path / "secret.txt"
     secret.write_text("the secret 77")
     async with ScriptedModel([Reply("Mine."), *[Reply("Theirs.")] * 3, Reply("Mine again.")]) as model:
@@ -342,9 +346,10 @@ async def test_the_prompts_of_users_read_no_files_and_run_no_commands(tmp_path: 
                 last = found[-1][0]
                 assert found[-1][1]["text"] == "Theirs."
             assert "the secret 77" not in str(model.requests[-1].body)
-        async with Sessions(model.options(verbatim_prompts=False), owns=lambda user, session_id: True) as sessions:
-            theirs = await sessions.get(theirs.id, user="ann")
-            await theirs.send(f"Look at @{secret}")
-            found = await read_until(theirs, is_end)
-            assert [fact["content"] for fact in facts_of(found, "prompt_sent")][1:3] == ["/clear", "/compact"]
-            assert "the secret 77" in str(model.requests[-1].body)
+        if is_opted_out:
+            async with Sessions(model.options(verbatim_prompts=False), owns=lambda user, session_id: True) as sessions:
+                theirs = await sessions.get(theirs.id, user="ann")
+                await theirs.send(f"Look at @{secret}")
+                found = await read_until(theirs, is_end)
+                assert [fact["content"] for fact in facts_of(found, "prompt_sent")][1:3] == ["/clear", "/compact"]
+                assert "the secret 77" in str(model.requests[-1].body)

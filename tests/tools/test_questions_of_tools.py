@@ -113,7 +113,7 @@ async def test_a_handler_answers_tools_of_every_server_in_this_process() -> None
 
 
 @pytest.mark.real_cli
-async def test_a_person_answers_in_the_inbox_or_refuses_and_without_anybody_the_tool_gets_nothing() -> None:
+async def test_a_person_answers_in_the_inbox_or_refuses() -> None:
     async with session("mcp__tools__order", "mcp__tools__order", interactions=True) as client:
         run, calls = client.query("Go on"), list[tuple[str, str]]()
         arrivals = client.interactions.arrivals()
@@ -129,6 +129,11 @@ async def test_a_person_answers_in_the_inbox_or_refuses_and_without_anybody_the_
         result = await run
         assert sorted(results(result)) == ["1 of S", "nothing"]
         assert sorted(calls) == sorted((each.name, each.id) for each in result.tool_calls)
+
+
+@pytest.mark.long
+@pytest.mark.real_cli
+async def test_without_anybody_the_tool_gets_nothing() -> None:
     async with session("mcp__tools__order") as client:
         assert results(await client.query("Go on")) == ["nothing"]
 

@@ -3,19 +3,21 @@
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
 import pytest
 from anyio import Event
+from one_session import OneSession
 from pydantic import TypeAdapter
 
 from claude_agent_py import Client, ToolContext
 from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.tasks.handler_context import HandlerContext
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Reply, tool_use
 from claude_agent_py.tools import SamplingRequest
 from claude_agent_py.tools.host import MCPHost
 
@@ -51,30 +53,48 @@ def package_server() -> Any:
     return server
 
 
-async def ask_tools(handler: Callable[..., object] | None) -> tuple[list[str], Client]:
+@asynccontextmanager
+async def asking(handler: Callable[..., object] | None) -> AsyncIterator[tuple[OneSession, Client]]:
+    """A session with a tool of each kind of server, which asks the handler for a message."""
+    one, servers = OneSession(), {"notes": package_server()} if HAS_PACKAGE else {}
+    async with one.open(custom_tools=[shorten], mcp_servers=servers, on_sampling=handler) as client:
+        yield one, client
+
+
+async def ask_tools(one: OneSession) -> list[str]:
     """Call the tool of each kind of server; return what the model is sent."""
     names = ["mcp__tools__shorten", *(["mcp__notes__shorten"] if HAS_PACKAGE else [])]
-    servers = {"notes": package_server()} if HAS_PACKAGE else {}
-    async with ScriptedModel([*(Reply(tool_use(name, {})) for name in names), Reply("Done.")]) as model:
-        given = model.options(
-            custom_tools=[shorten], mcp_servers=servers, permission_mode="bypassPermissions", on_sampling=handler
-        )
-        async with Client(given) as client:
-            with anyio.fail_after(120):
-                result = await client.query("Go on")
-    return [call.text for call in result.tool_calls], client
+    result = await one.ask(*(Reply(tool_use(name, {})) for name in names), "Done.", until="result")
+    return [call.text for call in result.tool_calls]
 
 
 @pytest.mark.real_cli
 @pytest.mark.each_backend
-async def test_a_handler_answers_servers_of_every_kind() -> None:
+async def test_a_handler_answers_servers_of_every_kind_and_an_interrupt_cancels_it() -> None:
     asked: list[SamplingRequest] = []
+    is_slow, started, ended = Event(), Event(), Event()
 
     async def answer(request: SamplingRequest, context: ToolContext) -> str:
         asked.append(request)
+        if is_slow.is_set():
+            started.set()
+            try:
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
         return "short"
 
-    texts, _ = await ask_tools(answer)
+    async with asking(answer) as (one, client):
+        texts = await ask_tools(one)
+        is_slow.set()
+        one.answers(Reply(tool_use("mcp__notes__shorten" if HAS_PACKAGE else "mcp__tools__shorten", {})), "Done.")
+        with anyio.fail_after(120):
+            run = client.query("Go on")
+            await started.wait()
+            await client.interrupt()
+            await ended.wait()
+            assert (await run.result()).was_interrupted
+    del asked[-1]
     assert texts == ["short", "True short by unknown"][: len(texts)]
     assert [request.server_name for request in asked] == ["tools", "notes"][: len(texts)]
     for request in asked:
@@ -83,63 +103,35 @@ async def test_a_handler_answers_servers_of_every_kind() -> None:
 
 
 @pytest.mark.real_cli
-async def test_a_plain_handler_returns_a_message_in_mcp_form() -> None:
-    def answer(request: SamplingRequest, context: ToolContext) -> dict[str, Any]:
-        return {"content": {"type": "text", "text": "short"}, "model": "small", "stopReason": "maxTokens"}
+async def test_a_plain_handler_returns_a_message_in_mcp_form_or_is_an_error_for_the_server_without_its_text() -> None:
+    message = {"content": {"type": "text", "text": "short"}, "model": "small", "stopReason": "maxTokens"}
+    answers: list[object] = [message]
 
-    texts, _ = await ask_tools(answer)
-    assert texts == ["short", "True short by small"][: len(texts)]
+    def answer(request: SamplingRequest, context: ToolContext) -> object:
+        if isinstance(answers[-1], Exception):
+            raise answers[-1]
+        return answers[-1]
+
+    async with asking(answer) as (one, client):
+        texts = await ask_tools(one)
+        assert texts == ["short", "True short by small"][: len(texts)]
+        for wrong in (LookupError("a secret"), 5, {"text": "short"}, {"content": ["short"]}):
+            answers.append(wrong)
+            before = len(client.handler_errors)
+            for text in await ask_tools(one):
+                assert "on_sampling" in text, wrong
+                assert "secret" not in text
+            assert "on_sampling" in {error.handler for error in client.handler_errors[before:]}, wrong
 
 
 @pytest.mark.real_cli
 async def test_without_a_handler_the_server_is_told_so() -> None:
-    texts, client = await ask_tools(None)
+    async with asking(None) as (one, client):
+        texts = await ask_tools(one)
     why = "on_sampling: the server {!r} asks for a model's message, and there is no handler for it"
     assert why.format("tools") in texts[0]
     assert not HAS_PACKAGE or (texts[1].startswith("False ") and why.format("notes") in texts[1])
     assert [error.handler for error in client.handler_errors] == ["tool shorten"]
-
-
-@pytest.mark.real_cli
-@pytest.mark.parametrize("wrong", [LookupError("a secret"), 5, {"text": "short"}, {"content": ["short"]}])
-async def test_a_handler_that_fails_is_an_error_for_the_server_without_its_text(wrong: object) -> None:
-    def answer(request: SamplingRequest, context: ToolContext) -> object:
-        if isinstance(wrong, Exception):
-            raise wrong
-        return wrong
-
-    texts, client = await ask_tools(answer)
-    for text in texts:
-        assert "on_sampling" in text
-        assert "secret" not in text
-    assert "on_sampling" in {error.handler for error in client.handler_errors}
-
-
-@pytest.mark.real_cli
-async def test_an_interrupt_cancels_the_handler() -> None:
-    started, ended = Event(), Event()
-
-    async def answer(request: SamplingRequest, context: ToolContext) -> str:
-        started.set()
-        try:
-            await anyio.sleep_forever()
-        finally:
-            ended.set()
-        return ""
-
-    name = "mcp__notes__shorten" if HAS_PACKAGE else "mcp__tools__shorten"
-    async with ScriptedModel([Reply(tool_use(name, {})), Reply("Done.")]) as model:
-        servers = {"notes": package_server()} if HAS_PACKAGE else {}
-        given = model.options(
-            custom_tools=[shorten], mcp_servers=servers, permission_mode="bypassPermissions", on_sampling=answer
-        )
-        async with Client(given) as client:
-            with anyio.fail_after(120):
-                run = client.query("Go on")
-                await started.wait()
-                await client.interrupt()
-                await ended.wait()
-                assert (await run.result()).was_interrupted
 
 
 async def test_without_a_session_there_is_no_model() -> None:
