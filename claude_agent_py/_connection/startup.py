@@ -282,7 +282,7 @@ class _Startup:
         if carried:
             known: Collection[str] = ()
             if earlier is not None:
-                known = await run_file_work(resuming.find_uuids, earlier, carried, abandon_on_cancel=True)
+                known = await run_file_work(resuming.find_uuids, earlier.snapshot, carried, abandon_on_cancel=True)
             again, lost = resumption.sort_carried(known)
             for prompt in again:
                 self._connection.runs.write(prompt)

@@ -163,14 +163,10 @@ def encode_note(note: JSONObject, session_id: str) -> bytes:
 
 def _strip_invisible(text: str) -> str:
     """Normalise a text and remove invisible characters: directional marks, zero-width and private-use characters."""
-    # Removing a character can join others into a sequence that normalises further.
-    for _ in range(8):
-        before = text
-        text = unicodedata.normalize("NFKC", text)
-        text = "".join(char for char in text if char == " " or unicodedata.category(char) not in _INVISIBLE)
-        if text == before:
-            break
-    return text.strip()
+    normal = unicodedata.normalize("NFKC", text)
+    visible = "".join(char for char in normal if char == " " or unicodedata.category(char) not in _INVISIBLE)
+    # Removing a character can join others into a sequence that normalises further, to visible characters.
+    return unicodedata.normalize("NFKC", visible).strip()
 
 
 _REPLACED: Final = b'{"type":"content-replacement"'

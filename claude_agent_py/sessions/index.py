@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from claude_agent_py._base.blocking_calls import blocking
-from claude_agent_py._base.errors import OptionsError
+from claude_agent_py._base.errors import OptionsError, SessionError
 from claude_agent_py.sessions.files import is_archived
 from claude_agent_py.sessions.folders import AnyPath, find_project_folders, find_session, id_in_file_name
 from claude_agent_py.sessions.info import SessionInfo, read_info
@@ -90,9 +90,18 @@ def get_session_info(
 
 
 def describe_session(path: str, session_id: str) -> SessionInfo:
-    """Return a session's description, even if the session has no prompt yet."""
-    status = os.stat(path)
-    info = _load_info(_File(path, session_id, status), is_deep=True)
+    """Return a session's description, even if the session has no prompt yet.
+
+    Raises:
+        SessionError: The transcript cannot be read.
+    """
+    try:
+        status = os.stat(path)
+        info = _load_info(_File(path, session_id, status), is_deep=True)
+    except OSError as error:
+        raise SessionError(
+            f"the transcript {path} cannot be read: {error.strerror or error}", session_id=session_id
+        ) from error
     if info is None:
         changed = status.st_mtime_ns // 1_000_000
         size = status.st_size

@@ -8,6 +8,7 @@ from claude_agent_py._journal.tasks.record import Record
 from claude_agent_py._journal.turns import TurnCount
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.index import list_sessions
+from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import StoredSession, get_session
 from claude_agent_py.wire.messages.conversation import UserMessage
 
@@ -40,21 +41,19 @@ def find_session_with(
         config_dir: The CLI's configuration folder.
     """
     for info in list_sessions(directory or os.curdir, include_worktrees=False, config_dir=config_dir):
-        if info.id == copy:
-            continue
-        try:
-            if find_uuids(get_session(info.id, config_dir=config_dir), prompts):
-                return info.id
-        except ClaudeAgentError:
-            continue  # deleted since it was listed
+        if info.id != copy and find_uuids(Snapshot(info.path, info.file_size), prompts):
+            return info.id
     return None
 
 
-def find_uuids(session: StoredSession, uuids: Sequence[str]) -> frozenset[str]:
-    """Return which of these uuids are anywhere in the transcript of a session."""
+def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> frozenset[str]:
+    """Return which of these uuids are anywhere in a transcript; none if it cannot be read."""
     marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
-    lines = (line for _, line in session.snapshot.forwards() if line is not None)
-    return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+    try:
+        lines = (line for _, line in transcript.forwards() if line is not None)
+        return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+    except OSError:
+        return frozenset()
 
 
 def read_prompts(session: StoredSession, uuids: Collection[str]) -> dict[str, UserMessage]:

@@ -249,12 +249,7 @@ def get_session(
         OptionsError: The id is not a UUID.
     """
     path = find_session(session_id, directory, config_dir)
-    try:
-        return StoredSession(describe_session(path, session_id), config_dir=config_dir)
-    except OSError as error:
-        raise SessionError(
-            f"the transcript {path} cannot be read: {error.strerror or error}", session_id=session_id
-        ) from error
+    return StoredSession(describe_session(path, session_id), config_dir=config_dir)
 
 
 @blocking

@@ -56,7 +56,7 @@ OTHERS = {
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """
         _base.bounded_reading _base.growing_files _base.shared_sqlite permissions.inbox_sqlite
-        sessions.lines tasks.files.task_file tasks.files.transcript tasks.reconcile
+        sessions.lines sessions.resuming tasks.files.task_file tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
         transport.memory transport.pidfd_process transport.processes transport.subprocess

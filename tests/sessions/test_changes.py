@@ -6,7 +6,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -263,9 +263,42 @@ def test_a_copy_that_fails_leaves_nothing(stored: Stored) -> None:
     assert os.listdir(stored.path.parent) == [stored.path.name]
 
 
-def test_a_disk_that_is_full_loses_no_line(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("is_at_work", [False, True])
+def test_a_disk_that_is_full_loses_no_line(is_at_work: bool, stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process at work may have written a line since, so what was written of the title stays then."""
     real, before = os.write, stored.path.read_bytes()
     monkeypatch.setattr(os, "write", lambda descriptor, data: real(descriptor, data[:5]))
-    with pytest.raises(SessionError, match="cannot be changed"):
+    with process_at_work(stored) if is_at_work else nullcontext(), pytest.raises(SessionError, match="No space left"):
         rename_session(stored.id, "title", config_dir=stored.config)
-    assert stored.path.read_bytes() == before
+    assert stored.path.read_bytes() == before + b'{"typ' * is_at_work
+
+
+def test_a_transcript_that_was_emptied_since_gets_no_title(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def empty(path: Any, *arguments: Any, **more: Any) -> int:
+        if path == str(stored.path):
+            os.truncate(path, 0)
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", empty)
+    with pytest.raises(SessionError, match="the file is empty"):
+        rename_session(stored.id, "title", config_dir=stored.config)
+    assert stored.path.read_bytes() == b""
+
+
+def test_a_copy_has_no_empty_lines(stored: Stored) -> None:
+    stored.path.write_bytes(stored.path.read_bytes().replace(b"\n", b"\n\n"))
+    copy = fork_session(stored.id, config_dir=stored.config)
+    assert [message.text for message in get_session(copy.id, config_dir=stored.config).messages] == [
+        "one",
+        "first answer",
+    ]
+    assert b"\n\n" not in Path(copy.path).read_bytes()
+
+
+def test_the_last_cost_note_that_can_be_read_counts(stored: Stored) -> None:
+    stored.note("cost-state", totalCostUSD=1.5, modelUsage={})
+    with stored.path.open("a") as file:
+        file.write('{"type":"cost-state","totalCostUSD":"no number"}\n{"type":"cost-state","totalC\n')
+    assert get_session(stored.id, config_dir=stored.config).usage.cost_usd == 1.5

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import sys
 import tempfile
 import tracemalloc
@@ -296,6 +297,60 @@ async def test_an_export_does_not_replace_a_session_that_begins_meanwhile(stored
     assert path.read_text() == "another process"
 
 
+@pytest.mark.parametrize("has_links", [True, False])
+@pytest.mark.parametrize("has_subagents", [True, False])
+async def test_an_export_does_not_replace_a_session_that_begins_at_its_end(
+    has_links: bool, has_subagents: bool, stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another process writes the file after the whole session has been copied."""
+    path = tmp_path / "out" / "projects" / project_key_for_directory("/elsewhere") / f"{SESSION}.jsonl"
+    link = os.link
+
+    def begin(draft: str, name: str) -> None:
+        if name == str(path):
+            path.write_text("another process")
+        if not has_links:
+            raise PermissionError(errno.EPERM, "no links here")
+        link(draft, name)
+
+    if not has_subagents:
+        shutil.rmtree(stored.path.with_suffix(""))
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    monkeypatch.setattr(os, "link", begin)
+    with pytest.raises(SessionError, match="already exists"):
+        await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path / "out", project_key="-work")
+    assert [each.name for each in path.parent.iterdir()] == [path.name]
+    assert path.read_text() == "another process"
+
+
+async def test_an_export_leaves_what_is_left_of_a_deleted_session(stored: Stored, tmp_path: Path) -> None:
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    left = tmp_path / "projects" / project_key_for_directory("/elsewhere") / SESSION / "tool-results" / "1.txt"
+    left.parent.mkdir(parents=True)
+    left.write_text("a result")
+    with pytest.raises(SessionError, match=r"cannot be written: .*not empty") as caught:
+        await export_session(store, SESSION, "/elsewhere", config_dir=tmp_path, project_key="-work")
+    assert caught.value.session_id == SESSION
+    assert [each for each in (tmp_path / "projects").rglob("*") if each.is_file()] == [left]
+
+
+async def test_a_copy_has_no_requests_and_no_description_that_is_junk(stored: Stored) -> None:
+    stored.line({"type": "api-request", "body": "x"})
+    [agent] = stored.path.with_suffix("").rglob("*.jsonl")
+    agent.with_suffix(".meta.json").write_text("[]")
+    requests = agent.with_name("agent-requests.jsonl")
+    requests.write_text('{"type":"api-request"}\n')
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    key: SessionKey = {"project_key": "-work", "session_id": SESSION}
+    assert {entry["type"] for entry in store.entries(key)} == {"custom-title", "user", "assistant"}
+    agent_key: SessionKey = {**key, "subpath": f"subagents/{agent.stem}"}
+    assert {entry["type"] for entry in store.entries(agent_key)} == {"user", "assistant"}
+    assert await store.load({**key, "subpath": f"subagents/{requests.stem}"}) is None
+
+
 async def test_an_export_needs_no_links(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> None:
         raise PermissionError(errno.EPERM, "no links here")
@@ -368,6 +423,8 @@ async def test_missing_sessions_are_not_copied(tmp_path: Path) -> None:
         await export_session(MemoryStore(), SESSION, config_dir=tmp_path)
     with pytest.raises(SessionNotFoundError):
         await copy_session(MemoryStore(), MemoryStore(), SESSION)
+    with pytest.raises(SessionNotFoundError):
+        await push(MemoryStore(), SESSION, config_dir=tmp_path)
     with pytest.raises(OptionsError):
         await export_session(MemoryStore(), "../x", config_dir=tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -415,6 +472,27 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     private_folder.make_folder(env).remove()
     assert os.listdir(tmp_path / "temp") == [alive.path.name]
     alive.remove()
+
+
+def test_a_private_folder_is_removed_once_and_not_by_a_forked_process(tmp_path: Path) -> None:
+    program = """
+import os, sys, tempfile
+from claude_agent_py.sessions.stores import private_folder
+tempfile.tempdir = sys.argv[1]
+folder = private_folder.make_folder(None)
+if not (child := os.fork()):
+    folder.remove()
+    os._exit(0)
+os.waitpid(child, 0)
+print(folder.path.exists())
+folder.remove()
+print(folder.path.exists())
+folder.path.mkdir()
+folder.remove()
+print(folder.path.exists())
+"""
+    done = run_program([sys.executable, "-W", "ignore", "-c", program, str(tmp_path)])
+    assert (done.stdout, done.stderr) == ("True\nFalse\nTrue\n", "")
 
 
 async def test_leftovers_of_other_sessions_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

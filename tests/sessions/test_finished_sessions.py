@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bounds import set_bound
 from stored import Stored, call
 
 from claude_agent_py import TaskStatus
@@ -107,6 +108,19 @@ def test_a_notification_may_be_a_block_of_a_message(stored: Stored) -> None:
     assert tasks(stored)["b11111111"].status is TaskStatus.FAILED
 
 
+def test_a_line_that_is_too_long_or_has_no_content_tells_of_no_task(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "READ_LINE_BYTES", 2000)
+    launch_shell(stored, "b11111111")
+    told = NOTIFICATION.format(id="b11111111", status="failed", summary="exited with code 3", rest="")
+    stored.user(told + "x" * 2000, origin={"kind": "task-notification"})
+    stored.user(None, origin={"kind": "task-notification"}, slug=told)
+    outcome = tasks(stored)["b11111111"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.evidence) == (TaskStatus.FAILED, Evidence.PROCESS_EXIT)
+
+
 def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_not(stored: Stored) -> None:
     for task_id in ("b11111111", "b22222222"):
         launch_shell(stored, task_id)
@@ -202,6 +216,46 @@ def test_each_run_of_a_resumed_subagent_has_its_end(stored: Stored) -> None:
     ended = {run: (outcome.status, outcome.summary) for run, outcome in ends.items()}
     assert ended == {"a1": ("completed", "seen"), "a1#2": ("completed", "seen again"), "a1#3": ("failed", "")}
     assert [fact.causes for fact in facts if isinstance(fact, TurnStarted)] == [(), ("a1",), ("a1#2",)]
+
+
+def test_the_transcript_of_a_subagent_tells_of_its_runs(stored: Stored) -> None:
+    """Also without notes of the CLI, and where no entry names the subagent, as other programs write it."""
+    told = NOTIFICATION.format(id="a1", status="completed", summary="", rest="<result>seen</result>\n")
+    stored.user(told, origin={"kind": "task-notification"})
+    agent = Stored(stored.config)
+    agent.path = stored.agent("a1", [])
+    for prompt, report in (("Look", "seen"), ("Look again", "seen again")):
+        agent.user(prompt, isSidechain=True)
+        message = {"id": report, "role": "assistant", "model": "m", "stop_reason": "end_turn"}
+        content = [{"type": "text", "text": report}]
+        agent.entry("assistant", isSidechain=True, message={**message, "content": content})
+    facts = list(session(stored).journal())
+    started = [(fact.id, fact.prompt) for fact in facts if isinstance(fact, TaskStarted | TaskReopened)]
+    assert started == [("a1", "Look"), ("a1#2", "Look again")]
+    assert [fact.agent for fact in facts if isinstance(fact, MessageAdded)] == ["a1", "a1"]
+
+
+def test_a_subagent_whose_transcript_was_removed_is_a_task_that_nobody_prompted(stored: Stored) -> None:
+    stored.assistant(call("t1", "Agent", prompt="Look"))
+    path = stored.agent("a1", ["Look", "seen"], toolUseId="t1", description="look")
+    found = session(stored)
+    assert [agent.agent_id for agent in found.subagents] == ["a1"]
+    path.unlink()
+    [task] = found.tasks
+    assert (task.id, task.description, task.status) == ("a1", "look", TaskStatus.FAILED)
+
+
+def test_what_a_subagent_is_told_before_its_first_message_does_not_begin_it(stored: Stored) -> None:
+    launch_shell(stored, "b11111111")
+    agent = Stored(stored.config)
+    agent.path = stored.agent("a1", [])
+    told = NOTIFICATION.format(id="b11111111", status="completed", summary="done", rest="")
+    attachment = {"type": "queued_command", "prompt": told, "origin": {"kind": "task-notification"}}
+    agent.entry("attachment", isSidechain=True, agentId="a1", attachment=attachment)
+    agent.user("Look", isSidechain=True, agentId="a1")
+    found = tasks(stored)
+    assert found["b11111111"].status is TaskStatus.COMPLETED
+    assert found["a1"].prompt == "Look"
 
 
 def test_the_model_that_stopped_a_task_is_the_cause_of_its_end(stored: Stored) -> None:

@@ -75,6 +75,35 @@ async def test_a_lease_outlives_a_fault_of_its_store(fault: Callable[[], None]) 
     await held.release()
 
 
+async def test_a_lease_that_was_lost_is_not_renewed(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    set_bound(monkeypatch, "LEASE_SECONDS", 0.01)
+    lost, kept = FaultyStore(return_nothing), FaultyStore(return_nothing)
+    async with HeldLease(lost, KEY), HeldLease(kept, KEY):
+        await lost.acquire_lease(KEY, "another", steal=True)
+        before = lost.renewed
+        await lost.until_renewed(before + 1)
+        before = kept.renewed
+        await kept.until_renewed(before + 5)
+        assert lost.renewed <= 2
+    assert (await lost.find_lease(KEY)) is not None
+    assert "cannot be kept" not in caplog.text
+
+
+async def test_of_a_store_without_leases_there_is_nothing_to_renew() -> None:
+    class Plain:
+        async def append(self, key: Any, entries: Any) -> None: ...
+
+        async def load(self, key: Any) -> None: ...
+
+    held = HeldLease(Plain(), KEY)
+    assert await held.take() is None
+    await held.renew()
+    assert held.lease is None
+    await held.release()
+
+
 async def test_a_lease_is_taken_again_only_after_its_release_and_kept_then_also_after_a_loss() -> None:
     store, is_lost = FaultyStore(return_nothing), anyio.Event()
 

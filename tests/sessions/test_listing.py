@@ -1,5 +1,6 @@
 """Listing sessions from the beginnings and the ends of their transcripts, and finding text in them."""
 
+import errno
 import json
 import os
 import subprocess
@@ -10,12 +11,15 @@ from typing import Any
 
 import pytest
 from anyio import to_thread
+from bounds import set_bound
 from stored import SESSION, Stored, call
 
 from claude_agent_py import sessions
-from claude_agent_py.errors import OptionsError, SessionBusyError, SessionNotFoundError
+from claude_agent_py.errors import OptionsError, SessionBusyError, SessionError, SessionNotFoundError
 from claude_agent_py.sessions import (
     SessionInfo,
+    fork_session,
+    get_session,
     get_session_info,
     list_sessions,
     project_key_for_directory,
@@ -192,6 +196,55 @@ def test_listing_again_reads_only_what_changed(tmp_path: Path, monkeypatch: pyte
     assert [found.custom_title for found in again if found.session_id == stored[1].id] == ["new"]
 
 
+def test_what_cannot_be_read_hides_no_session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = [Stored(tmp_path, session_id(number)) for number in range(3)]
+    for one in stored:
+        one.user("hi")
+    Path(stored[0].path.with_name(f"{session_id(4)}.jsonl")).mkdir()
+    Path(stored[0].path.with_name(f"{session_id(5)}.jsonl")).symlink_to(stored[0].path)
+    real_open, real_scan, locked = os.open, os.scandir, tmp_path / "projects" / "-locked"
+    locked.mkdir()
+
+    def refuse(path: Any, *arguments: Any, **more: Any) -> int:
+        if path == str(stored[1].path):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real_open(path, *arguments, **more)
+
+    def refuse_folder(path: Any) -> Any:
+        if path == str(locked):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), path)
+        return real_scan(path)
+
+    monkeypatch.setattr(os, "open", refuse)
+    monkeypatch.setattr(os, "scandir", refuse_folder)
+    listed = {found.id for found in list_sessions(config_dir=tmp_path)}
+    assert listed == {stored[0].id, stored[2].id}
+    for read in (get_session_info, get_session, fork_session):
+        with pytest.raises(SessionError, match="cannot be read: Permission denied") as caught:
+            read(stored[1].id, config_dir=tmp_path)
+        assert caught.value.session_id == stored[1].id
+
+
+def test_the_cache_of_a_list_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_bound(monkeypatch, "MOST_CACHED", 2)
+    for number in range(3):
+        stored = Stored(tmp_path, session_id(number))
+        stored.user("hi")
+        os.utime(stored.path, (number, number))
+    before = list_sessions(config_dir=tmp_path)
+    read: list[str] = []
+    real = os.open
+
+    def noted(path: Any, *arguments: Any, **more: Any) -> int:
+        read.append(os.path.basename(path))
+        return real(path, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", noted)
+    assert list_sessions(limit=1, config_dir=tmp_path) == before[:1]
+    assert list_sessions(limit=1, config_dir=tmp_path) == before[:1]
+    assert read == [f"{session_id(2)}.jsonl"]
+
+
 def test_nothing_there_is_no_error(tmp_path: Path) -> None:
     assert list_sessions(config_dir=tmp_path / "nowhere") == []
     assert list_sessions(tmp_path, config_dir=tmp_path) == []
@@ -262,6 +315,25 @@ def test_search_finds_prompts_calls_results_and_compacted_messages(tmp_path: Pat
         search_sessions(" ", config_dir=tmp_path)
 
 
+@pytest.mark.parametrize("text", ["needle", "n\xe9edle"])
+def test_search_goes_on_after_a_session_that_was_deleted_meanwhile(text: str, tmp_path: Path) -> None:
+    for number in range(2):
+        stored = Stored(tmp_path, session_id(number))
+        stored.user(text)
+        os.utime(stored.path, (number, number))
+    hits = search_sessions(text, config_dir=tmp_path)
+    stored.path.unlink()
+    assert [hit.session_id for hit in hits] == [session_id(0)]
+
+
+def test_search_finds_no_thoughts_and_pictures(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "needle"}}
+    stored.user([{"type": "text", "text": "look"}, picture])
+    stored.assistant({"type": "thinking", "thinking": "needle", "signature": ""}, "a needle")
+    assert [hit.excerpt for hit in search_sessions("needle", config_dir=tmp_path)] == ["a needle"]
+
+
 def test_text_that_json_escapes_is_found(tmp_path: Path) -> None:
     stored = Stored(tmp_path)
     with stored.path.open("w") as file:
@@ -300,6 +372,23 @@ def test_a_process_of_another_user_runs(tmp_path: Path, monkeypatch: pytest.Monk
     assert [each.session_id for each in running_sessions(tmp_path)] == ["s"]
 
 
+def test_where_no_namespace_is_known_a_process_is_in_that_of_this_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: str) -> str:
+        raise FileNotFoundError(errno.ENOENT, "there is no /proc", path)
+
+    (tmp_path / "sessions").mkdir()
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    for pid in (os.getpid(), ended.pid):
+        record = {"pid": pid, "sessionId": str(pid), "cwd": "/work", "pidDomain": "linux:m:pid:[1]"}
+        (tmp_path / "sessions" / f"{pid}.json").write_text(json.dumps(record))
+    assert len(running_sessions(tmp_path)) == 2
+    monkeypatch.setattr(os, "readlink", fail)
+    assert [each.session_id for each in running_sessions(tmp_path)] == [str(os.getpid())]
+
+
 def test_a_session_in_two_projects_is_listed_once(tmp_path: Path) -> None:
     for number, project in enumerate(("-one", "-two")):
         stored = Stored(tmp_path, project=project)
@@ -331,6 +420,15 @@ def test_a_bare_repository_has_no_main_working_tree(tmp_path: Path) -> None:
     assert [os.path.realpath(path) for path in list_worktrees(tree)] == [str(tree)]
 
 
+def test_a_git_folder_elsewhere_is_that_of_one_working_tree(tmp_path: Path) -> None:
+    """As `git init --separate-git-dir` makes it, and as in a submodule: it has no common folder."""
+    source, folder = tmp_path / "source", tmp_path / "elsewhere" / ".git"
+    folder.parent.mkdir()
+    command = ["git", "init", "-q", "--separate-git-dir", str(folder), str(source)]
+    subprocess.run(command, check=True, capture_output=True)
+    assert list_worktrees(source) == [str(folder.parent)]
+
+
 def test_a_project_of_a_long_path_is_found_whatever_its_hash(tmp_path: Path) -> None:
     long = f"/tmp/{'L' * 120}/{'M' * 120}"
     key = project_key_for_directory(long)
@@ -356,3 +454,6 @@ def test_a_process_of_another_session_is_not_that_of_this_one(tmp_path: Path) ->
     Stored(tmp_path).user("hello")
     with pytest.raises(SessionBusyError):
         sessions.delete_session(SESSION, config_dir=tmp_path)
+    (tmp_path / "sessions" / "1.json").unlink()
+    sessions.delete_session(SESSION, config_dir=tmp_path)
+    assert list_sessions(config_dir=tmp_path) == []

@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import sys
 import tempfile
 import threading
 import time
@@ -14,6 +15,7 @@ from typing import Any, cast
 import anyio
 import pytest
 from bounds import set_bound
+from forks import run_program
 
 from claude_agent_py.errors import SessionLeasedError, StoreError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, SessionStoreEntry, push
@@ -422,6 +424,85 @@ async def test_whatever_fails_the_store_has_each_entry_once_and_in_order(
         folder.remove()
 
 
+@pytest.mark.parametrize(
+    "path", ["/x/notes.jsonl", f"/x/{SESSION}.jsonl", f"/x/projects/-p/{SESSION}.txt", "/x/projects/-p/notes.jsonl"]
+)
+async def test_a_file_that_is_no_transcript_is_not_sent(
+    path: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    running = Running(Store(), tmp_path)
+    assert not running.mirror.take(path, [TITLE], 10)
+    assert running.mirror.undelivered == []
+    assert f"{path} is not the transcript of a session" in caplog.text
+    inside = f"/x/projects/-p/{SESSION}/projects/-p/notes.jsonl"
+    assert running.mirror.take(inside, [TITLE], 10)
+    assert running.mirror.undelivered == [Place("p", SESSION, "projects/-p/notes")]
+
+
+async def test_a_transcript_without_entries_that_wait_gets_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    running = Running(Store(), tmp_path / "cli", flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        running.write()
+        await running.mirror.sync()
+        monkeypatch.setattr(mirror_module, "QUEUE_BYTES", 10)
+        agent = running.path.with_suffix("") / "subagents" / "agent-1.jsonl"
+        running.mirror.take(str(agent), [TITLE], 100)
+        files = [path.name for path in tmp_path.glob("claude-agent-py-*/**/*.jsonl")]
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert files == ["agent-1.jsonl"]
+    folder = running.mirror.folder
+    assert folder is not None
+    folder.remove()
+
+
+FULL_DISK = """
+import resource, sys
+import anyio
+from claude_agent_py.errors import StoreError
+from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.sessions.stores import mirror as module
+from claude_agent_py.sessions.stores.access import StoreAccess
+
+key = {"project_key": "p", "session_id": sys.argv[1]}
+path, limits = f"/x/projects/-p/{sys.argv[1]}.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+entries = [{"type": "user", "uuid": name, "text": "x" * 3000} for name in "abcd"]
+
+async def report(error, *, is_final):
+    print(error)
+
+async def main():
+    store = MemoryStore()
+    mirror = module.Mirror(StoreAccess(store), "p", report=report)
+    module.QUEUE_BYTES = 10
+    mirror.take(path, entries[:1], 3000)
+    [file] = mirror.folder.path.rglob("*.jsonl")
+    size = file.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (5000, limits[1]))
+    mirror.take(path, entries[1:2], 3000)
+    print(file.stat().st_size == size)
+    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    mirror.take(path, entries[2:], 6000)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(mirror.run)
+        await mirror.drain(anyio.current_time() + 60)
+    print([entry["uuid"] for entry in store.entries(key)])
+    mirror.folder.remove()
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.skipif(os.name == "nt", reason="there is no limit of the size of a file")
+def test_a_disk_that_is_full_keeps_the_entries_in_memory_and_in_order() -> None:
+    done = run_program([sys.executable, "-c", FULL_DISK, SESSION])
+    assert done.stdout.splitlines() == ["True", "['a', 'b', 'c', 'd']"]
+    assert "stay in memory: [Errno 28] No space left" in done.stderr
+
+
 async def test_a_transcript_that_is_gone_is_delivered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mirror_module, "PAUSES", ())
     store = Store()
@@ -437,6 +518,34 @@ async def test_a_transcript_that_is_gone_is_delivered(tmp_path: Path, monkeypatc
         await running.mirror.drain(anyio.current_time() + 60)
     assert [is_last for _, is_last in running.errors] == [False]
     assert store.entries(KEY) == [written]
+
+
+async def test_a_loss_that_a_batch_has_met_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_bound(monkeypatch, "LEASE_SECONDS", 0.15)
+    store, refused = Store(), anyio.Event()
+    running = Running(store, tmp_path, flush="eager")
+    agent = Place("p", SESSION, "subagents/agent-1")
+    await running.mirror.acquire_lease(agent)
+    await store.acquire_lease(KEY, "another", steal=True)
+
+    async def renew(lease: Lease, *, ttl: float = 30.0) -> Lease:
+        try:
+            return await MemoryStore.renew_lease(store, lease, ttl=ttl)
+        finally:
+            refused.set()
+
+    running.mirror.add(agent, [{"type": "user", "uuid": "a"}], 10)
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        await running.mirror.sync()
+        assert [is_last for _, is_last in running.errors] == [False]
+        monkeypatch.setattr(store, "renew_lease", renew)
+        with anyio.fail_after(60):
+            await refused.wait()
+        await anyio.wait_all_tasks_blocked()
+        assert [is_last for _, is_last in running.errors] == [False]
+        await running.mirror.drain(anyio.current_time() + 60)
+    await running.mirror.release_leases()
 
 
 async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -129,6 +129,14 @@ def test_a_folder_is_given_away_from_below(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @needs_root
+def test_a_folder_of_this_user_is_given_to_nobody() -> None:
+    folder = make_folder(None)
+    before = {path: path.stat() for path in folder.path.rglob("*")}
+    change_owner(folder, os.getuid())
+    assert {path: path.stat() for path in folder.path.rglob("*")} == before
+    folder.remove()
+
+
 def test_the_folder_of_a_plan_stays_with_its_maker(tmp_path: Path) -> None:
     scratch = tmp_path / "scratch"
     files = {scratch / "settings.json": "{}"}

@@ -422,6 +422,19 @@ async def test_a_part_of_a_copy_stays_in_a_store_that_cannot_delete(
         assert ("stays in the store" in caplog.text) is (kind is Failing)
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the locks of folders are POSIX only")
+async def test_what_a_killed_process_read_from_a_store_is_removed_by_the_next(temporary: Path, stored: Stored) -> None:
+    store = MemoryStore()
+    await import_session(store, SESSION, config_dir=stored.config)
+    left = temporary / f"claude-agent-py-stored-{'0' * 16}"
+    (left / "projects").mkdir(parents=True)
+    os.utime(left, (1, 1))
+    new = temporary / f"claude-agent-py-stored-{'1' * 16}"
+    new.mkdir()
+    session = await StoredSessions(store).get(SESSION)
+    assert sorted(temporary.iterdir()) == sorted([new, Path(session.info.path).parents[2]])
+
+
 async def test_a_temporary_folder_that_cannot_be_made_is_an_error(
     tmp_path: Path, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:

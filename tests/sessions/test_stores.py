@@ -1,5 +1,6 @@
 """Every store keeps the contract of the official SDK, and the stricter one of this package."""
 
+import errno
 import json
 import os
 import sqlite3
@@ -16,7 +17,9 @@ from typing import Any, Final, cast
 
 import anyio
 import pytest
+from bounds import set_bound
 from forks import Program, run_program
+from redis import Redis
 
 from claude_agent_py import sessions
 from claude_agent_py.errors import OptionsError, SessionLeasedError, StaleLeaseError, StoreError
@@ -501,6 +504,27 @@ def test_a_file_of_a_newer_version_is_refused(tmp_path: Path) -> None:
         DirectoryStore(tmp_path / "d")
 
 
+async def test_a_folder_whose_locks_fail_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    store = DirectoryStore(tmp_path)
+    monkeypatch.setattr("claude_agent_py.sessions.stores.directory.lock_file", fail)
+    with anyio.fail_after(5), pytest.raises(StoreError, match="no locks available"):
+        await store.append(KEY, [{"type": "user", "uuid": "a"}])
+
+
+async def test_entries_count_once_also_in_a_transcript_that_was_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "KNOWN_TRANSCRIPTS", 2)
+    store = DirectoryStore(tmp_path)
+    keys: list[SessionKey] = [{"project_key": "p", "session_id": name} for name in "abc"]
+    for key in (*keys, *keys):
+        await store.append(key, [{"type": "user", "uuid": "u"}])
+    assert [len(await store.load(key) or ()) for key in keys] == [1, 1, 1]
+
+
 def test_summaries_equal_those_of_the_official_sdk() -> None:
     import claude_agent_sdk
 
@@ -638,6 +662,72 @@ async def test_a_lease_that_comes_after_a_cancellation_is_given_back() -> None:
                 await anyio.sleep(0.01)  # it has come, and is about to be given back
             else:
                 break
+
+
+@pytest.mark.each_backend
+async def test_a_lease_that_has_come_when_its_call_is_cancelled_is_given_back() -> None:
+    has_begun, goes_on, has_taken = threading.Event(), threading.Event(), threading.Event()
+    store: Any = MemoryStore()
+    run_in_thread = store._run_in_thread
+
+    async def run_slowly(action: str, place: Any, function: Callable[[], object]) -> object:
+        def work() -> object:
+            has_begun.set()
+            assert goes_on.wait(60)
+            try:
+                return function()
+            finally:
+                has_taken.set()
+
+        return await run_in_thread(action, place, work)
+
+    store._run_in_thread = run_slowly
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(store.acquire_lease, KEY, "cancelled")
+        await anyio.to_thread.run_sync(has_begun.wait, 60)
+        goes_on.set()
+        assert has_taken.wait(60)  # the event loop does not learn of it before it cancels the call
+        workers.cancel_scope.cancel()
+    store._run_in_thread = run_in_thread
+    assert (await store.acquire_lease(KEY, "the next")).epoch == 2
+
+
+FORK_OF_POSTGRES = """
+import os, signal, sys
+import anyio
+signal.alarm(60)
+from claude_agent_py.sessions import PostgresStore
+
+async def count():
+    return len(await store.load(key))
+
+key, store = {"project_key": "p", "session_id": "s"}, PostgresStore(sys.argv[1], schema="forked")
+anyio.run(store.append, key, [{"type": "user", "uuid": "a"}])
+for closes in (False, True):
+    if not (child := os.fork()):
+        if closes:
+            store.close()
+        os._exit(anyio.run(count))
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+    [connection] = store._idle
+    print(connection.execute("SELECT 'still there'").fetchone()[0], anyio.run(count))
+store.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_fork_leaves_the_connections_to_the_parent(postgres_server: str) -> None:
+    done = run_program([sys.executable, "-W", "ignore", "-c", FORK_OF_POSTGRES, postgres_server])
+    assert (done.stdout, done.stderr) == ("1\nstill there 1\n" * 2, "")
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_keys_of_a_newer_version_are_refused(redis_server: str, anyio_backend: str) -> None:
+    with Redis.from_url(redis_server) as server, closing(RedisStore(redis_server, prefix="newer:")) as store:
+        server.set("newer:version", 99)
+        with pytest.raises(StoreError, match=r"keys newer:\* have version 99, but at most \d+ is supported; upgrade"):
+            await store.append(KEY, [{"type": "user", "uuid": "a"}])
+        assert server.keys("newer:*") == [b"newer:version"]
 
 
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from bounds import set_bound
 from stored import SESSION, Stored, call
 
 from claude_agent_py import AssistantMessage, UserMessage
@@ -217,6 +218,67 @@ def test_messages_that_a_compaction_kept_follow_its_summary(stored: Stored, cont
     assert said(found.history) == ["one", "first answer", "two", "kept answer", "summary", "three"]
 
 
+def compacted(stored: Stored, kept: list[str], anchor: str, last: str) -> None:
+    """Append the mark of a compaction that kept messages after the summary that it names."""
+    kept_messages = {"preservedMessages": {"anchorUuid": anchor, "uuids": kept}}
+    stored.entry(
+        "system", after=None, subtype="compact_boundary", logicalParentUuid=last, compactMetadata=kept_messages
+    )
+
+
+def test_kept_messages_that_are_not_for_people_are_left_out(stored: Stored) -> None:
+    stored.user("one")
+    kept = [stored.user("two"), stored.user("for the model", isMeta=True), stored.assistant("kept answer")]
+    compacted(stored, kept, "00000000-0000-0000-0000-000000000006", kept[-1])
+    stored.user("summary", isCompactSummary=True)
+    stored.user("three")
+    assert said(session(stored).messages) == ["summary", "two", "kept answer", "three"]
+
+
+def test_what_was_kept_needs_no_summary(stored: Stored) -> None:
+    """The process died before it wrote the summary, and the next one continued what was kept."""
+    stored.user("one")
+    kept = [stored.user("two"), stored.assistant("kept answer")]
+    compacted(stored, kept, "00000000-0000-0000-0000-000000000009", kept[-1])
+    stored.user("three", after=kept[-1])
+    found = session(stored)
+    assert said(found.messages) == ["two", "kept answer", "three"]
+    assert said(found.history) == ["one", "two", "kept answer", "three"]
+
+
+def test_a_compaction_on_a_branch_that_was_left_does_not_count(stored: Stored) -> None:
+    stored.user("one")
+    last = stored.assistant("first answer")
+    for details in ({}, {"preservedMessages": {"anchorUuid": "x", "uuids": ["another"]}}):
+        stored.entry("system", after=None, subtype="compact_boundary", logicalParentUuid=last, compactMetadata=details)
+        stored.user("summary", isCompactSummary=True)
+    stored.user("two", after=last)
+    assert said(session(stored).messages) == ["one", "first answer", "two"]
+
+
+def test_an_answer_on_a_branch_that_continues_the_same_call_is_not_recovered(stored: Stored) -> None:
+    stored.user("go")
+    first = stored.assistant(call("t1"), id="msg_one")
+    stored.assistant("left", id="msg_left", after=first)
+    stored.result("t1", "done", after=first)
+    stored.assistant("all done")
+    assert said(session(stored).messages) == ["go", "call t1", "result t1", "all done"]
+
+
+@pytest.mark.parametrize(("most", "found"), [(4, ["t1", "t2", "t3", "t4"]), (2, ["t3", "t4"])])
+def test_only_so_many_results_off_the_path_are_remembered(
+    most: int, found: list[str], stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "MOST_SIDE_ENTRIES", most)
+    stored.user("go")
+    calls = [stored.assistant(call(f"t{number}"), id="msg_one") for number in range(1, 5)]
+    for number in (4, 3, 2, 1):
+        stored.result(f"t{number}", "done", after=calls[number - 1])
+    path = ["go", *(f"call t{number}" for number in range(1, 5)), *(f"result {name}" for name in reversed(found))]
+    stored.assistant("all done", after=calls[-1])
+    assert said(session(stored).messages) == [*path, "all done"]
+
+
 def test_a_subagent_of_an_early_version_is_not_in_the_conversation(stored: Stored) -> None:
     prompt = stored.user("go")
     stored.user("look around", isSidechain=True, after=None)
@@ -394,9 +456,14 @@ def test_a_file_that_is_replaced_or_gone_is_an_error(stored: Stored) -> None:
     with pytest.raises(SessionError, match="was replaced while it was read") as caught:
         list(messages)
     assert caught.value.session_id == stored.id
+    unread = session(stored)
     stored.path.unlink()
     with pytest.raises(SessionError, match="cannot be read"):
         list(messages)
+    with pytest.raises(SessionError, match="cannot be read: No such file"):
+        len(unread.messages)
+    with pytest.raises(SessionError, match="cannot be read: No such file"):
+        list(unread.journal())
     with pytest.raises(SessionNotFoundError):
         session(stored)
 
@@ -501,4 +568,5 @@ def test_a_session_shows_what_it_is(stored: Stored) -> None:
     stored.user("go")
     shown = session(stored)
     assert repr(shown) == f"<StoredSession {stored.id} 'go', {stored.path.stat().st_size} bytes>"
+    assert repr(shown.messages) == f"<Transcript of {stored.id}, {stored.path.stat().st_size} bytes>"
     assert shown.session_id == shown.id == stored.id

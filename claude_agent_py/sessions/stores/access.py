@@ -144,8 +144,8 @@ class StoreAccess:
         """Return the projects that have a session. Needs `can_search`."""
         async with self.call(f"find session {session_id}"):
             found: list[Any] = [*await self.store.find_session(session_id)]
-            if wrong := [project for project in found if not isinstance(project, str)]:
-                raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
+        if wrong := [project for project in found if not isinstance(project, str)]:
+            raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
         return found
 
     async def delete(self, key: SessionKey) -> None:

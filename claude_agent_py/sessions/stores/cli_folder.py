@@ -38,9 +38,6 @@ class CLIFolder(BlockingStore):
         self.projects: Path = Path(projects)
         self._uid = uid
 
-    def __repr__(self) -> str:
-        return f"CLIFolder({str(self.projects)!r})"
-
     def find_path(self, place: Place) -> str:
         """Return the path of a transcript. Raises StoreError if it would lead out of the folder."""
         parts = [place.project, place.session, *(place.subpath.split("/") if place.subpath else ())]

@@ -299,7 +299,8 @@ class Mirror:
                 logger.info("the session store has caught up with %s", format_key(place.key))
 
     async def _append(self, place: Place, batch: list[SessionStoreEntry]) -> None:
-        for pause in (*PAUSES, None) if place not in self._behind else (None,):
+        pauses = iter(PAUSES if place not in self._behind else ())
+        while True:
             # Copies, because the store may change them, and they may be sent again.
             copies = [cast("SessionStoreEntry", {**entry}) for entry in batch]
             try:
@@ -307,12 +308,12 @@ class Mirror:
             except Exception as error:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
                 is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
+                pause = next(pauses, None)
                 if pause is None or is_final:
                     raise
             # The end of the session has a deadline.
             if not self._is_draining:
                 await anyio.sleep(pause)
-        return None
 
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
         error = cause

@@ -179,11 +179,7 @@ class PostgresStore(SQLStore):
             if self._owner != os.getpid():
                 self._idle = []
                 self._owner = os.getpid()
-            while self._idle:
-                idle = self._idle.pop()
-                if not idle.closed:
-                    return idle
-        return None
+            return self._idle.pop() if self._idle else None
 
     def _open(self) -> "Connection":
         settings = {**TCP, **self._given}
