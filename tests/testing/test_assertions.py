@@ -2,11 +2,23 @@
 
 import dataclasses
 import re
+from typing import Any
 
 import pytest
 
 from claude_agent_py import RunResult, run_sync
-from claude_agent_py.testing import Reply, ScriptedModel, assert_agent, call, run_as_text, task, tool_use
+from claude_agent_py.testing import (
+    FakeCLI,
+    Reply,
+    ScriptedModel,
+    assert_agent,
+    call,
+    frames,
+    run_as_text,
+    steps,
+    task,
+    tool_use,
+)
 
 pytestmark = pytest.mark.real_cli
 
@@ -108,3 +120,31 @@ def test_tasks_count_in_the_order_of_their_calls(result: "RunResult[None]") -> N
 
 def test_a_run_as_text_is_the_same_each_time(result: "RunResult[None]") -> None:
     assert run_as_text(result) == AS_TEXT
+
+
+def test_expected_values_are_compared_by_their_kind_and_shown_by_their_name() -> None:
+    block = frames.tool_use_block("Edit", {"path": "src/a.py", "lines": [1, "two", 3]}, id="toolu_1")
+    script: list[Any] = [
+        steps.wait_for_prompt(),
+        frames.assistant([block]),
+        frames.tool_result("toolu_1", "done"),
+        frames.result(),
+    ]
+    checked = assert_agent(run_sync("hi", transport=FakeCLI(*script).transport()))
+
+    def is_odd(value: object) -> bool:
+        return isinstance(value, int) and value % 2 == 1
+
+    every = re.compile("^ma")
+    checked.called(call("Edit", {"lines": [is_odd, re.compile("o$"), ...]}, by=every, status="succeeded"))
+    told = failure(
+        checked.called, call("Edit", {"lines": [1, "two"]}), call("Write", by=every), call("Read", by=is_odd)
+    )
+    assert "      lines: expected [1, 'two'], was [1, 'two', 3]" in told.splitlines()
+    assert "- /^ma/: Write" in told.splitlines()
+    assert "- is_odd: Read" in told.splitlines()
+    told = failure(
+        checked.called, call("Edit", {"path": re.compile("b")}), call("Edit", {"lines": ...}, status="denied")
+    )
+    assert "      path: expected /b/, was 'src/a.py'" in told.splitlines()
+    assert "- any agent: Edit {\"lines\": ...} ('denied')" in told

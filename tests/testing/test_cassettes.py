@@ -1,7 +1,10 @@
 """Cassettes with the real CLI: a scripted model stands in for the real one while they are recorded."""
 
 import json
+import threading
 import time
+from collections.abc import Mapping
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -11,7 +14,7 @@ import anyio
 import pytest
 
 from claude_agent_py import Client, OptionsError, RunError
-from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, thinking, tool_use
 from claude_agent_py.testing.upstream import join_events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -26,14 +29,15 @@ def real_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DATABASE_PASSWORD", PASSWORD)
 
 
-def post(cassette: Cassette) -> int:
+def post(cassette: Cassette, *messages: Any, headers: Mapping[str, str] | None = None, **fields: Any) -> int:
     """Send a request as the CLI does, and return the status of the answer."""
     env = cassette.options().env
-    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    body = {"model": "m", "messages": messages or [{"role": "user", "content": "hi"}], **fields}
     url = f"{env['ANTHROPIC_BASE_URL']}/v1/messages"
-    headers = {"authorization": f"Bearer {env.get('CLAUDE_CODE_OAUTH_TOKEN')}"}
+    login = {"authorization": f"Bearer {env.get('CLAUDE_CODE_OAUTH_TOKEN')}"}
     try:
-        with urlopen(Request(url, json.dumps(body).encode(), headers), timeout=60) as answer:
+        with urlopen(Request(url, json.dumps(body).encode(), {**login, **(headers or {})}), timeout=60) as answer:
+            answer.read()
             return int(answer.status)
     except HTTPError as refused:
         with refused:
@@ -258,3 +262,181 @@ def test_a_cassette_error_names_its_reason(tmp_path: Path, monkeypatch: pytest.M
 def test_a_stream_that_breaks_off_is_no_answer() -> None:
     with pytest.raises(ConnectionError):
         join_events(iter([{"type": "message_start", "message": {"content": []}}]))
+
+
+def record(path: Path, *messages: Any, answer: Any = "Recorded.", **fields: Any) -> Any:
+    """Record one request without the CLI, and return what the file has of it."""
+    with ScriptedModel([answer]) as upstream, Cassette(path, mode="all", upstream=upstream.url) as recording:
+        post(recording, *messages, **fields)
+    [entry] = json.loads(path.read_text())["entries"]
+    return entry
+
+
+def user(*blocks: Any) -> Any:
+    return {"role": "user", "content": list(blocks)}
+
+
+def test_what_is_recorded_of_a_request_are_the_new_messages_in_words(tmp_path: Path) -> None:
+    notification = (
+        "<task-notification><tool-use-id>toolu_9</tool-use-id><status>completed</status>"
+        "<result>All done</result></task-notification>"
+    )
+    image = {"type": "image", "source": {"type": "url", "url": "https://example.com/a.png"}}
+    entry = record(
+        tmp_path / "c.json",
+        user({"type": "text", "text": "before"}),
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "answer"}]},
+        user(
+            {"type": "tool_result", "tool_use_id": "other", "content": [image, {"type": "text", "text": "seen"}]},
+            {"type": "tool_result", "tool_use_id": "another", "is_error": True, "content": "no"},
+            {"type": "text", "text": f"{notification} and"},
+            {"type": "thinking", "thinking": "of nobody"},
+            image,
+        ),
+    )
+    assert entry["lines"] == [
+        "result other: [image]\nseen",
+        "result another failed: no",
+        "notified: toolu_9 completed All done",
+        f"user: {notification} and",
+        "user: [image]",
+    ]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_is_recorded_alike_whether_it_is_streamed(stream: bool, tmp_path: Path) -> None:
+    said = Reply([thinking("hm"), "Hello", tool_use("Bash", {"command": "ls"}, id="toolu_x")], stop_reason="tool_use")
+    message = record(tmp_path / "c.json", answer=said, stream=stream)["answer"]["message"]
+    assert [block["type"] for block in message["content"]] == ["thinking", "text", "tool_use"]
+    assert message["content"][1]["text"] == "Hello"
+    assert message["content"][2]["input"] == {"command": "ls"}
+    assert message["stop_reason"] == "tool_use"
+    assert message["usage"]["output_tokens"] > 0
+
+
+def test_citations_are_joined_and_an_error_in_the_stream_is_the_answer() -> None:
+    def event(kind: str, **fields: Any) -> Any:
+        return {"type": kind, **fields}
+
+    citations = [{"cited_text": "a"}, {"cited_text": "b"}]
+    deltas = [{"type": "citations_delta", "citation": each} for each in citations]
+    deltas += [{"type": "text_delta", "text": "said"}, {"type": "a_new_delta"}]
+    began = [event("message_start", message={"role": "assistant"}), event("ping")]
+    began.append(event("content_block_start", index=0, content_block={"type": "text", "text": ""}))
+    began += [event("content_block_delta", index=0, delta=delta) for delta in deltas]
+    joined = join_events(iter([*began, event("content_block_stop", index=0), event("message_stop")]))
+    assert joined["message"]["content"] == [{"type": "text", "text": "said", "citations": citations}]
+    failed = join_events(iter([*began, event("error", error={"type": "overloaded_error", "message": "busy"})]))
+    assert failed == {"status": 529, "error": {"type": "overloaded_error", "message": "busy"}}
+
+
+def test_a_refusal_is_recorded_with_its_pause(tmp_path: Path) -> None:
+    answer = record(tmp_path / "c.json", answer=Failure(429, "slow down", retry_after=2))["answer"]
+    assert answer["status"] == 429
+    assert answer["error"]["message"] == "slow down"
+    assert answer["retry_after"] == 2
+
+
+class _Gateway(BaseHTTPRequestHandler):
+    """Refuses each request with a page."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_error(502, "the gateway is down")
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def test_a_refusal_without_json_is_recorded_by_its_status(tmp_path: Path) -> None:
+    with HTTPServer(("127.0.0.1", 0), _Gateway) as gateway:
+        threading.Thread(target=gateway.handle_request).start()
+        url = f"http://127.0.0.1:{gateway.server_port}"
+        with Cassette(tmp_path / "c.json", mode="all", upstream=url) as recording:
+            assert post(recording) == 502
+    [entry] = json.loads((tmp_path / "c.json").read_text())["entries"]
+    assert entry["answer"] == {
+        "status": 502,
+        "error": {"type": "api_error", "message": "HTTP Error 502: the gateway is down"},
+    }
+
+
+def test_a_token_of_a_gateway_is_sent_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", "opaque/token:of-a-gateway")
+    with ScriptedModel("It is opaque/token:of-a-gateway.") as upstream:
+        with Cassette(tmp_path / "c.json", mode="all", upstream=upstream.url) as recording:
+            assert post(recording) == 200
+        [asked] = upstream.requests
+    assert asked.headers["authorization"] == "Bearer opaque/token:of-a-gateway"
+    assert "of-a-gateway" not in (tmp_path / "c.json").read_text()
+
+
+def test_texts_to_ignore_may_differ(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    record(path, user({"type": "text", "text": "look at 3 files"}))
+    with Cassette(path, ignore=[r"\d+ files"]) as replay:
+        assert post(replay, user({"type": "text", "text": "look at 12 files"})) == 200
+        assert post(replay, user({"type": "text", "text": "look at a file"})) == 410
+
+
+def test_the_clis_own_requests_need_no_recording_and_those_of_subagents_do(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    record(path)
+
+    with Cassette(path) as replay:
+        assert post(replay, headers={"x-claude-code-request-class": "auxiliary"}) == 200
+        assert replay.mismatches == []
+        agent = {"x-claude-code-agent-id": "a1", "x-claude-code-agent-type": "Explore"}
+        assert post(replay, headers=agent) == 410
+    assert "agent Explore: hi sent a request" in replay.mismatches[0]
+    assert "- main\n+ agent Explore: hi" in replay.mismatches[0]
+
+
+def mismatch(path: Path, *messages: Any, **fields: Any) -> str:
+    with Cassette(path, match=("model", "tools")) as replay:
+        assert post(replay, *messages, **fields) == 410
+    [text] = replay.mismatches
+    return text
+
+
+def test_a_mismatch_tells_what_differs(tmp_path: Path) -> None:
+    path = tmp_path / "c.json"
+    asked = user({"type": "text", "text": "go on"})
+    earlier = [user({"type": "text", "text": "hi"}), {"role": "assistant", "content": "hello"}, asked]
+    with ScriptedModel("ok") as upstream, Cassette(path, mode="all", match=(), upstream=upstream.url) as recording:
+        post(recording, *earlier)
+    stored = json.loads(path.read_text())
+    stored["entries"][0]["facts"] = {"model": "m", "tools": ["Bash"]}
+    path.write_text(json.dumps(stored))
+    tools = [{"name": "Bash"}]
+    assert "  model: 'm' -> 'other'" in mismatch(path, *earlier, model="other", tools=tools)
+    assert "  tools: ['Bash'] -> []" in mismatch(path, *earlier)
+    assert "-user: go on\n+user: stop" in mismatch(
+        path, *earlier[:2], user({"type": "text", "text": "stop"}), tools=tools
+    )
+    otherwise = [earlier[0], {"role": "assistant", "content": "good day"}, asked]
+    assert "the conversation before them differs" in mismatch(path, *otherwise, tools=tools)
+    with Cassette(path) as replay:
+        assert repr(replay) == f"<Cassette replays {path}, 1 answers>"
+        assert [post(replay, *earlier) for _ in range(2)] == [200, 200]  # the second one is a retry
+        assert post(replay, user({"type": "text", "text": "more"})) == 410
+    assert "all recorded answers were used\n+ user: more" in replay.mismatches[0]
+
+
+def test_a_recording_with_a_secret_that_a_name_hides_is_not_saved(tmp_path: Path) -> None:
+    scrub = {"istor": "<part of a name>"}
+    with ScriptedModel("ok") as upstream:
+        recording = Cassette(tmp_path / "c.json", mode="all", upstream=upstream.url, scrub=scrub)
+        recording.__enter__()
+        post(recording)
+        with pytest.raises(RuntimeError, match="contains a secret: <part of a name>"):
+            recording.__exit__(None, None, None)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("text", ["no json", "[]", "{}", '{"cassette": 1, "entries": [{"unknown": 1}]}'])
+def test_a_file_that_is_no_cassette_is_named(text: str, tmp_path: Path) -> None:
+    (tmp_path / "c.json").write_text(text)
+    with pytest.raises(OptionsError, match=r"c\.json is not a cassette"):
+        Cassette(tmp_path / "c.json")

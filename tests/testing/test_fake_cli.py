@@ -10,8 +10,9 @@ from typing import Any
 
 import anyio
 import pytest
+from forks import PLAIN, Program
 
-from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, frames, steps
+from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, fake_player, frames, steps
 
 pytestmark = pytest.mark.anyio
 
@@ -121,6 +122,16 @@ async def test_writing_after_the_end_fails_like_a_pipe() -> None:
     assert await closed.receive() == b""
 
 
+async def test_the_repr_of_a_transport_tells_its_state() -> None:
+    transport = FakeCLI(steps.wait_for_prompt(), steps.exit(3)).transport()
+    states = [repr(transport)]
+    await transport.start()
+    states.append(repr(transport))
+    await transport.send(frames.encode(PROMPT))
+    states.append(repr(transport))
+    assert states == ["<FakeTransport not started>", "<FakeTransport open>", "<FakeTransport exited 3>"]
+
+
 async def test_output_that_is_closed_is_an_end_without_an_exit() -> None:
     transport = FakeCLI(b"last", steps.close_output(), b"unheard").transport()
     await transport.start()
@@ -164,6 +175,19 @@ def run(program: Path, *sent: dict[str, Any], args: tuple[str, ...] = ()) -> sub
     return subprocess.run([program, *args], input=frames.encode(*sent), capture_output=True, timeout=120, check=False)
 
 
+def start(program: Path, *args: str) -> subprocess.Popen[bytes]:
+    """Start what an installed program runs a copy of, so that the coverage of it is measured."""
+    player = [sys.executable, fake_player.__file__, str(program.parent / "claude.fake"), *args]
+    pipe = subprocess.PIPE
+    return Program(player, preloaded=PLAIN, stdin=pipe, stdout=pipe, stderr=pipe)
+
+
+def play(program: Path, *sent: dict[str, Any], args: tuple[str, ...] = ()) -> subprocess.CompletedProcess[bytes]:
+    with start(program, *args) as process:
+        out, err = process.communicate(frames.encode(*sent), 120)
+    return subprocess.CompletedProcess(args, process.returncode, out, err)
+
+
 @program_only
 async def test_the_program_says_what_the_transport_says(tmp_path: Path) -> None:
     fake = FakeCLI(steps.turn("hello"), b"\xff{half", steps.stderr("oh no\n"), steps.exit(3))
@@ -182,13 +206,12 @@ async def test_the_program_writes_down_how_it_was_started(tmp_path: Path, monkey
     monkeypatch.setenv("SECRET", "no")
     fake = FakeCLI(version="9.8.7", record_env=["SEEN", "UNSET"])
     program = fake.install(tmp_path / "a folder's name")
-    version = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=60, check=True)
-    assert version.stdout.startswith("9.8.7")
+    assert play(program, args=("--version",)).stdout.startswith(b"9.8.7 ")
     assert fake.starts == []
-    run(program, PROMPT, args=("--model", "a b"))
-    [start] = fake.starts
-    assert (start.argv, start.cwd) == (["--model", "a b"], os.getcwd())
-    assert start.environment == {"SEEN": "yes", "UNSET": None}
+    play(program, PROMPT, args=("--model", "a b"))
+    [started] = fake.starts
+    assert (started.argv, started.cwd) == (["--model", "a b"], os.getcwd())
+    assert started.environment == {"SEEN": "yes", "UNSET": None}
     assert fake.received == [PROMPT]
 
 
@@ -197,7 +220,7 @@ async def test_the_program_waits_for_gates(tmp_path: Path) -> None:
     gate, unopened = Gate(), Gate()
     fake = FakeCLI(steps.wait_gate(gate), b"open", steps.wait_gate(unopened))
     program = fake.install(tmp_path)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start(program) as process:
         gate.open()
         assert process.stdout is not None
         assert process.stdout.read(4) == b"open"
@@ -208,7 +231,7 @@ async def test_the_program_waits_for_gates(tmp_path: Path) -> None:
 async def test_a_gate_that_is_open_already_holds_no_program(tmp_path: Path) -> None:
     gate = Gate()
     gate.open()
-    assert run(FakeCLI(steps.wait_gate(gate), b"open").install(tmp_path)).stdout == b"open"
+    assert play(FakeCLI(steps.wait_gate(gate), b"open").install(tmp_path)).stdout == b"open"
 
 
 @program_only
@@ -222,7 +245,7 @@ async def test_a_gate_that_is_open_already_holds_no_program(tmp_path: Path) -> N
 )
 async def test_the_program_ends_as_the_cli_does(tmp_path: Path, options: Any, sent: int, code: int) -> None:
     program = FakeCLI(b"up", **options).install(tmp_path)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start(program) as process:
         assert process.stdout is not None
         assert process.stdout.read(2) == b"up"
         if options:
@@ -236,16 +259,69 @@ async def test_the_program_ends_as_the_cli_does(tmp_path: Path, options: Any, se
 
 
 @program_only
-async def test_the_program_can_die_by_a_signal_and_leave_a_child(tmp_path: Path) -> None:
-    fake = FakeCLI(steps.spawn([sys.executable, "-c", "input()"]), steps.die(signal.SIGKILL))
-    assert run(fake.install(tmp_path)).returncode == -signal.SIGKILL
-    assert len(fake.spawned) == 1
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+async def test_the_program_can_die_by_a_signal(number: int, tmp_path: Path) -> None:
+    assert play(FakeCLI(steps.die(number)).install(tmp_path)).returncode == -number
+
+
+@program_only
+async def test_the_program_can_leave_a_child(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.spawn(["true"]), steps.exit(4))
+    assert play(fake.install(tmp_path)).returncode == 4
+    [child] = fake.spawned
+    assert child > 0
 
 
 @program_only
 async def test_the_program_can_close_its_output_and_live_on(tmp_path: Path) -> None:
     program = FakeCLI(b"last", steps.close_output()).install(tmp_path)
-    with subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with start(program) as process:
         assert process.stdout is not None
         assert process.stdout.read() == b"last"
         assert process.poll() is None
+
+
+@program_only
+async def test_the_program_ends_at_input_that_is_no_json(tmp_path: Path) -> None:
+    with start(FakeCLI().install(tmp_path)) as process:
+        _, err = process.communicate(b"no json\n", 120)
+    assert (process.returncode, err) == (1, b"Error parsing streaming input line\n")
+
+
+@program_only
+async def test_the_program_does_not_mind_a_reader_that_has_gone(tmp_path: Path) -> None:
+    with start(FakeCLI(steps.wait_for_prompt(), b"unread", steps.exit(3)).install(tmp_path)) as process:
+        assert process.stdout is not None
+        process.stdout.close()
+        assert process.stdin is not None
+        process.stdin.write(frames.encode(PROMPT))
+        process.stdin.flush()
+        assert process.wait(60) == 3
+
+
+@program_only
+@pytest.mark.parametrize(
+    ("args", "session_id"),
+    [
+        (("--session-id", "one"), "one"),
+        (("--resume=two",), "two"),
+        (("--resume=two", "--fork-session"), "own"),
+        ((), "own"),
+    ],
+)
+async def test_the_program_mirrors_its_turns_before_their_results(
+    args: tuple[str, ...], session_id: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", "/config")
+    inside = {**frames.assistant("inside"), "parent_tool_use_id": "toolu_1"}
+    fake = FakeCLI(steps.wait_for_prompt(), frames.assistant("hello"), inside, frames.result("hello", session_id="own"))
+    sent = [
+        json.loads(line)
+        for line in play(fake.install(tmp_path), PROMPT, args=("--session-mirror", *args)).stdout.splitlines()
+    ]
+    assert [frame["type"] for frame in sent] == ["assistant", "assistant", "transcript_mirror", "result"]
+    mirrored = sent[2]
+    assert mirrored["filePath"] == f"/config/projects/fake/{session_id}.jsonl"
+    said = [(entry["type"], entry["uuid"], entry["parentUuid"], entry["sessionId"]) for entry in mirrored["entries"]]
+    answer = sent[0]["uuid"]
+    assert said == [("user", "u1", None, session_id), ("assistant", answer, "u1", session_id)]

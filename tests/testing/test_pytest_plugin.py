@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
@@ -218,3 +219,57 @@ def test_cassettes_and_snapshots_are_recorded_and_compared(
     write("Look at a file", "ho")
     changed = outcomes(user, "-k", "not trio", failed=2, deselected=1)
     changed.fnmatch_lines_random(["*-user: Look at 3 files*", "*+user: Look at a file*", "-prompt: hi", "+prompt: ho"])
+
+
+SNAPSHOTS = """
+import pytest
+from claude_agent_py import run_sync
+from claude_agent_py.testing import steps
+
+@pytest.mark.parametrize("prompt", ["old one", "new"])
+def test_it(prompt, fake_cli, run_snapshot):
+    run_snapshot(run_sync(prompt, transport=fake_cli(steps.turn("Hello.")).transport()))
+"""
+
+MISUSED = """
+import pytest
+
+@pytest.mark.cassette
+@pytest.mark.parametrize("word", ["a b"])
+def test_without_recording(word, claude_client):
+    pass
+
+def test_without_mark(cassette):
+    pass
+
+@pytest.mark.cassette("c.json")
+def test_that_fails_first(cassette):
+    cassette.mismatches.append("asked something else")
+    raise ValueError("the failure of the test")
+"""
+
+
+def test_a_snapshot_is_missing_written_the_same_or_different(user: pytest.Pytester) -> None:
+    user.makepyfile(test_snapshot=SNAPSHOTS)
+    snapshot = user.path / "snapshots" / "test_snapshot" / "test_it-old-one.txt"
+    outcomes(user, failed=2).fnmatch_lines([f"no snapshot at {snapshot}; run pytest with --update-run-snapshots"])
+    outcomes(user, "--update-run-snapshots", "-k", "old", passed=1, deselected=1)
+    shutil.copy(snapshot, snapshot.with_name("test_it-new.txt"))
+    changed = outcomes(user, passed=1, failed=1)
+    changed.fnmatch_lines(["the run differs from the snapshot:", "-prompt: old one", "+prompt: new"])
+
+
+def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_added_to_a_failure(
+    user: pytest.Pytester,
+) -> None:
+    user.makepyfile(test_misused=MISUSED)
+    user.path.joinpath("c.json").write_text('{"cassette": 1, "entries": []}')
+    shown = outcomes(user, failed=1, errors=2)
+    shown.fnmatch_lines_random(
+        [
+            "*no recording at *cassettes?test_misused?test_without_recording-a-b.json; run pytest with *",
+            "*mark the test with @pytest.mark.cassette",
+            "E *ValueError: the failure of the test",
+            "E *asked something else",
+        ]
+    )

@@ -190,6 +190,22 @@ def _open_once_reached(gate: Gate) -> None:
     gate.open()
 
 
+def test_an_answer_that_is_not_streamed_is_cut_at_once() -> None:
+    with (
+        ScriptedModel([CutStream("abcdef", after_chars=3)]) as model,
+        pytest.raises((OSError, http.client.HTTPException)),
+    ):
+        ask(model)
+
+
+def test_the_repr_of_a_model_tells_its_url_and_its_requests() -> None:
+    model = ScriptedModel("hello")
+    assert repr(model) == "<ScriptedModel not running, 0 requests>"
+    with model:
+        ask(model)
+        assert repr(model) == f"<ScriptedModel {model.url}, 1 requests>"
+
+
 def test_an_error_event_may_wait_for_a_gate() -> None:
     gate = Gate()
     with ScriptedModel([CutStream("abc", after_chars=1, error="overloaded_error", when=gate)]) as model:
