@@ -23,6 +23,7 @@ BOUNDS = {
     "KNOWN_TRANSCRIPTS": "sessions.stores.directory._KNOWN",
     "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
     "LISTENER_GRACE": "_connection.shutdown.LISTENER_GRACE",
+    "MIRROR_PAUSES": "sessions.stores.mirror.PAUSES",
     "MOST_CACHED": "sessions.index.MOST_CACHED",
     "MOST_SIDE_ENTRIES": "sessions.chain._MOST_SIDE_ENTRIES",
     "PATIENCE": "_base.callbacks.PATIENCE",
