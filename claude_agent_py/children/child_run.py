@@ -100,6 +100,7 @@ class ChildRun:
         self._client: Client
         """The child's client. Set when its process starts."""
         self._scope = anyio.CancelScope()
+        self._cancelled_by: EndedBy | None = None
         self._finished = anyio.Event()
         self._began: float | None = None
         self._sent: UserMessage | None = None
@@ -153,9 +154,8 @@ class ChildRun:
         await self._finished.wait()
 
     def cancel(self, by: EndedBy = EndedBy.PARENT) -> None:
-        """Cancel the child without waiting."""
-        if self.report is None:
-            self._set_cause(self.task_id, by)
+        """Cancel the child without waiting. Does nothing once its process has ended."""
+        self._cancelled_by = self._cancelled_by or by
         self._scope.cancel()
 
     def leave(self) -> None:
@@ -257,6 +257,8 @@ class ChildRun:
             summary=self._summary,
         )
         self.report = report
+        if status == "Cancel":
+            self._set_cause(self.task_id, self._cancelled_by)
         self.parent.connection.shutdown.children.discard(self.cancel)
         if self._is_left:
             self._hand_over(report)
@@ -340,13 +342,7 @@ class ChildRun:
     # The child's messages ----------------------------------------------------------------------------------------
 
     def take(self, message: object) -> None:
-        """Forward a message of the child's session to the parent if needed. Never raises."""
-        try:
-            self._forward(message)
-        except Exception:
-            logger.exception("a message of the child agent %s was not forwarded", self.agent_id)
-
-    def _forward(self, message: object) -> None:
+        """Forward a message of the child's session to the parent if needed."""
         inject = self.parent.connection.inject
         match message:
             case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():

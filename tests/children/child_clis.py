@@ -40,7 +40,7 @@ def agent_of(tmp_path: Path) -> MakeAgent:
         nonlocal made
         made += 1
         program = fake.install(tmp_path / str(made))
-        own = ClientOptions(cli_path=program, persist_session=False, **(options or {}))
+        own = ClientOptions(**({"cli_path": program, "persist_session": False} | (options or {})))
         return ChildAgent(definition, id=name, options=own, **given)
 
     return make

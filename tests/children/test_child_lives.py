@@ -7,6 +7,7 @@ import pytest
 from anyio.lowlevel import checkpoint
 from child_clis import MakeAgent, child_cli
 from leftovers import until_gone
+from peers import read_into
 
 from claude_agent_py import (
     AgentDefinition,
@@ -15,6 +16,7 @@ from claude_agent_py import (
     ClientOptions,
     CLIExitError,
     ConnectionClosedError,
+    ControlRejectedError,
     Limits,
     OptionsError,
     TaskStatus,
@@ -22,7 +24,7 @@ from claude_agent_py import (
 )
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.children.assignment import Brief
-from claude_agent_py.messages import TaskStartedMessage
+from claude_agent_py.messages import PermissionDeniedMessage, TaskStartedMessage, UserMessage
 from claude_agent_py.tasks import (
     EndedBy,
     Evidence,
@@ -420,3 +422,69 @@ async def test_the_cost_of_a_child_includes_its_subagents(agent_of: MakeAgent) -
     assert below.usage is not None
     assert (below.usage.total_tokens, below.usage.cost_usd) == (1100, None)
     assert task.total_usage.cost_usd == 0.25
+
+
+async def test_an_unexpected_error_ends_the_child(agent_of: MakeAgent, caplog: pytest.LogCaptureFixture) -> None:
+    def spawn(plan: Any) -> Any:
+        raise RuntimeError("no machine is free")
+
+    agent = agent_of(child_cli(), options={"spawn": spawn})
+    with anyio.fail_after(60):
+        async with parent() as client:
+            outcome = await (await client.spawn(agent, "Do it."))
+            assert client.is_open
+    assert (outcome.status, outcome.failure_reason) == (TaskStatus.FAILED, "RuntimeError: no machine is free")
+    assert "the child agent worker failed" in caplog.text
+
+
+async def test_a_denied_call_of_a_child_is_attributed_to_it(agent_of: MakeAgent) -> None:
+    denied = frames.system("permission_denied", tool_name="Bash", tool_use_id="t1", message="not here")
+    agent = agent_of(fake := child_cli(steps.turn([denied, frames.assistant("Well.")])), options=in_memory(fake))
+    seen: list[object] = []
+    with anyio.fail_after(60):
+        async with parent() as client:
+            async with anyio.create_task_group() as readers:
+                readers.start_soon(read_into, seen, client.messages())
+                await anyio.wait_all_tasks_blocked()
+                task = await client.spawn(agent, "Do it.")
+                await task
+                await client.close()
+    [message] = [each for each in seen if isinstance(each, PermissionDeniedMessage)]
+    assert (message.agent_id, message.tool_use_id) == (task.id, "t1")
+
+
+async def test_the_prompt_of_a_child_is_in_its_conversation_once(agent_of: MakeAgent) -> None:
+    """Each turn has an init message: the second one follows the end of a task."""
+    turn = steps.turn([frames.init(), frames.assistant("First."), frames.init(), frames.assistant("Second.")])
+    agent = agent_of(fake := child_cli(turn), options=in_memory(fake))
+    with anyio.fail_after(60):
+        async with parent() as client:
+            task = await client.spawn(agent, "Do it.")
+            await task
+            said = [
+                message.text for message in task.seen_messages if isinstance(message, AssistantMessage | UserMessage)
+            ]
+    assert said == ["Do it.", "First.", "Second."]
+
+
+async def test_a_task_that_the_cli_of_a_child_cannot_stop_goes_on(agent_of: MakeAgent) -> None:
+    gate = Gate()
+    fake = child_cli(
+        steps.wait_for_prompt(),
+        frames.task_started("a1", "below"),
+        steps.wait_gate(gate),
+        frames.task_end("a1", summary="done all the same"),
+        steps.turn("done", prompt="")[-2:],
+        answers={"stop_task": {"error": "it is busy"}},
+    )
+    agent = agent_of(fake, options=in_memory(fake))
+    with anyio.fail_after(60):
+        async with parent() as client:
+            task = await client.spawn(agent, "Do it.")
+            await client.tasks.until(lambda: "a1" in client.tasks)
+            with pytest.raises(ControlRejectedError, match="it is busy"):
+                await client.tasks["a1"].stop()
+            assert not client.tasks["a1"].done
+            gate.open()
+            assert (await client.tasks["a1"]).summary == "done all the same"
+            await task

@@ -18,7 +18,7 @@ from claude_agent_py import (
     ToolServer,
 )
 from claude_agent_py.agents import AgentModel
-from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.children import ChildAgent, ChildReport, child_tool
 from claude_agent_py.children.assignment import Brief
 from claude_agent_py.children.process_options import build_process_options
 from claude_agent_py.hooks import HOOK_EVENTS
@@ -241,3 +241,11 @@ def test_the_prompt_of_a_child() -> None:
     assert Brief(title="Title", intent="Why", artifacts=("a.txt", "b.txt"), priority="high").prompt() == (
         "Title\n\nWhy\n\nArtifacts:\n- a.txt\n- b.txt\n\nPriority: high"
     )
+
+
+def test_a_report_is_whole_unless_its_length_is_limited() -> None:
+    report = ChildReport(
+        task_id="c1", agent_id="worker", status="Success", final_assistant_message="x" * 100, summary="short"
+    )
+    assert report.to_json()["finalAssistantMessage"] == "x" * 100
+    assert len(report.to_json(60)["finalAssistantMessage"]) <= 60

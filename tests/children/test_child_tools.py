@@ -1,6 +1,7 @@
 """Children that a model starts: what the tool gives, what cancels it, and who is asked."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,6 +10,7 @@ from anyio.lowlevel import checkpoint
 from bounds import set_bound
 from child_clis import WORKER, MakeAgent, child_cli
 from leftovers import until_gone
+from peers import read_into
 
 from claude_agent_py import (
     AssistantMessage,
@@ -19,7 +21,10 @@ from claude_agent_py import (
 )
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.children import ChildAgent, child_tool
+from claude_agent_py.messages import TaskNotificationMessage
+from claude_agent_py.tasks import EndedBy, Evidence
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.transport import Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -297,3 +302,151 @@ async def test_a_child_ends_although_a_task_of_it_never_does(
     child = child_cli(steps.turn([shell], text="It is up."), answers={"stop_task": {}})
     async with parent(fake, agent_of(child)):
         assert (await answer_to(fake, "r1"))["finalAssistantMessage"] == "It is up."
+
+
+def nested(agent_of: MakeAgent, outer: FakeCLI, *inner: ChildAgent) -> ChildAgent:
+    """Return an agent whose CLI, in memory, can call other agents."""
+    return agent_of(outer, options={"spawn": lambda plan: outer.transport(), "custom_tools": [*map(child_tool, inner)]})
+
+
+@pytest.mark.parametrize("persists", [True, False])
+async def test_a_child_of_a_child_is_a_task_of_both_with_its_transcript(
+    agent_of: MakeAgent, persists: bool, tmp_path: Path
+) -> None:
+    inner = child_cli(steps.turn([frames.init(session_id="s2")], text="found"), name="inner")
+    given = {
+        "spawn": lambda plan: inner.transport(),
+        "persist_session": persists,
+        "env": {"CLAUDE_CONFIG_DIR": str(tmp_path)},
+    }
+    outer = child_cli(steps.wait_for_prompt(), call("r2", agent="inner"), steps.wait_for_reply("r2"),
+                      frames.of_prompt(frames.result("It is done.")))  # fmt: skip
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(60):
+        async with parent(fake, nested(agent_of, outer, agent_of(inner, name="inner", options=given))) as client:
+            assert (await answer_to(fake, "r1"))["finalAssistantMessage"] == "It is done."
+            above, below = client.tasks
+    assert (await answer_to(outer, "r2"))["finalAssistantMessage"] == "found"
+    assert (below.parent, below.depth, below.subagent_type) == (above, 2, "inner")
+    assert below.output_file == (str(tmp_path / "projects" / "-work" / "s2.jsonl") if persists else None)
+    assert above.output_file is None
+
+
+async def test_the_inferred_end_of_a_task_keeps_its_evidence_over_two_levels(agent_of: MakeAgent) -> None:
+    shell = [frames.task_started("b1", "A build", task_type="local_bash"), frames.background_tasks("b1")]
+    inner = child_cli(steps.turn([*shell, frames.background_tasks()], text="found"), name="inner")
+    outer = child_cli(steps.wait_for_prompt(), call("r2", agent="inner"), steps.wait_for_reply("r2"),
+                      frames.of_prompt(frames.result("It is done.")))  # fmt: skip
+    seen: list[object] = []
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(60):
+        agent = agent_of(inner, name="inner", options={"spawn": lambda plan: inner.transport()})
+        async with parent(fake, nested(agent_of, outer, agent)) as client:
+            async with anyio.create_task_group() as readers:
+                readers.start_soon(read_into, seen, client.messages())
+                await answer_to(fake, "r1")
+                outcome = await client.tasks["b1"]
+                await client.close()
+    assert outcome.evidence is Evidence.LEVEL
+    ends = [message.task_id for message in seen if isinstance(message, TaskNotificationMessage)]
+    assert ends.count("b1") == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "depth", "problem"),
+    [
+        ("worker", 3, "an agent must not start itself (worker -> inner -> worker)"),
+        ("third", 2, "children are nested at most 2 deep (limits.child_depth)"),
+    ],
+)
+async def test_children_end_somewhere(agent_of: MakeAgent, name: str, depth: int, problem: str) -> None:
+    last = agent_of(child_cli(name=name), name=name)
+    inner = child_cli(call("r3", agent=name), steps.turn("found"), name="inner")
+    outer = child_cli(steps.wait_for_prompt(), call("r2", agent="inner"), steps.wait_for_reply("r2"),
+                      frames.of_prompt(frames.result("It is done.")))  # fmt: skip
+    given = {"spawn": lambda plan: inner.transport(), "custom_tools": [child_tool(last)]}
+    agent = nested(agent_of, outer, agent_of(inner, name="inner", options=given))
+    fake = FakeCLI(call("r1"))
+    with anyio.fail_after(60):
+        async with parent(fake, agent, limits=Limits(child_depth=depth)) as client:
+            await answer_to(fake, "r1")
+            assert len(client.tasks) == 2
+    report = await answer_to(inner, "r3")
+    assert (report["subTaskStatus"], report["taskId"]) == ("Error", "")
+    assert problem in report["failureReason"]
+
+
+async def test_a_limit_that_is_no_number_counts_as_the_shortest(
+    agent_of: MakeAgent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CODE_SDK_MCP_TOOL_IDLE_TIMEOUT", "never")
+    fake, child = FakeCLI(call("r1", progressToken=7)), child_cli(steps.hang())
+    with anyio.fail_after(60):
+        async with parent(fake, agent_of(child, options={"spawn": lambda plan: child.transport()})):
+            begun = anyio.current_time()
+            await fake.wait_received({"request": {"message": {"method": "notifications/progress"}}})
+            assert 0.3 < anyio.current_time() - begun < 8  # without the limit it would be 10
+
+
+class Held(Transport):
+    """Holds back what contains a text until an event, and then some turns of the event loop."""
+
+    def __init__(self, inner: Transport, text: bytes, reached: anyio.Event, event: anyio.Event, turns: int = 0) -> None:
+        self._inner, self._text, self._reached, self._event, self._turns = inner, text, reached, event, turns
+
+    async def start(self) -> None:
+        await self._inner.start()
+
+    async def receive(self) -> bytes:
+        data = await self._inner.receive()
+        if self._text in data:
+            self._reached.set()
+            await self._event.wait()
+            for _ in range(self._turns):
+                await checkpoint()
+        return data
+
+    async def send(self, data: bytes) -> None:
+        await self._inner.send(data)
+
+    async def end_input(self) -> None:
+        await self._inner.end_input()
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        await self._inner.close(grace=grace)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self._inner.exit_code
+
+    @property
+    def stderr_tail(self) -> str:
+        return self._inner.stderr_tail
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])  # trio chooses the order of its tasks at random
+@pytest.mark.parametrize("policy", ["leave", "cancel"])
+async def test_a_call_that_is_taken_back_as_its_child_ends(agent_of: MakeAgent, policy: str) -> None:
+    """Whatever is first, the child has one end, with its cause, and its report is not lost."""
+    child = child_cli(steps.turn("It is done.", is_error=policy == "cancel"))
+    for turns in range(12):
+        event, gate, has_ended, is_off = anyio.Event(), Gate(), anyio.Event(), anyio.Event()
+        ending = Held(child.transport(), b"It is done.", has_ended, event)
+        agent = agent_of(child, on_parent_cancel=policy, options={"spawn": lambda plan, made=ending: made})
+        fake = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1"), steps.turn("noted"))
+        transport = Held(fake.transport(), b"notifications/cancelled", is_off, event, turns)
+        options = ClientOptions(custom_tools=[child_tool(agent)])
+        with anyio.fail_after(60):
+            async with Client(options, transport=transport) as client:
+                (task,) = await started(client)
+                await has_ended.wait()
+                gate.open()
+                await is_off.wait()
+                event.set()
+                outcome = await task
+                await anyio.wait_all_tasks_blocked()
+        told = [*fake.received_like({"type": "control_response"}), *fake.received_like({"type": "user"})]
+        reports = sum("It is done." in json.dumps(frame) for frame in told)
+        assert outcome.ended_by is (EndedBy.PARENT if outcome.status is TaskStatus.STOPPED else None)
+        assert [end.outcome.ended_by for end in task.list_ends()] == [outcome.ended_by]
+        assert reports == 1 if policy == "leave" else reports <= 1
