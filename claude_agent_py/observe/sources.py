@@ -26,7 +26,7 @@ from claude_agent_py.wire.unknown import MalformedFrame
 def run_frames(
     messages: Iterable[object], times: Sequence[float], sent: Sequence[tuple[UserMessage, float | None]]
 ) -> Iterator[TimedFrame]:
-    """Yield the frames of a run as they passed: its messages, which arrived at these times, and the prompts.
+    """Yield the frames of a run as they passed: its messages, which arrived at these times, and the prompts before.
 
     Without the times, as of a run that was pickled, they are estimated.
     """
@@ -40,8 +40,6 @@ def run_frames(
             prompt, sent_at = waiting.popleft()
             yield prompt, sent_at or first, True
         yield message, at, False
-    for prompt, sent_at in waiting:
-        yield prompt, sent_at, True
 
 
 def message_frames(messages: Iterable[object], sent: Iterable[UserMessage] = ()) -> Iterator[TimedFrame]:

@@ -159,9 +159,9 @@ class Timeline:
         title = session.info.summary or session.id
         facts = session.journal()
         timeline = cls.from_facts(facts, title=title, source=source, max_spans=max_spans, max_chars=max_chars)
-        if timeline.summary.cost_usd is None:
-            timeline.summary.cost_usd = session.usage.cost_usd
-            timeline.summary.add_costs(read_spent(session.usage.reported))
+        # No entry of a transcript has the cost of a turn.
+        timeline.summary.cost_usd = session.usage.cost_usd
+        timeline.summary.add_costs(read_spent(session.usage.reported))
         return timeline
 
     @classmethod

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from typing import Any, Generic, Self, TypeVar, overload
 
 from claude_agent_py._base.callbacks import callback_name
-from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.options.conflicts import check_conflicts, find_warnings
 from claude_agent_py.options.fields import OptionFields
@@ -44,7 +43,7 @@ class ClientOptions(OptionFields[Output], Generic[Output]):
         return super().replace(**changes)
 
     def __repr_args__(self) -> Any:
-        for name, value in self._iter_set_fields():
+        for name, value in super().__repr_args__():
             yield name, _redact(name, value)
 
 
@@ -59,8 +58,6 @@ def _redact(name: str, value: Any) -> object:
         return type(value).__name__
     if callable(value) and name != "output_type":
         return callback_name(value)
-    if isinstance(value, str) and len(value) > MAX_REPR_CHARS:
-        return f"{value[:MAX_REPR_CHARS]}..."
     return value
 
 

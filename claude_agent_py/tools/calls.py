@@ -144,7 +144,7 @@ def shorten_repr(value: object) -> str:
         return f"a too deeply nested {type(value).__name__}"
 
 
-def is_call(item: object) -> bool:
+def is_call(item: JSONObject | ToolCall) -> bool:
     """Return whether a content block is a call."""
     return isinstance(item, ToolCall) or _get_type(item) == "tool_use"
 
@@ -181,9 +181,7 @@ def _is_model(item: object) -> bool:
     return hasattr(item, "model_dump")
 
 
-def _get_type(block: object) -> str | None:
-    if not isinstance(block, Mapping):
-        return None
+def _get_type(block: JSONObject) -> str | None:
     kind = block.get("type") or ("tool_use" if "name" in block else None)
     return kind if isinstance(kind, str) else None
 
@@ -194,10 +192,8 @@ def _get(given: object, name: str) -> Any:
     return given.get(name) if isinstance(given, Mapping) else getattr(given, name, None)
 
 
-def _as_tool_use(item: object) -> JSONObject | None:
-    """Return a call in the form of any API as a `tool_use` block, or None for other values."""
-    if not isinstance(item, Mapping):
-        return None
+def _as_tool_use(item: JSONObject) -> JSONObject | None:
+    """Return a call in the form of any API as a `tool_use` block, or None for other objects."""
     around = next((key for key in _AROUND_A_CALL if isinstance(item.get(key), Mapping)), None)
     if around is not None:
         item = {**{key: value for key, value in item.items() if key != around}, **item[around]}
@@ -344,7 +340,7 @@ def _read_list(text: str, names: Collection[str]) -> list[ToolCall]:
 
 def _read_item(item: Any, names: Collection[str]) -> ToolCall:
     """Return an item of a list as a call. If it is not one, it has a problem, and a name only if it names a tool."""
-    block = _as_tool_use(item)
+    block = _as_tool_use(item) if isinstance(item, dict) else None
     if block is not None:
         is_explicit = "action" not in item and ("type" in item or isinstance(block["input"], dict))
         if is_explicit or block["name"] in names:

@@ -101,12 +101,12 @@ def _compare_schema(schema: JSONObject, place: str) -> Iterator[tuple[str, str]]
         here = f"{place}/{keyword}"
         if problem := _compare(value, _FORMS.get(keyword, object)):
             yield here, problem
-            continue
-        for name, inner in _list_schemas(keyword, value):
-            if problem := _compare(inner, dict[str, object] | bool):
-                yield f"{here}{name}", problem
-            elif isinstance(inner, dict):
-                yield from _compare_schema(inner, f"{here}{name}")
+        else:
+            for name, inner in _list_schemas(keyword, value):
+                if problem := _compare(inner, dict[str, object] | bool):
+                    yield f"{here}{name}", problem
+                elif isinstance(inner, dict):
+                    yield from _compare_schema(inner, f"{here}{name}")
 
 
 def _list_schemas(keyword: str, value: Any) -> Iterator[tuple[str, object]]:

@@ -60,6 +60,8 @@ class PackageSession:
         if message.get("method") == "initialize" and self._ask is not None:
             message = self._add_capabilities(message)
         request_id = jsonrpc.check_request_id(message) if "method" in message else None
+        if request_id in self._pending:
+            raise RPCError(jsonrpc.INVALID_REQUEST, "the id is that of a request that is not answered yet")
         try:
             parsed = _MESSAGES.validate_python(message)
         except ValidationError as error:
@@ -83,8 +85,7 @@ class PackageSession:
                 raise RPCError(jsonrpc.INTERNAL_ERROR, "the server has ended")
             await pending.done.wait()
         finally:
-            if self._pending.get(request_id) is pending:
-                del self._pending[request_id]
+            del self._pending[request_id]
         if isinstance(pending.answer, RPCError):
             raise pending.answer
         return pending.answer

@@ -1,12 +1,13 @@
 """The environment: what is inherited, what is added, and who has the last word."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.options.variables import MARKS, environment
+from claude_agent_py.options.variables import MARKS, environment, surroundings, variable
 
 OWN = {"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_AGENT_SDK_CLIENT_APP"}
 
@@ -20,6 +21,24 @@ def test_the_surrounding_environment_is_added_to() -> None:
 def test_a_clean_environment_has_what_is_given_and_nothing_else() -> None:
     env = environment(ClientOptions(env={"B": "2"}, inherit_env=False), {"A": "1"})
     assert env.keys() == OWN | {"B"}
+
+
+def test_an_environment_that_another_object_replaced_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "environ", {"A": "1"})
+    assert surroundings() == {"A": "1"}
+    os.environ["A"] = "2"
+    assert surroundings() == {"A": "2"}
+
+
+@pytest.mark.parametrize(
+    ("options", "value"),
+    [({}, "inherited"), ({"inherit_env": False}, None), ({"env": {"A": "own"}}, "own"), ({"env": {"A": None}}, None)],
+)
+def test_a_variable_of_the_options_wins(
+    options: dict[str, Any], value: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("A", "inherited")
+    assert variable(ClientOptions(**options), "A") == value
 
 
 def test_marks_of_a_surrounding_session_are_not_passed_on() -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from bounds import set_bound
 from live import LiveJournal, View
 from peers import MakeClient
 from stored import Stored, call
 
 from claude_agent_py import UserMessage
-from claude_agent_py.journal import Fact, MessageAdded, TurnStarted, read_recording
-from claude_agent_py.messages import TextBlock
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, TurnStarted, read_recording
+from claude_agent_py.messages import TextBlock, ToolUseBlock
 from claude_agent_py.observe import Span, SpanFold, Timeline, watch
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import get_session
@@ -147,3 +148,76 @@ def test_a_span_that_cannot_be_reported_costs_only_itself() -> None:
         fold.feed(decode(frames.encode(frame)), 1.0)
     fold.finish()
     assert "turn" in seen
+
+
+def test_runs_are_left_out_if_there_is_nothing_else() -> None:
+    log = SpanLog(100)
+    for number in range(250):
+        log.add(Span(id=str(number), kind="run", name="r", start=number, end=number + 1.0, status="ok"))
+    kept = [int(span.id) for span in log.spans]
+    assert kept == list(range(250 - len(kept), 250))
+    assert 75 <= len(kept) <= 100
+    assert log.dropped + len(kept) == log.summary.count == 250
+
+
+def test_a_fact_that_cannot_be_folded_costs_only_itself(
+    caplog: pytest.LogCaptureFixture, swallowed_faults: list[str]
+) -> None:
+    spans: list[Span] = []
+    fold = SpanFold(spans.append)
+    block = ToolUseBlock(id="t1", name="Bash", input={})
+    odd = CallStarted(id="t0", call=block)
+    msgspec.structs.force_setattr(odd, "call", None)
+    fold.add([odd, CallStarted(id="t1", call=block, message="of another answer"), odd])
+    fold.finish()
+    assert [(span.id, span.kind, span.status) for span in spans] == [("t1", "tool", "running")]
+    [logged] = caplog.records
+    assert "drops an item of the type CallStarted and continues" in logged.message
+    assert len(swallowed_faults) == 1
+    swallowed_faults.clear()
+
+
+@pytest.mark.anyio
+async def test_a_slow_reader_of_the_facts_among_the_messages_misses_only_progress(
+    start: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "QUEUE_LIMIT", 5)
+    progress = [frames.task_progress("a1", f"step {number}") for number in range(20)]
+    events = [frames.task_started("a1"), *progress, *frames.task_end("a1")]
+    shown = steps.emit(frames.init(**frames.prompt_field("uuid")), *events, frames.result("Done."))
+    fake = FakeCLI(steps.wait_for_prompt(), shown)
+    async with start(fake) as client:
+        stream = client.events(facts=True)
+        await client.query("hello")
+        await client.close()
+        found = [type(item).__name__ async for item in stream]
+        assert [item async for item in client.events(facts=True) if hasattr(item, "fact")] == []
+    assert found.count("TaskProgressed") < 20
+    assert {"TurnStarted", "TaskStarted", "TaskFinished", "TurnEnded"} <= set(found)
+
+
+def of(spans: list[Span]) -> Timeline:
+    log = SpanLog()
+    for span in spans:
+        log.add(span)
+    return Timeline(log)
+
+
+def test_long_texts_are_cut_in_a_page_that_would_be_too_large() -> None:
+    text = "x" * 200_000
+    spans = [
+        Span(
+            id=str(number),
+            kind="tool",
+            name="Bash",
+            start=1.0,
+            end=2.0,
+            status="ok",
+            attributes={"input": text, "n": 1},
+        )
+        for number in range(100)
+    ]
+    page = of(spans).to_html()
+    assert 2_000_000 < len(page) < 6_000_000
+    assert "x..." in page
+    assert "x..." not in of(spans[:10]).to_html()

@@ -1,15 +1,18 @@
 """Chrome traces are what viewers read."""
 
 import json
+import pickle
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import recordings_loader as recordings
+from peers import MakeClient
 
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
+from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.wire import decode
 
 
@@ -89,3 +92,20 @@ def test_a_timeline_says_in_short_what_it_sums_up() -> None:
 def test_a_recording_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="cannot read the recording"):
         Timeline.from_recording(tmp_path / "missing.jsonl")
+    path = tmp_path / "notes.jsonl"
+    path.write_text('\n{"note": 1}\nno JSON\n')
+    with pytest.raises(OptionsError, match="none of its lines is a frame"):
+        Timeline.from_recording(path)
+
+
+@pytest.mark.anyio
+async def test_the_timeline_of_a_run_stays_when_its_result_is_pickled(start: MakeClient) -> None:
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    async with start(
+        FakeCLI(steps.turn([call, frames.tool_result("t1", "a.py"), frames.assistant("Done.")]))
+    ) as client:
+        result = await client.query("hello there")
+    timelines = [result.timeline(), pickle.loads(pickle.dumps(result)).timeline()]
+    live, read = ({(span.kind, span.id, span.name, span.status) for span in each.spans} for each in timelines)
+    assert read == live
+    assert {(kind, name) for kind, _, name, _ in read} >= {("run", "hello there"), ("tool", "Bash")}

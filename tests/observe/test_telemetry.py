@@ -186,6 +186,45 @@ def test_each_recording_is_traced_without_a_failure(sdk: Recorded, caplog: pytes
     assert [call for call in calls if "gen_ai.agent.id" in call and "gen_ai.agent.name" not in call] == []
 
 
+def test_tokens_of_the_cache_are_attributes_and_part_of_the_input(sdk: Recorded) -> None:
+    usage = {
+        "input_tokens": 10,
+        "output_tokens": 5,
+        "cache_read_input_tokens": 200,
+        "cache_creation_input_tokens": 3000,
+    }
+    journal = traced(sdk.telemetry())
+    answer = frames.assistant("Hi.")
+    answer["message"]["usage"] = usage
+    for frame in (frames.init(), answer, frames.result("Hi.")):
+        journal.feed(decode(frames.encode(frame)))
+    journal.end(None)
+    [chat] = [span for span in sdk.spans if span.name.startswith("chat")]
+    found = attributes(chat)
+    assert found["gen_ai.usage.input_tokens"] == 3210
+    assert found["gen_ai.usage.cache_read.input_tokens"] == 200
+    assert found["gen_ai.usage.cache_creation.input_tokens"] == 3000
+
+
+@pytest.mark.parametrize(("is_over", "found"), [(False, {}), (True, {"claude_agent.cancelled": True})])
+def test_a_call_that_nobody_observes_to_its_end_was_not_cancelled(
+    is_over: bool, found: dict[str, Any], sdk: Recorded
+) -> None:
+    journal, observer = LiveJournal(clock=time.time), sdk.telemetry().observer()
+    journal.observe(observer)
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    for frame in (frames.init(), call):
+        journal.feed(decode(frames.encode(frame)))
+    if is_over:
+        journal.end(None)
+    else:
+        journal.remove(observer)
+    [span] = sdk.named("execute_tool Bash")
+    kinds = ("error.type", "claude_agent.cancelled")
+    assert {name: value for name, value in attributes(span).items() if name in kinds} == found
+    assert span.status.status_code is trace.StatusCode.UNSET
+
+
 @pytest.mark.anyio
 async def test_a_span_ends_with_its_message_not_with_the_next(sdk: Recorded) -> None:
     happened: list[str] = []

@@ -8,6 +8,7 @@ from pydantic import BaseModel
 
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.agents import DelegationGuide
+from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.options.delegation import depends_on_hooks, guide_text, report_limit
@@ -62,6 +63,13 @@ def test_a_guide_with_the_tool_agent_is_not(given: dict[str, Any]) -> None:
 def test_background_work_is_not_advised_where_it_is_off() -> None:
     options = ClientOptions(delegation_guide=True, env={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"})
     assert "in the background" not in guide_text(options)
+
+
+def test_the_guide_names_the_tools_that_start_subtasks_and_no_others() -> None:
+    start = child_tool(ChildAgent(READER, id="reader"))
+    guide = guide_text(ClientOptions(custom_tools=[mine, start], delegation_guide=True))
+    assert "| mcp__tools__create_subtask_reader | default |" in guide
+    assert "mcp__tools__mine" not in guide
 
 
 def test_delegation_options_that_need_hooks() -> None:

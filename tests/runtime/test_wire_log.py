@@ -2,10 +2,13 @@
 
 import logging
 import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 from peers import start_in_memory
 
+from claude_agent_py import AgentDefinition
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -122,3 +125,21 @@ async def test_secrets_that_the_cli_gets_are_hidden_wherever_they_appear(
     assert "not named" in told
     assert "1:<SIGNING_KEY> 2:<SIGNING_KEY>" in told
     assert not re.search(r"\w thing", told.replace("not named", ""))
+
+
+@pytest.mark.one_backend
+async def test_secrets_are_hidden_also_if_the_servers_are_in_a_file(
+    caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    path = tmp_path / "servers.json"
+    path.write_text('{"mcpServers": {}}')
+    own = {"two": {"command": "x", "env": {"A_KEY": "fifth thing"}}}
+    agent = AgentDefinition(description="d", prompt="p", mcp_servers=["one", own])
+    caplog.set_level(5, "claude_agent_py.wire")
+    fake = FakeCLI(steps.turn("fifth thing, other thing"))
+    more: dict[str, Any] = {"mcp_servers": path, "agents": {"reader": agent}}
+    async with start_in_memory(fake, env={"ANY_KEY": "other thing"}, **more) as client:
+        await client.query("hello there")
+    told = "\n".join(lines(caplog))
+    assert "<A_KEY>, <ANY_KEY>" in told
+    assert " thing" not in told

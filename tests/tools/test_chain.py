@@ -866,6 +866,27 @@ async def test_a_transform_that_fails_fails_the_call() -> None:
     assert (result.media, result.raw[0].output) == ((), "drawn")
 
 
+async def test_cancelling_while_media_are_transformed_is_no_failure_of_the_call() -> None:
+    started, heard = anyio.Event(), list[str]()
+
+    async def slow(media: Media) -> Media:
+        started.set()
+        await anyio.sleep_forever()
+        return media
+
+    async def call() -> None:
+        await ToolChain([picture], text_format=XML, media_transform=slow).execute([use("picture")])
+        heard.append("a result")
+
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(call)
+            await started.wait()
+            workers.cancel_scope.cancel()
+
+    assert heard == []
+
+
 async def test_encoders_of_tools_are_used_where_the_chain_has_none() -> None:
     @tool(encoder=JSONEncoder(indent=2))
     def data() -> dict[str, int]:

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio import Event
 from anyio.abc import TaskGroup
+from pydantic import TypeAdapter
 
 from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.tasks.handler_context import HandlerContext
@@ -24,6 +25,7 @@ IS_VERSION_2 = not importlib.metadata.version("mcp").startswith("1.")
 pytestmark = [pytest.mark.anyio]
 
 CONTEXT = HandlerContext(request_id="r1")
+FORM = {"type": "object", "properties": {"size": {"type": "string"}}}
 
 
 def to_helper(message: dict[str, Any]) -> MCPMessageRequest:
@@ -157,6 +159,12 @@ async def test_cancelling_a_call() -> None:
         async with anyio.create_task_group() as workers:
             workers.start_soon(call)
             await started.wait()
+            same_id = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            refused = (await server.host.answer(to_helper(same_id), CONTEXT))["mcp_response"]
+            assert refused["error"]["message"] == "the id is that of a request that is not answered yet"
+            for unknown in ("1", 99, None):
+                await server.tell("notifications/cancelled", {"requestId": unknown, "reason": "AbortError"})
+            assert replies == []
             await server.tell("notifications/cancelled", {"requestId": 1, "reason": "AbortError"})
         assert "error" in replies[0]
         result = (await server.ask("tools/call", {"name": "add", "arguments": {"a": 1, "b": 2}}))["result"]
@@ -183,8 +191,86 @@ async def test_a_bad_message_is_answered() -> None:
         message = {"jsonrpc": "2.0", "id": {"no": "id"}, "method": "ping"}
         reply = (await server.host.answer(to_helper(message), CONTEXT))["mcp_response"]
         assert reply["error"]["code"] == -32600
+        for params in ("text", [1]):
+            reply = await server.ask("ping", params)
+            assert reply["error"]["code"] == -32600
+            assert "reading the message" in reply["error"]["message"]
 
     await with_server(use, comfortable(Event()))
+
+
+class Scripted:
+    """A low-level server that answers each request as it is told, and first sends some messages."""
+
+    def __init__(self, result: dict[str, Any], *messages: dict[str, Any]) -> None:
+        self.result = result
+        self.messages = messages
+
+    def create_initialization_options(self) -> None:
+        return None
+
+    async def run(self, read: Any, write: Any, options: None) -> None:
+        message_type = importlib.import_module("mcp.types").JSONRPCMessage
+        codec: TypeAdapter[Any] = TypeAdapter(message_type)
+        wrap = importlib.import_module("mcp.shared.message").SessionMessage
+        async for item in read:
+            message = codec.dump_python(item.message, mode="json", exclude_none=True)
+            answer = {"jsonrpc": "2.0", "id": message.get("id"), "result": self.result}
+            for each in (*self.messages, *([answer] if "method" in message else [])):
+                await write.send(wrap(codec.validate_python({"jsonrpc": "2.0", **each})))
+
+
+@pytest.mark.parametrize(
+    ("params", "more", "is_shown"), [({}, {}, True), ({"cursor": "2"}, {}, False), ({}, {"nextCursor": "2"}, False)]
+)
+async def test_a_small_set_of_tools_on_one_page_is_shown_from_the_start(
+    params: dict[str, Any], more: dict[str, Any], is_shown: bool
+) -> None:
+    tool = {"name": "work", "inputSchema": {"type": "object"}}
+
+    async def use(server: Connected) -> None:
+        result = (await server.ask("tools/list", params))["result"]
+        assert result["tools"] == [{**tool, "_meta": {"anthropic/alwaysLoad": True}} if is_shown else tool]
+
+    await with_server(use, Scripted({"tools": [tool], **more}))
+
+
+@pytest.mark.parametrize("how", ["closed", "withdrawn"])
+async def test_a_question_of_a_server_ends_with_it(how: str) -> None:
+    asked, ended = Event(), Event()
+    question = {"id": 7, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": FORM}}
+    withdrawal = {"method": "notifications/cancelled", "params": {"requestId": 7}}
+    unknown = {"method": "notifications/cancelled", "params": {"requestId": 8}}
+
+    async def ask(request: Any, context: Any) -> Any:
+        asked.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    server = Scripted({}, question, unknown)
+    sent: list[Any] = []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as workers:
+            host = MCPHost(
+                {"helper": server}, lambda name, message: sent.append(message), ask=ask, start=workers.start_soon
+            )
+            ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            assert (await host.answer(to_helper(ping), CONTEXT))["mcp_response"]["result"] == {}
+            await asked.wait()
+            assert not ended.is_set()
+            if how == "withdrawn":
+                server.messages = (withdrawal,)
+                await host.answer(to_helper({**ping, "id": 2}), CONTEXT)
+            else:
+                host.close()
+            await ended.wait()
+            host.close()
+    assert {(message["method"], message["params"]["requestId"]) for message in sent} == {
+        ("notifications/cancelled", 8),
+        *([("notifications/cancelled", 7)] if how == "withdrawn" else []),
+    }
 
 
 async def test_messages_of_the_server_go_out() -> None:

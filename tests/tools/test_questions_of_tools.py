@@ -13,6 +13,7 @@ from typing import Any, Literal, TypedDict
 import anyio
 import pytest
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+from typing_extensions import TypeAliasType
 
 from claude_agent_py import Client
 from claude_agent_py.errors import OptionsError
@@ -177,6 +178,14 @@ class Deep(BaseModel):
     order: Order
 
 
+class Recursive(BaseModel):
+    name: str
+    parent: "Recursive | None" = None
+
+
+Named: Any = TypeAliasType("Named", Consent)
+
+
 class Even(BaseModel):
     number: int
 
@@ -214,11 +223,12 @@ async def test_a_form_gives_a_value_of_its_type() -> None:
     person = Person(request_id="r1", answer={"colour": "blue", "day": "2026-01-31"})
     assert await person.elicit("Which?", Strict) == Strict(colour=Colour.BLUE, day=date(2026, 1, 31))
     assert await Person(request_id="r1", answer={"answer": "yes"}).elicit("Yes?", Consent) == Consent(answer="yes")
+    assert await Person(request_id="r1", answer={"answer": "yes"}).elicit("Yes?", Named) == Consent(answer="yes")
     with pytest.raises(ValueError, match="number: Value error, must be even"):
         await Person(request_id="r1", answer={"number": 3}).elicit("Which?", Even)
 
 
-@pytest.mark.parametrize("form", [Empty, Deep, Level, int, object])
+@pytest.mark.parametrize("form", [Empty, Deep, Recursive, Level, int, object])
 async def test_a_type_that_is_no_flat_form_is_an_error(form: Any) -> None:
     with pytest.raises(OptionsError, match="form"):
         await ToolContext(request_id="r1").elicit("Which?", form)

@@ -181,6 +181,12 @@ def test_a_typed_dict_in_a_typed_dict_in_a_list() -> None:
     assert bound(made, {"value": value}) == value
 
 
+@pytest.mark.parametrize("around", [typing.List, typing.Optional, list, typing.Dict])  # noqa: UP006
+def test_a_typed_dict_in_a_generic_type(around: Any) -> None:
+    made = returning(around[str, OldNode] if around is typing.Dict else around[OldNode])  # noqa: UP006
+    assert made.input_schema["$defs"]["OldNode"]["properties"]["value"] == {"type": "integer"}
+
+
 def test_a_default_that_json_cannot_express_is_left_out() -> None:
     marker = object()
 
@@ -317,6 +323,13 @@ def test_a_type_without_a_schema_is_named() -> None:
     def f(good: int, thing: Opaque) -> None: ...
 
     with pytest.raises(OptionsError, match=r"tool 'f': the parameter 'thing' of type .*Opaque.* has no JSON Schema"):
+        tool(f)
+
+
+def test_further_arguments_of_a_type_without_a_schema_are_refused() -> None:
+    def f(good: int, **more: Opaque) -> None: ...
+
+    with pytest.raises(OptionsError, match=r"tool 'f': the parameters have no JSON Schema: .*Opaque"):
         tool(f)
 
 

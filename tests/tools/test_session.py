@@ -37,9 +37,9 @@ def fail() -> None:
 class Client:
     """Talks to one session, as the CLI would."""
 
-    def __init__(self, server: ToolServer) -> None:
+    def __init__(self, server: ToolServer, ask: Any = None) -> None:
         self.heard: list[dict[str, Any]] = []
-        self.host = MCPHost({"calc": server}, lambda name, message: self.heard.append(message))
+        self.host = MCPHost({"calc": server}, lambda name, message: self.heard.append(message), ask=ask)
         self._ids = itertools.count()
 
     async def send(self, message: dict[str, Any], context: HandlerContext | None = None) -> dict[str, Any]:
@@ -502,9 +502,31 @@ async def test_progress_from_a_thread_of_ones_own_is_dropped() -> None:
     assert client.heard == []
 
 
+@tool
+async def where(context: ToolContext) -> str:
+    return str(await context.elicit_url("Where?", "https://example.com"))
+
+
 async def test_without_somebody_to_ask_a_question_of_a_tool_is_not_answered() -> None:
     @tool
-    async def work(context: ToolContext) -> str:
-        return str(await context.elicit_url("Where?", "https://example.com"))
+    async def short(context: ToolContext) -> str:
+        return await context.sample("Shorten this")
 
-    assert text_of(await Client(ToolServer("calc", [work])).call("work")) == "False"
+    client = Client(ToolServer("calc", [where, short]))
+    assert text_of(await client.call("where")) == "False"
+    assert "no session answers it" in text_of(await client.call("short"))
+
+
+@pytest.mark.parametrize("meta", [{}, {"claudecode/toolUseId": "t1"}])
+async def test_a_question_names_its_call_if_that_is_known(meta: dict[str, Any]) -> None:
+    asked: list[Any] = []
+
+    async def ask(request: Any, context: Any) -> dict[str, Any]:
+        asked.append(request)
+        return {"action": "accept"}
+
+    client = Client(ToolServer("calc", [where]), ask)
+    assert text_of(await client.call("where", **meta)) == "True"
+    [request] = asked
+    assert (request.server_name, request.message) == ("calc", "Where?")
+    assert (request.call and (request.call.id, request.call.name)) == (("t1", "mcp__calc__where") if meta else None)
