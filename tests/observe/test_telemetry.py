@@ -20,7 +20,7 @@ from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument
 from claude_agent_py.observe.telemetry import resolve_telemetry
-from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
 
 TOOL = "gen_ai.tool.name"
@@ -278,22 +278,13 @@ def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytes
 
 
 @pytest.mark.anyio
-@pytest.mark.real_cli
-@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_tools_that_a_model_invents_share_a_name_in_metrics(sdk: Recorded) -> None:
     invented = [f"Invented{i}" + "x" * 5000 for i in range(3)]
-
-    def answer(request: Any) -> Any:
-        calls = [tool_use(name, {}) for name in invented]
-        failing = tool_use("Read", {"file_path": "/no/such/file"})
-        return "done" if request.tool_results else Reply([*calls, failing])
-
-    with ScriptedModel(answer) as model:
-        options = ClientOptions(
-            env=model.environment(), inherit_env=False, cwd=model.sandbox.home, telemetry=sdk.telemetry()
-        )
-        async with Client(options) as client:
-            await client.query("go")
+    blocks = [frames.tool_use_block(name) for name in [*invented, "Read"]]
+    refused = [frames.tool_result(block["id"], "no", is_error=True) for block in blocks]
+    fake = FakeCLI(steps.turn([frames.assistant(blocks), *refused, frames.assistant("done")]))
+    async with Client(ClientOptions(telemetry=sdk.telemetry()), transport=fake.transport()) as client:
+        await client.query("go")
     named = {point.attributes.get(TOOL) for point in sdk.points("gen_ai.client.operation.duration")}
     assert named == {None, "_OTHER", "Read"}
     assert {span.name for span in sdk.spans if TOOL in attributes(span)} == {

@@ -418,26 +418,25 @@ async def test_a_fact_that_is_written_while_a_server_reads_comes_before_the_delt
     assert texts[0] < kinds.index("call")
 
 
-@pytest.mark.real_cli
 async def test_a_worker_writes_the_deltas_of_a_fast_model_together_and_deletes_them_without_another_prompt(
     tmp_path: Path,
 ) -> None:
-    async with ScriptedModel(lambda request: Reply("word " * 1600, chunk_chars=4, chunk_delay=0.001)) as model:
-        url = f"sqlite:///{tmp_path / 'fleet.db'}"
-        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
-            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
-            async with fleet.worker():
-                began = time.monotonic()
-                session = await fleet.start("chat", "Write")
-                await session.result()
-                deltas = await session.read_deltas()
-                assert "".join(delta.text for delta in deltas) == "word " * 1600
-                assert 1 < len(deltas) <= (time.monotonic() - began) * 5 + 1
-                with closing(sqlite3.connect(tmp_path / "fleet.db")) as file, file:  # as if a minute had passed
-                    file.execute("UPDATE fleet_deltas SET whole_at = whole_at - 60")
-                with anyio.fail_after(30):
-                    while await session.read_deltas():
-                        await anyio.sleep(0.05)
+    options = fake_options(tmp_path, *streamed(*["word"] * 400, delay=0.005))
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+        fleet.agent("chat", options)
+        async with fleet.worker():
+            began = time.monotonic()
+            session = await fleet.start("chat", "Write")
+            await session.result()
+            deltas = await session.read_deltas()
+            assert "".join(delta.text for delta in deltas) == "word" * 400
+            assert 1 < len(deltas) <= (time.monotonic() - began) * 5 + 1
+            with closing(sqlite3.connect(tmp_path / "fleet.db")) as file, file:  # as if a minute had passed
+                file.execute("UPDATE fleet_deltas SET whole_at = whole_at - 60")
+            with anyio.fail_after(30):
+                while await session.read_deltas():
+                    await anyio.sleep(0.05)
 
 
 @pytest.mark.long
