@@ -27,7 +27,7 @@ from claude_agent_py import ClientOptions
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.sessions import SQLiteStore
 given = json.load(open("given.json"))
-fleet = Fleet(given["url"], store=SQLiteStore("store.db"), poll=0.1)
+fleet = Fleet(given["url"], store=SQLiteStore("store.db"), lease=3, poll=0.1)
 fleet.agent("asker", ClientOptions(inherit_env=False, **given["options"]), patience=0.1)
 """
 
