@@ -141,10 +141,11 @@ class Turns:
 
     def _count(self, turn: Turn, prompts: Sequence[str], *, in_result: bool = False) -> None:
         """Give the turn its id, now that it is known what it is for."""
-        if prompts or not self._run:
+        named = next((prompt for prompt in prompts if not prompt.startswith("#")), "")
+        if named != self._run if named else prompts or not self._run:
             self._runs += 1
             self._counted = self._uncounted = 0
-            self._run = next((prompt for prompt in prompts if not prompt.startswith("#")), f"#{self._runs}")
+            self._run = named or f"#{self._runs}"
         # The CLI gives an empty result to each notification but the last of those that one turn answers (2.1.328).
         elif in_result:
             turn.is_uncounted = True
