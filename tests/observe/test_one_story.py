@@ -1,7 +1,9 @@
 """All views of a session tell the same story: the same calls and tasks, with the same statuses and ends."""
 
+import json
 import re
 import sys
+import tempfile
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
@@ -14,6 +16,7 @@ import anyio
 import pytest
 import recordings_loader as recordings
 from each import for_each
+from hypothesis import assume, given, strategies as st
 from later import Later
 from live import Conversation, View
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -208,7 +211,7 @@ CORRECTED: Final = 0.1
 """Seconds. The CLI may tell the exact end of a task after it has reported the task, or after its end was noticed."""
 OF_MESSAGES: Final = (
     "the timeline of a run is folded from the messages that it has recorded, and only if somebody wants it: it lacks "
-    "hooks and questions, and numbers the turns in the run"
+    "hooks and questions"
 )
 HIDDEN: Final = "calls that the CLI takes out of a conversation that it resumes are not in its journal on disk"
 NOT_SENT: Final = "<task-notification>"
@@ -365,39 +368,61 @@ class Collecting(View):
         self.items += facts
 
 
+def check_recording(name: str, attach: Callable[[TaskManager], object] = lambda manager: None) -> Story:
+    """Compare the views of a session that does what is recorded, and return its story."""
+    items: list[Any] = []
+    managers: list[TaskManager] = []
+
+    def begin(tasks: Any) -> None:
+        managers.append(TaskManager(intake=tasks))
+        attach(managers[0])
+        tasks.on_events = lambda events: items.extend(event for event in events if not event.number)
+
+    live_journal(name, Collecting(items), begin)
+    story = Story.of(facts_among(items))
+    assert Story.of(read_recording(path_of(name))) == story
+    traffic = ToolTraffic()
+    for _, frame, is_sent in frames_of(name):
+        if not is_sent:
+            traffic.fold(frame)
+    assert of_records(traffic.calls) == {call: told.status for call, told in story.calls.items()}
+    check_tasks(story, managers[0])
+    check_editor(story, items)
+    check_chat(story, items)
+    check_timeline(story, spans_of(name))
+    return story
+
+
 @pytest.mark.anyio
-async def test_every_recording_is_one_story_in_every_view(tmp_path: Path) -> None:
-    managers: dict[str, TaskManager] = {}
+async def test_every_recording_is_one_story_in_every_view() -> None:
+    managers: list[TaskManager] = []  # the history follows them as long as they live
     stories: dict[str, Story] = {}
 
-    async with TaskHistory(tmp_path / "history.sqlite") as history:
+    async with TaskHistory(":memory:") as history:
 
         def check(name: str) -> None:
-            items: list[Any] = []
+            def attach(manager: TaskManager) -> None:
+                managers.append(manager)
+                history.attach(manager, name)
 
-            def begin(tasks: Any) -> None:
-                managers[name] = TaskManager(intake=tasks)
-                history.attach(managers[name], name)
-                tasks.on_events = lambda events: items.extend(event for event in events if not event.number)
-
-            live_journal(name, Collecting(items), begin)
-            facts = facts_among(items)
-            story = stories[name] = Story.of(facts)
-            recorded = list(read_recording(path_of(name)))
-            assert Story.of(recorded) == story
-            received = [frame for _, frame, is_sent in frames_of(name) if not is_sent]
-            traffic = ToolTraffic()
-            for frame in received:
-                traffic.fold(frame)
-            assert of_records(traffic.calls) == {call: told.status for call, told in story.calls.items()}
-            check_tasks(story, managers[name])
-            check_editor(story, items)
-            check_chat(story, items)
-            check_timeline(story, spans_of(name))
+            stories[name] = check_recording(name, attach)
 
         for_each(recordings.names(), check)
         for name, story in stories.items():
             check_history(story, (await history.rebuild(name)).roots)
+
+
+@given(st.sampled_from(recordings.names()), st.sets(st.floats(0, 1, exclude_max=True), min_size=1, max_size=4))
+def test_a_recording_that_lacks_some_frames_is_one_story_in_every_view(name: str, lost: set[float]) -> None:
+    lines = recordings.FOLDER.joinpath(f"{name}.jsonl").read_text().splitlines()
+    whole = [line for line in lines if json.loads(line)["dir"] in ("in", "out")]
+    places = {int(place * len(whole)) for place in lost}
+    kept = [line for place, line in enumerate(whole) if place not in places]
+    assume(kept)
+    end = json.dumps({"t": json.loads(whole[-1])["t"], "dir": "exit", "m": 0})
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "lossy.jsonl").write_text("\n".join([*kept, end]))
+        check_recording(f"{folder}/lossy")
 
 
 def test_every_recording_has_the_same_calls_on_disk(tmp_path: Path) -> None:
@@ -455,6 +480,8 @@ async def tell(
             check_run(spans.spans, results[0].timeline().spans)
         if begin is None and all(fact.cost_usd is not None for fact in told if isinstance(fact, TurnEnded)):
             check_costs(story, spans.timeline().summary, results)
+        shown = {span.id for result in results for span in result.timeline().spans if span.kind == "turn"}
+        assert begin is not None or shown <= {f"run:{turn}" for turn in story.turns}
         records = [call for result in results for call in result.tool_calls if call.id in story.calls or begin is None]
         calls = of_records(records)
         expected = {call: told.status for call, told in story.calls.items()}
