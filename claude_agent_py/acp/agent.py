@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
@@ -21,6 +22,7 @@ from claude_agent_py._base.errors import (
     ControlRejectedError,
     LocalProtocolError,
     OptionsError,
+    OptionsWarning,
     SessionError,
 )
 from claude_agent_py._base.event_loop import run_file_work
@@ -299,17 +301,19 @@ class EditorAgent:
             bound = BoundTools(self._editor, name, self._capabilities)
             tools = list(bound.make()) if self._offers_tools else []
             own = {SERVER: ToolServer(SERVER, tools)} if tools else {}
-            options = given.replace(
-                # They ask on their own, as `Read`, `Write` and `Bash`.
-                allowed_tools=[*given.allowed_tools, *(mcp_tool_name(SERVER, tool.name) for tool in tools)],
-                cwd=cwd,
-                env={TODO_TOOLS: "1", **given.env},
-                additional_directories=[*given.additional_directories, *(directories or ())],
-                mcp_servers={**_list_servers(given), **dict(map(_read_server, servers or ())), **own},
-                include_partial_messages=True,
-                interactions=given.interactions or True,
-                **conversation,
-            )
+            with warnings.catch_warnings():
+                # The given options have warned already, and the tools ask on their own, as `Read`, `Write` and `Bash`.
+                warnings.simplefilter("ignore", OptionsWarning)
+                options = given.replace(
+                    allowed_tools=[*given.allowed_tools, *(mcp_tool_name(SERVER, tool.name) for tool in tools)],
+                    cwd=cwd,
+                    env={TODO_TOOLS: "1", **given.env},
+                    additional_directories=[*given.additional_directories, *(directories or ())],
+                    mcp_servers={**_list_servers(given), **dict(map(_read_server, servers or ())), **own},
+                    include_partial_messages=True,
+                    interactions=given.interactions or True,
+                    **conversation,
+                )
         except (OptionsError, ValueError) as error:
             raise refuse(str(error)) from error
         session = _EditorSession(name, Client(options), self._editor, self._capabilities)

@@ -50,22 +50,21 @@ def of_prompt(frame: JSONObject) -> JSONObject:
 
 def init(**fields: object) -> JSONObject:
     """Return a `system/init` message, which begins every turn."""
-    return system(
-        "init",
-        cwd="/work",
-        tools=["Task", "Bash", "Read", "Write"],
-        mcp_servers=[],
-        model=MODEL,
-        permissionMode="bypassPermissions",
-        slash_commands=[],
-        apiKeySource="ANTHROPIC_API_KEY",
-        claude_code_version=CLI_VERSION,
-        output_style="default",
-        agents=["general-purpose"],
-        skills=[],
-        plugins=[],
-        **fields,
-    )
+    body = {
+        "cwd": "/work",
+        "tools": ["Task", "Bash", "Read", "Write"],
+        "mcp_servers": [],
+        "model": MODEL,
+        "permissionMode": "bypassPermissions",
+        "slash_commands": [],
+        "apiKeySource": "ANTHROPIC_API_KEY",
+        "claude_code_version": CLI_VERSION,
+        "output_style": "default",
+        "agents": ["general-purpose"],
+        "skills": [],
+        "plugins": [],
+    }
+    return system("init", **(body | fields))
 
 
 def assistant(content: str | Sequence[JSONObject] = "ok", **fields: object) -> JSONObject:
@@ -210,7 +209,7 @@ def task_notification(task_id: str, status: str = "completed", summary: str = "d
 def background_tasks(*task_ids: str, **fields: object) -> JSONObject:
     """Return the list of all tasks that run in the background."""
     tasks = [{"task_id": id, "task_type": "local_agent", "description": "a task"} for id in task_ids]  # noqa: A001
-    return system("background_tasks_changed", tasks=tasks, **fields)
+    return system("background_tasks_changed", **({"tasks": tasks} | fields))
 
 
 def task_end(task_id: str, status: str = "completed", summary: str = "done", **fields: object) -> list[JSONObject]:

@@ -49,6 +49,8 @@ def test_every_frame_has_its_own_uuid() -> None:
 def test_fields_can_be_added_and_replaced() -> None:
     assert frames.result("x", num_turns=7, extra=1)["num_turns"] == 7
     assert frames.task_started("a1", task_type="local_bash")["task_type"] == "local_bash"
+    assert frames.init(model="m", extra=1)["model"] == "m"
+    assert frames.background_tasks("a1", tasks=[])["tasks"] == []
     assert frames.result("x", user_message_uuids=["u"])["user_message_uuids"] == ["u"]
 
 
