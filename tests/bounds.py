@@ -7,6 +7,7 @@ import pytest
 
 BOUNDS = {
     "BODY_SECONDS": "serve.web.BODY_SECONDS",
+    "BUSY_SECONDS": "_base.shared_sqlite.BUSY_SECONDS",
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
     "CONNECTION_IDLE": "_connection.running.DEFAULT_IDLE",

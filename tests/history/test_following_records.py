@@ -13,11 +13,12 @@ from typing import IO, Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from folding import tracking
 from forks import Program, run_program
 
 from claude_agent_py import TaskManager, TaskStatus
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import OptionsError, SessionError
 from claude_agent_py.tasks import EndedBy, TaskEvent, TaskFinished, TaskHistory
 from claude_agent_py.testing import frames
 
@@ -349,6 +350,42 @@ async def test_a_reader_who_may_not_write_leaves_the_tasks_of_a_dead_process_to_
             other.send(frames.task_started("a1"))
         done = await anyio.to_thread.run_sync(run_program, [sys.executable, "-c", READ_ONLY, str(path)])
     assert done.stdout == "['running']\n", done.stderr
+
+
+async def test_a_file_that_cannot_be_written_is_read_and_left_as_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, connect = tmp_path / "history.db", sqlite3.connect
+
+    def connect_read_only(name: Any, **more: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect(name, **more)
+        connection.execute("PRAGMA query_only = ON")
+        return connection
+
+    with recording(path) as other:
+        other.send(frames.task_started("a1"))
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite3, "connect", connect_read_only)
+        async with TaskHistory(path) as history:
+            assert [task.status for task in await history.rebuild("s1")] == ["running"]
+    async with TaskHistory(path) as history:
+        assert [task.status for task in await history.rebuild("s1")] == ["failed"]
+
+
+async def test_the_tasks_of_a_dead_process_end_once_no_other_one_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "BUSY_SECONDS", 0.05)
+    path = tmp_path / "history.db"
+    with recording(path) as other:
+        other.send(frames.task_started("a1"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        async with TaskHistory(path) as history:
+            writer.execute("BEGIN IMMEDIATE")
+            with pytest.raises(SessionError, match="locked"):
+                await history.rebuild("s1")
+            writer.execute("ROLLBACK")
+            assert [task.status for task in await history.rebuild("s1")] == ["failed"]
 
 
 async def test_a_history_that_cannot_be_closed_cleanly_logs_that(

@@ -468,6 +468,16 @@ def test_a_file_that_is_replaced_or_gone_is_an_error(stored: Stored) -> None:
         session(stored)
 
 
+def test_a_deeply_nested_value_in_a_file_that_was_replaced_is_an_error(stored: Stored) -> None:
+    stored.user("x" * 200_000)
+    messages = session(stored).messages
+    assert len(messages) == 1
+    start = b'{"type":"user","x":'
+    stored.path.write_bytes(start + b"[" * (stored.path.stat().st_size - len(start)))
+    with pytest.raises(SessionError, match="was replaced while it was read"):
+        messages[0]
+
+
 def test_memory_does_not_grow_with_the_messages(stored: Stored) -> None:
     """A transcript of 40 MB is read with little more than what one piece of it takes."""
     stored.user("x" * 20_000)

@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from folding import deliver_in, intake_of, message, text_of
+from folding import deliver_in, intake_of, message, shell_started, text_of
 
 from claude_agent_py import Task, TaskEvent, TaskManager, TaskStatus
-from claude_agent_py.tasks import TaskFinished, TaskOutputAvailable
+from claude_agent_py.tasks import EndedBy, TaskFinished, TaskOutputAvailable
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -97,12 +97,25 @@ async def test_its_transcript_is_read_from_where_it_says(tmp_path: Path) -> None
     intake_of(manager).set_path("c1", str(path))
     intake_of(manager).set_path("c1", str(path))
     intake_of(manager).set_path("nobody", str(path))
+    intake_of(manager).set_cause("nobody", EndedBy.PARENT)
+    assert list(manager) == [task]
     assert events.waiting == 1
     event = events.take()
     assert isinstance(event, TaskOutputAvailable)
     assert (task.output_file, event.path) == (str(path), str(path))
     assert [(one.agent_id, one.text) for one in await task.transcript()] == [("c1", "hi")]
     assert intake_of(manager).paths_of("c1")[0] == str(path)
+
+
+async def test_the_output_of_an_adopted_shell_is_read_from_where_it_says(tmp_path: Path) -> None:
+    manager = TaskManager()
+    start = message(shell_started("b1"))
+    intake_of(manager).adopt(start, Stopped())
+    manager.track(start)
+    path = tmp_path / "b1.output"
+    path.write_text("made")
+    intake_of(manager).set_path("b1", str(path))
+    assert (manager["b1"].output_file, await manager["b1"].read_output()) == (str(path), "made")
 
 
 async def test_messages_that_came_are_at_hand() -> None:

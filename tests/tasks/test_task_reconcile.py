@@ -1,11 +1,14 @@
 """Reconciling with files: unreported ends and doubts, with and without a worker."""
 
 import json
+import os
+import threading
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-from folding import HASTY, intake_of, level, shell_started, track_hook, tracking
+from folding import HASTY, Desk, intake_of, level, shell_started, track_hook, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.tasks import Evidence
@@ -131,6 +134,70 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
                 await anyio.sleep(0.01)
                 tracking(manager, level(listed))
     assert manager["b1"].status is TaskStatus.RUNNING
+
+
+@pytest.mark.parametrize("meanwhile", ["it ends", "the CLI contradicts itself"])
+async def test_what_is_told_while_the_files_are_read_counts_more_than_what_they_say(
+    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "b1.output"
+    path.write_text("ok\n\n[exited with code 0]\n")
+    listed = level({"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"})
+    said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
+    desk, real, is_read, goes_on = Desk(), os.open, threading.Event(), threading.Event()
+    desk.fold(listed, shell_started("b1"), frames.tool_result("toolu_b1", said), level())
+
+    def slowly(name: Any, *arguments: Any, **more: Any) -> int:
+        if name == str(path):
+            is_read.set()
+            assert goes_on.wait(30)
+        return real(name, *arguments, **more)
+
+    desk.clock.now += 10
+    monkeypatch.setattr(os, "open", slowly)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(desk.intake.reconciler.check)
+            await anyio.to_thread.run_sync(is_read.wait, 30)
+            desk.fold(*(frames.task_end("b1", "failed") if meanwhile == "it ends" else (listed, level())))
+            goes_on.set()
+    outcome = desk.tasks["b1"].outcome
+    if meanwhile == "it ends":
+        assert outcome is not None
+        assert (outcome.status, outcome.evidence) == (TaskStatus.FAILED, Evidence.NOTIFICATION)
+        return
+    assert outcome is None
+    desk.clock.now += 10
+    await desk.intake.reconciler.check()
+    outcome = desk.tasks["b1"].outcome
+    assert outcome is not None
+    assert (outcome.status, outcome.evidence) == (TaskStatus.COMPLETED, Evidence.END_MARKER)
+
+
+async def test_files_that_do_not_fit_into_the_memory_decide_nothing_about_other_tasks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    manager, real = agent(tmp_path, None), os.open
+    tracking(manager, frames.task_started("a2", run_id="0-a2"), level("a1", "a2"))
+    other = tmp_path / "agent-a2.jsonl"
+    other.write_text((tmp_path / "agent-a1.jsonl").read_text())
+    track_hook(
+        intake_of(manager), "SubagentStop", {"agent_id": "a2", "agent_type": "x", "agent_transcript_path": str(other)}
+    )
+
+    def fail(name: Any, *arguments: Any, **more: Any) -> int:
+        if name == str(tmp_path / "agent-a1.jsonl"):
+            raise MemoryError
+        return real(name, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", fail)
+    assert await build_outcome(manager, "a2", with_worker=False) == (TaskStatus.COMPLETED, Evidence.TRANSCRIPT)
+    assert manager["a1"].outcome is None
+    assert "Cannot inspect the files of task a1" in caplog.text
+    tracking(manager, frames.task_notification("a1", summary="report"))
+    await intake_of(manager).reconciler.check()
+    assert f"Cannot count the transcript {tmp_path}" in caplog.text
+    assert manager["a1"].status is TaskStatus.COMPLETED
 
 
 async def test_a_worker_runs_only_while_a_task_needs_it() -> None:

@@ -201,6 +201,14 @@ async def test_the_transcript_of_a_task_has_the_nested_ones_in_order_of_time(tmp
     assert own[0].parent_tool_use_id == "toolu_outer"
 
 
+async def test_a_nested_agent_without_messages_is_left_out(tmp_path: Path) -> None:
+    manager = recorded_tree(tmp_path)
+    whole = await manager[OUTER].transcript()
+    [path] = tmp_path.rglob(f"agent-{INNER}.jsonl")
+    path.unlink()
+    assert await manager[OUTER].transcript() == [message for message in whole if message.agent_id == OUTER]
+
+
 def finished_agent(path: Path, report: str) -> TaskManager:
     """An agent whose transcript has only its prompt so far."""
     path.write_text(entry("user", "do it"))
@@ -278,6 +286,61 @@ async def test_a_report_that_never_gets_into_the_transcript_is_awaited_only_once
     set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
     with anyio.fail_after(30):
         assert [message.text for message in await task.transcript()] == ["do it"]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"summary_is_report": False},
+        {"summary_is_report": True, "handback_report": {"text": "handed back", "flagged": False}},
+    ],
+)
+async def test_a_report_in_other_words_is_not_awaited_once_the_transcript_ends(
+    told: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "ENTRY_DELAY", 0.0)
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
+    path = tmp_path / "agent-a1.jsonl"
+    write_report(path, "its last text", message={"stop_reason": "end_turn"})
+    end = frames.task_notification("a1", "completed", summary="in other words", output_file=str(path), **told)
+    task = tracking(TaskManager(), frames.task_started("a1", "Review"), end)["a1"]
+    with anyio.fail_after(30):
+        assert [message.text for message in await task.transcript()] == ["its last text"]
+        assert [chunk async for chunk in task.follow()] == ["its last text\n"]
+
+
+async def test_a_report_is_awaited_although_the_transcript_ends_with_another_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
+    path = tmp_path / "agent-a1.jsonl"
+    write_report(path, "of its first run", message={"stop_reason": "end_turn"})
+    told: dict[str, Any] = {"summary": "of its second run", "output_file": str(path), "summary_is_report": True}
+    end = frames.task_notification("a1", "completed", **told)
+    task = tracking(TaskManager(), frames.task_started("a1", "Review"), end)["a1"]
+    chunks: list[str] = []
+    with anyio.fail_after(30):
+        async for chunk in task.follow():
+            chunks.append(chunk)
+            if len(chunks) == 1:
+                write_report(path, "of its second run", message={"stop_reason": "end_turn"})
+    assert chunks == ["of its first run\n", "of its second run\n"]
+
+
+@pytest.mark.parametrize("status", ["failed", "stopped", "completed"])
+async def test_where_no_report_is_due_none_is_awaited(
+    status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_bound(monkeypatch, "ENTRY_DELAY", 0.01)
+    set_bound(monkeypatch, "REPORT_DELAY", 3600.0)
+    path = tmp_path / "agent-a1.jsonl"
+    write_report(path, "so far")
+    summary = "" if status == "completed" else "why it ended"
+    end = frames.task_notification("a1", status, summary=summary, output_file=str(path))
+    task = tracking(TaskManager(), frames.task_started("a1", "Review"), end)["a1"]
+    with anyio.fail_after(30):
+        assert [chunk async for chunk in task.follow()] == ["so far\n"]
 
 
 async def test_the_report_comes_from_the_transcript_where_no_notification_told_it(tmp_path: Path) -> None:
