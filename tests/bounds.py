@@ -17,6 +17,7 @@ BOUNDS = {
     "ENTRY_DELAY": "tasks.files.completion.ENTRY_DELAY",
     "EXIT_GRACE": "_connection.shutdown.EXIT_GRACE",
     "FETCH_TIMEOUT": "transport.install.FETCH_TIMEOUT",
+    "FIRST_NOTICE": "_journal.open_runs.FIRST_NOTICE",
     "FIRST_ANSWER": "pool.core.FIRST_ANSWER",
     "GRACE": "hooks.dispatcher.GRACE",
     "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",

@@ -261,7 +261,7 @@ class Connection:
         if message.error is not None:
             self._check_login(message)
 
-    def _check_login(self, message: object) -> None:
+    def _check_login(self, message: APIRetryMessage | AssistantMessage) -> None:
         session = self.session
         refusal = find_refusal(message)
         if refusal is not None and session.is_open:

@@ -57,10 +57,8 @@ class Reported:
         return self.info.agents if self.info is not None else ()
 
     def track(self, message: object) -> None:
-        """Update it from a message."""
-        handler = self.HANDLERS.get(type(message))
-        if handler is not None:
-            handler(self, message)
+        """Update it from a message of a type in `HANDLERS`."""
+        self.HANDLERS[type(message)](self, message)
 
     def _on_init(self, message: InitMessage) -> None:
         if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
@@ -109,18 +107,16 @@ class OwnTaskList(View):
                 self._list.track(fact)
 
 
-def find_refusal(message: object) -> str | None:
+def find_refusal(message: APIRetryMessage | AssistantMessage) -> str | None:
     """Return why the turn fails if the message says that the API refuses the login, or None."""
-    if type(message) is APIRetryMessage:
-        # The CLI would retry ten times, for more than a minute.
-        if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
-            return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
-    elif type(message) is AssistantMessage:
+    if isinstance(message, AssistantMessage):
         # If the CLI has neither key nor login, that is its answer, but the result follows up to 10 s later where name
         # servers do not answer (CLI 2.1.328).
         has_no_login = message.error == "authentication_failed" and message.api_error_status is None
-        if has_no_login and not message.is_subagent:
-            return message.text
+        return message.text if has_no_login and not message.is_subagent else None
+    # The CLI would retry ten times, for more than a minute.
+    if message.error_status == UNAUTHORIZED and message.attempt >= PATIENCE:
+        return f"the API refuses the key or login (HTTP {UNAUTHORIZED}) after {message.attempt} attempts"
     return None
 
 

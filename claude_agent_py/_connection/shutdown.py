@@ -289,8 +289,8 @@ class Shutdown:
             self._dismiss()
             await self._let_it_finish()
         session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
-        if self.is_requested:  # the CLI reports that it stops its shells as it ends, but not why
-            session.intake.expect_end(*self._why_tasks_end(is_asked=True))
+        # The CLI reports that it stops its shells as it ends, but not why.
+        session.intake.expect_end(*self._why_tasks_end(is_asked=True))
         transport, output_over = session.transport, session.output_over
         await transport.close(grace=self._grace)
         for event in (output_over, self._transport_over) if transport.needs_run else (output_over,):

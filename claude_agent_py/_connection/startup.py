@@ -268,8 +268,7 @@ class _Startup:
     async def _continue_late(self) -> None:
         """Continue the runs of earlier processes once the CLI has reported the turn, after `connect` has returned."""
         await self._connection.resumption.wait_known()
-        if self._session.is_open:
-            await self._continue_runs()
+        await self._continue_runs()
 
     async def _continue_runs(self) -> None:
         """Continue the runs of earlier processes, now that it is known which turn the CLI resumes."""

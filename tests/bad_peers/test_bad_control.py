@@ -158,6 +158,15 @@ async def test_taking_back_what_was_never_asked_does_no_harm(start: MakeClient) 
             assert (await client.query("hi")).text == "ok"
 
 
+async def test_taking_back_what_is_refused_in_the_same_breath_does_no_harm(start: MakeClient) -> None:
+    both = frames.encode(frames.control_request("r1", "something_new"), frames.control_cancel("r1"))
+    fake = FakeCLI(both, steps.turn("ok"))
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            assert (await client.query("hi")).text == "ok"
+    assert len(fake.received_like(reply_to("r1"))) <= 1
+
+
 # What we ask -----------------------------------------------------------------------------------------------------
 
 

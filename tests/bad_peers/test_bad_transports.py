@@ -101,6 +101,20 @@ async def test_one_that_fails_in_use(failing: str, fails_at: int, caplog: pytest
     assert transport.is_closed
 
 
+async def test_the_error_of_a_session_names_the_first_of_a_group() -> None:
+    class Grouping(Wrapped):
+        async def receive(self) -> bytes:
+            try:
+                return await super().receive()
+            except OSError as error:
+                raise ExceptionGroup("several", [ExceptionGroup("one", [error])]) from None
+
+    transport = Grouping(FakeCLI().transport(), "receive", 1)
+    with anyio.fail_after(60), pytest.raises(ConnectionClosedError, match=r"broke: OSError: my receive is broken"):
+        async with Client(transport=transport):
+            pytest.fail("it starts")
+
+
 async def test_one_that_cannot_be_closed(caplog: pytest.LogCaptureFixture) -> None:
     class Unclosable(Wrapped):
         async def close(self, *, grace: float = 5.0) -> None:

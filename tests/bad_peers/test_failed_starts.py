@@ -12,6 +12,7 @@ import pytest
 from bounds import set_bound
 from leftovers import is_alive
 from peers import MakeClient
+from stored import Stored
 
 from claude_agent_py import (
     AgentDefinition,
@@ -24,10 +25,11 @@ from claude_agent_py import (
     LocalProtocolError,
     OptionsError,
     Timeouts,
+    guard,
     query,
 )
 from claude_agent_py.errors import CLIVersionError
-from claude_agent_py.sessions import Lease, MemoryStore, SessionKey
+from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, project_key_for_directory
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -201,6 +203,12 @@ async def test_agents_that_the_program_drops_are_named(start: MakeClient) -> Non
 # What is no program ----------------------------------------------------------------------------------------------
 
 
+async def test_a_program_that_does_not_accept_hooks_is_refused(start: MakeClient) -> None:
+    fake = FakeCLI(initialize=frames.initialize_response(hooks_applied=False))
+    client = start(fake, hooks={"PreToolUse": [guard(lambda request, context: None)]})
+    assert "hooks: the CLI did not accept them" in str(await make_handler_error(client, OptionsError))
+
+
 async def test_a_program_that_is_not_there(tmp_path: Path) -> None:
     error = await make_handler_error(Client(ClientOptions(cli_path=tmp_path / "nothing")), CLINotFoundError)
     assert "nothing" in str(error)
@@ -372,6 +380,25 @@ async def test_a_budget_is_whole_if_nothing_is_known_of_an_earlier_process(
             result = await client.query("hi")
     assert result.spent_before_usd == 0.0
     assert result.budget_left_usd == 1.0 - result.total_cost_usd
+
+
+@pytest.mark.parametrize("place", ["a new home", "elsewhere"])
+async def test_a_budget_is_whole_if_the_transcript_is_in_another_place(
+    place: str, start_process: MakeClient, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    here = Stored(tmp_path / ".claude", project=project_key_for_directory(tmp_path))
+    here.user("hello")
+    here.note("cost-state", totalCostUSD=5.0)
+    fake = FakeCLI(steps.turn("ok"))
+    more: dict[str, Any] = {"spawn": lambda plan: fake.transport(), "resume": here.id}
+    if place == "a new home":
+        more = {"home": True, "session_store": MemoryStore(), "continue_conversation": True}
+    with anyio.fail_after(60):
+        async with start_process(fake, max_budget_usd=1.0, cwd=tmp_path, **more) as client:
+            result = await client.query("hi")
+    assert result.spent_before_usd == 0.0
 
 
 async def test_a_store_does_not_look_up_titles(start_process: MakeClient) -> None:

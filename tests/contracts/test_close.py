@@ -474,6 +474,24 @@ async def test_tasks_may_be_left_to_the_program(start_process: MakeClient) -> No
     assert client.tasks["t1"].status is TaskStatus.COMPLETED
 
 
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_a_program_that_was_left_may_be_aborted(start_process: MakeClient, is_busy: bool) -> None:
+    """While it works on its task, and when it is idle but does not exit."""
+    fake = with_a_task(ignore_eof=True) if is_busy else FakeCLI(steps.turn(), ignore_eof=True)
+    with anyio.fail_after(60):
+        client = start_process(fake)
+        await client.connect()
+        await client.query("go")
+        pid = client.pid
+        assert pid is not None
+        await client.close(tasks="leave")
+        await anyio.sleep(0.05)
+        assert is_alive(pid)
+        client.abort()
+        await client.wait_closed()
+        await until_gone(pid)
+
+
 # After the end ---------------------------------------------------------------------------------------------------
 
 
@@ -496,8 +514,19 @@ async def test_calls_of_a_closed_client_raise_and_its_results_stay(start: MakeCl
     assert not client.is_open
 
 
+async def test_listeners_of_a_closed_client_are_not_called(start: MakeClient) -> None:
+    called: list[object] = []
+    async with start(FakeCLI(steps.turn())) as client:
+        await client.query("go")
+    with anyio.fail_after(60):
+        client.tasks.on(called.append)
+        await client.wait_closed()
+    assert called == []
+
+
 async def test_calls_before_connect_raise() -> None:
     client = start_in_memory(FakeCLI())
+    await client.wait_closed()  # it has no session yet
     for use in (client.interrupt, lambda: client.control("x")):
         with pytest.raises(ConnectionClosedError, match="connect"):
             await use()

@@ -169,6 +169,22 @@ async def test_a_stream_that_fails_when_it_is_closed_is_logged(
     assert "cannot be closed" in caplog.text
 
 
+async def test_a_prompt_that_comes_after_the_end_of_the_run_is_not_sent(start: MakeClient) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        yield "in time"
+        try:
+            await anyio.sleep_forever()
+        finally:
+            yield "too late"
+
+    fake = FakeCLI()
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with pytest.raises(RunTimeoutError):
+                await client.query(prompts(), timeout=0.05)
+    assert [frame["message"]["content"] for frame in fake.received_like({"type": "user"})] == ["in time"]
+
+
 async def test_an_iterable_that_is_no_generator_gives_prompts(start: MakeClient) -> None:
     class Two:
         def __init__(self) -> None:

@@ -123,6 +123,25 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
     assert carried.own_result.result == "done"
 
 
+async def test_a_session_that_is_closed_before_the_cli_reports_its_turn_sends_nothing_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fake = FakeCLI(initialize=frames.initialize_response(session_state="running"))
+    options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=0.3))
+    carried = RunState(1 << 20)
+    carried.is_sealed = True
+    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
+    with anyio.fail_after(60):
+        client = Client(options, transport=fake.transport())
+        client.connection.resumption.carried = [carried]
+        async with client:
+            assert not carried.is_over
+        await carried.wait()
+    assert carried.own_result is None
+    assert "failed" not in caplog.text
+    assert fake.received_like({"type": "user"}) == []
+
+
 async def test_a_prompt_that_comes_with_the_reply_to_initialize_has_the_list_of_agents() -> None:
     """The CLI submits an `initial_prompt` on its own: the session may read both at once."""
     lead = AgentDefinition(description="Leads", prompt="p", initial_prompt="Begin.")

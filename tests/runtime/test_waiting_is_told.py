@@ -5,10 +5,11 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from trio.testing import MockClock
 
 from claude_agent_py import Client, ClientOptions, Run, Timeouts, query
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = pytest.mark.anyio
 
@@ -74,3 +75,28 @@ async def test_one_prompt_waits_without_a_limit_if_the_options_say_so(clock: Moc
         with anyio.move_on_after(700) as scope:
             await run
     assert scope.cancelled_caught
+
+
+async def test_a_run_that_waits_for_a_follow_up_turn_alone_is_not_warned_of(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, clock: MockClock
+) -> None:
+    """The last task ends just before the time of the warning."""
+    set_bound(monkeypatch, "FIRST_NOTICE", 0.2)
+    ends = Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.task_started("b1", "A build", task_type="local_bash"),
+        frames.result("It runs."),
+        steps.wait_gate(ends),
+        *frames.task_end("b1"),
+    )
+    async with Client(ClientOptions(timeouts=BRIEF), transport=fake.transport()) as client:
+        run = client.query("go", until="idle")
+        await client.tasks.until(lambda: "b1" in client.tasks)
+        jump(clock)
+        await anyio.sleep(0.15)
+        ends.open()
+        with anyio.move_on_after(0.2) as limit:
+            await run
+        assert (limit.cancelled_caught, client.tasks["b1"].done) == (True, True)
+        assert "has been waiting" not in caplog.text
