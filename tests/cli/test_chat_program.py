@@ -6,6 +6,7 @@ import subprocess
 import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -14,7 +15,7 @@ from installed_cli import CLI_VARIABLE, find_cli
 from questions import asking
 
 import claude_agent_py
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -101,6 +102,75 @@ def test_plain_lines_after_ctrl_c_and_after_the_death_of_the_cli() -> None:
     assert "CLIExitError" in err
     assert "Traceback" not in err
     assert process.returncode == 1
+
+
+def chat_with_fake(fake: FakeCLI, folder: Path, lines: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, CLI_VARIABLE: str(fake.install(folder)), "HOME": str(folder)}
+    return run_program([*CHAT, *arguments], input=lines, timeout=DEADLINE, env=env, cwd=folder)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_questions_are_answered_one_after_the_other(tmp_path: Path) -> None:
+    questions = [*asking("Which?", "A", "B")["questions"], *asking("Where?", "C", "D")["questions"]]
+    asked = frames.can_use_tool("q1", "AskUserQuestion", input={"questions": questions}, tool_use_id="t1")
+    fake = FakeCLI(
+        steps.wait_for_prompt("the first prompt"),
+        frames.init(),
+        frames.system("status", status=None, compact_error="too long"),
+        asked,
+        steps.wait_for_reply("q1"),
+        frames.assistant("Thank you."),
+        frames.result("Thank you."),
+    )
+    done = chat_with_fake(fake, tmp_path, "2\n\n1\n", "the first prompt")
+    assert (done.returncode, done.stdout) == (0, "Thank you.\n"), done.stderr
+    [reply] = fake.received_like({"type": "control_response", "response": {"request_id": "q1"}})
+    assert reply["response"]["response"]["updatedInput"]["answers"] == {"Which?": "B", "Where?": "C"}
+    shown = done.stderr.splitlines()
+    assert [line for line in shown if line in ("  Which?", "  Where?")] == ["  Which?", "  Where?"]
+    assert any(line.endswith("not compacted: too long") for line in shown)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_a_question_is_denied_if_the_input_ends(tmp_path: Path) -> None:
+    asked = frames.can_use_tool("q1", "Bash", input={"command": "ls"}, tool_use_id="t1")
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.init(),
+        asked,
+        steps.wait_for_reply("q1"),
+        frames.assistant("No."),
+        frames.result(),
+    )
+    done = chat_with_fake(fake, tmp_path, "go\n")
+    assert (done.returncode, done.stdout) == (0, "No.\n"), done.stderr
+    [reply] = fake.received_like({"type": "control_response", "response": {"request_id": "q1"}})
+    assert reply["response"]["response"]["message"] == "The input ended before the question was answered."
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals are POSIX")
+def test_ctrl_c_ends_a_chat_without_a_turn_and_a_second_one_any(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.turn("Hello."), steps.wait_for_prompt(), frames.init(), answers={"interrupt": {"error": "no"}})
+    env = {**os.environ, CLI_VARIABLE: str(fake.install(tmp_path)), "HOME": str(tmp_path)}
+    pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    for is_in_turn in (False, True):
+        with Program(CHAT, env=env, cwd=tmp_path, encoding="utf-8", **pipes) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            process.stdin.write("hi\n")
+            process.stdin.flush()
+            assert process.stdout.readline() == "Hello.\n"
+            if is_in_turn:
+                process.stdin.write("go on\n")
+                process.stdin.flush()
+                anyio.run(fake.wait_received, {"message": {"content": "go on"}})
+                process.send_signal(signal.SIGINT)
+                told = [process.stderr.readline(), process.stderr.readline()]
+                assert told[0] == "interrupting; press Ctrl-C again to exit\n"
+                assert "no" in told[1]
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
 
 
 def _children(pid: int) -> list[str]:

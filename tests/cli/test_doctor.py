@@ -1,5 +1,6 @@
 """The command `doctor`, on machines with various problems."""
 
+import importlib.metadata
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ import pytest
 from commands import Command, command as command
 from installed_cli import CLI_VARIABLE, find_cli
 
-from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
+from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
@@ -173,3 +174,63 @@ def test_fix_that_fails_leaves_the_problem(doctor: Doctor, environ: Environ, tmp
     done = doctor(environ | offline, "--fix")
     assert done.returncode == 1
     assert "the fix failed: " in done.stderr
+
+
+def test_fix_leaves_what_only_the_user_can_decide(doctor: Doctor, environ: Environ) -> None:
+    done = doctor(environ | {"HTTPS_PROXY": "http://proxy:port"}, "--fix")
+    assert done.returncode == 1
+    assert "HTTPS_PROXY is not a URL with a host" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_package_that_is_missing_is_named(
+    problems: Problems, environ: Environ, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def find(name: str) -> str:
+        if name == "msgspec":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(importlib.metadata, "version", find)
+    needs = problems(environ)["needs"]
+    assert "msgspec is missing, pydantic 1.0" in needs["found"]
+    assert needs["fix"] == "pip install msgspec"
+
+
+def test_a_cli_that_is_not_used_is_a_note(doctor: Doctor, environ: Environ, tmp_path: Path) -> None:
+    used = FakeCLI().install(tmp_path / "used")
+    shown = doctor(environ | {CLI_VARIABLE: str(used)})
+    assert (
+        f"note     CLI          not used: another `claude` on PATH, {tmp_path}/bin/claude" in shown.stdout.splitlines()
+    )
+    assert shown.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("account", "login"),
+    [
+        ({"apiProvider": "bedrock", "tokenSource": "none"}, "by bedrock"),
+        ({"apiProvider": "firstParty", "subscriptionType": "max"}, "by max"),
+        ({"apiKeySource": "none"}, "no API key and no login"),
+    ],
+)
+def test_the_login_is_the_one_that_the_cli_names(
+    account: Any, login: str, doctor: Doctor, environ: Environ, tmp_path: Path
+) -> None:
+    program = FakeCLI(initialize=frames.initialize_response(account=account)).install(tmp_path / "other")
+    shown = doctor(environ | {"PATH": str(program.parent)}).stdout
+    assert [line.split(maxsplit=2)[2] for line in shown.splitlines() if " login " in line and "->" not in line] == [
+        f"{login} (not verified: that would send a request)" if login.startswith("by") else login
+    ]
+
+
+def test_without_a_cli_the_variables_are_the_login(doctor: Doctor, environ: Environ, tmp_path: Path) -> None:
+    environ["PATH"] = str(tmp_path)
+    assert "by ANTHROPIC_API_KEY (not verified)" in doctor(environ).stdout
+    del environ["ANTHROPIC_API_KEY"]
+    assert "no key in the environment" in doctor(environ).stdout
+
+
+def test_a_relative_folder_on_path_is_a_note(doctor: Doctor, environ: Environ) -> None:
+    environ["PATH"] += f"{os.pathsep}tools"
+    assert "'tools' is relative" in doctor(environ).stdout

@@ -63,6 +63,14 @@ def test_a_program_runs_as_it_is_and_asks_nobody_else(offline: Command, program:
     assert done.returncode == 7
 
 
+def test_a_misspelt_name_of_a_script_warns(offline: Command, tmp_path: Path) -> None:
+    (tmp_path / "said.py").write_text(SCRIPT)
+    done = offline(tmp_path, "--script", "said.py", "true")
+    first, *_ = done.stderr.splitlines()
+    assert first == "claude-agent-py: offline: said.py: 'session' has no effect; did you mean 'sessions'?"
+    assert "scrap" not in done.stderr
+
+
 @pytest.mark.long
 @pytest.mark.real_cli
 def test_the_model_says_what_a_file_says_and_a_misspelt_name_warns(offline: Command, program: Path) -> None:

@@ -126,6 +126,23 @@ def test_each_message_is_a_line_of_stdout(fake: Callable[..., FakeCLI], capsys: 
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+@pytest.mark.parametrize(
+    ("is_terminal", "shown"), [(False, "A \x1b[31mred\nanswer."), (True, "A \ufffd[31mred\nanswer.")]
+)
+def test_a_terminal_gets_no_control_characters_and_a_pipe_what_was_said(
+    is_terminal: bool,
+    shown: str,
+    fake: Callable[..., FakeCLI],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake(steps.turn("A \x1b[31mred\nanswer."))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    assert main(["run", "go", "--quiet"]) == 0
+    assert capsys.readouterr().out == f"{shown}\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_the_answer_is_printed_once_if_both_streams_are_one(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
     fake(steps.turn("The answer."))
     command = [sys.executable, "-m", "claude_agent_py", "run", "go"]

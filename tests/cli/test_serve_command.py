@@ -81,3 +81,44 @@ def test_a_pool_is_open_while_it_is_served_and_leaves_no_process(tmp_path: Path)
 def test_a_public_address_needs_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--host", "0.0.0.0"]) == 1
     assert "--name" in capsys.readouterr().err
+
+
+FLEET = """
+from claude_agent_py import ClientOptions
+from claude_agent_py.fleet import Fleet
+fleet = Fleet("sqlite:///fleet.db")
+fleet.agent("one", ClientOptions())
+fleet.agent("two", ClientOptions())
+options = ClientOptions()
+nothing = 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["fleet"], "agent: is needed, because served_things:fleet has the agents: one, two"),
+        (["fleet", "--agent", "one", "--ready", "1"], "ready: is not for a fleet, whose workers start its processes"),
+        (["options", "--agent", "one"], "agent: is only for a fleet"),
+        (["nothing"], "must be ClientOptions, a Pool or a Fleet, not int: served_things:nothing"),
+    ],
+)
+def test_arguments_that_do_not_fit_what_is_served(
+    arguments: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "served_things.py").write_text(FLEET)
+    monkeypatch.syspath_prepend(tmp_path)
+    name, *more = arguments
+    assert main(["serve", f"served_things:{name}", *more]) == 1
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("command", "package"), [("serve", "uvicorn"), ("acp", "acp")])
+def test_a_missing_extra_is_named(
+    command: str, package: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    for name in [name for name in sys.modules if name.startswith("claude_agent_py.acp.")]:
+        monkeypatch.delitem(sys.modules, name)
+    assert main([command]) == 1
+    assert f"needs the extra `{command}`" in capfd.readouterr().err

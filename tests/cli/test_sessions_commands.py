@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 import pytest
-from stored import SESSION, Stored
+from stored import SESSION, Stored, call
 
 from claude_agent_py.cli import main
 from claude_agent_py.sessions import list_sessions
@@ -53,6 +53,23 @@ def test_sessions_are_listed_shown_and_searched(
     assert main(["sessions", "search", "answer to Why", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["session_id"] == OTHER
     assert main(["sessions", "search", "nowhere to be found"]) == 1
+
+
+def test_tasks_and_their_ends_are_shown(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stored = Stored(config, "33333333-3333-4333-8333-333333333333")
+    stored.user("Look")
+    stored.assistant(call("toolu_2", "Agent", description="auth", prompt="Look at auth"))
+    stored.result("toolu_2", "launched")
+    stored.agent(
+        "a1", ["Look at auth", "It is sound."], agentType="general-purpose", toolUseId="toolu_2", description="auth"
+    )
+    ended = "<task-id>a1</task-id><status>completed</status><summary>auth completed</summary>"
+    stored.user(f"<task-notification>{ended}</task-notification>", origin={"kind": "task-notification"})
+    stored.assistant(call("toolu_3", command="ls"))
+    assert main(["sessions", "show", "3333"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert "> auth completed" in shown
+    assert [line for line in shown if line.startswith("task ")] == ["task a1 completed: auth"]
 
 
 def test_a_folder_without_sessions_says_so(

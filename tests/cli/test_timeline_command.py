@@ -52,6 +52,12 @@ def test_a_timeline_is_written_from_every_source(
     assert "traceEvents" in written([recording], tmp_path / "d.json", capsys)
 
 
+def test_a_store_needs_the_id_of_a_session(session: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fill(SQLiteStore(tmp_path / "s.db"), session)
+    assert main(["timeline", str(tmp_path / "s.db")]) == 1
+    assert "is a store; also pass the id of a session in it" in capsys.readouterr().err
+
+
 def test_an_invalid_source_is_refused_and_unchanged(
     session: Stored, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

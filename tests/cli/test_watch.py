@@ -2,11 +2,15 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import anyio
 import pytest
+from forks import Program
 
 from claude_agent_py import Allow, Client
 from claude_agent_py.cli import main
@@ -55,7 +59,7 @@ async def test_a_session_is_shown_with_its_tasks_and_questions(
         assert capsys.readouterr().out == "no session runs on this machine\n"
 
 
-def write_record(config: Path) -> None:
+def write_record(config: Path, began: float | None = None) -> None:
     """Write the record of a process, this one, with a session that has a transcript."""
     session = "4c1c23c4-05d6-4f4a-9c3a-0123456789ab"
     folder = config / "projects" / "-work"
@@ -63,7 +67,7 @@ def write_record(config: Path) -> None:
     entry = {"type": "user", "uuid": session, "message": {"role": "user", "content": "[red]topic[/]"}, "cwd": "/work"}
     (folder / f"{session}.jsonl").write_text(json.dumps(entry) + "\n")
     (config / "sessions").mkdir()
-    record = {"pid": os.getpid(), "sessionId": session, "cwd": "/work", "startedAt": time.time() * 1000}
+    record = {"pid": os.getpid(), "sessionId": session, "cwd": "/work", "startedAt": (began or time.time()) * 1000}
     (config / "sessions" / f"{os.getpid()}.json").write_text(json.dumps(record))
 
 
@@ -93,6 +97,27 @@ def test_an_unreadable_source_is_reported_and_not_created(
         told = capsys.readouterr()
         assert "url: must be" in told.err
         assert "secret" not in told.out + told.err
+
+
+@pytest.mark.parametrize(("seconds", "shown"), [(125, "2m05s"), (7260, "2h01m"), (3 * 86400 + 5, "3d"), (-60, "0m00s")])
+def test_a_time_is_as_precise_as_it_is_short(
+    seconds: int, shown: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_record(tmp_path, time.time() - seconds - 0.1)
+    assert main(["watch", "--once", "--config-dir", str(tmp_path)]) == 0
+    assert shown in capsys.readouterr().out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends a signal as Ctrl-C does")
+def test_watching_shows_each_change_until_ctrl_c(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "claude_agent_py", "watch", "--every", "0.01", "--config-dir", str(tmp_path)]
+    with Program(command, stdout=subprocess.PIPE, encoding="utf-8") as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "no session runs on this machine\n"
+        write_record(tmp_path)
+        assert "[red]topic[/]" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) in (130, -signal.SIGINT)
 
 
 def test_a_fleet_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

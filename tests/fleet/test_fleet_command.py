@@ -9,6 +9,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import anyio
 import pytest
@@ -205,6 +206,47 @@ def test_mistakes_are_reported(
     ]:
         assert main(["fleet", *arguments]) == 1
         assert told in capsys.readouterr().err
+
+
+def test_what_is_no_fleet_or_no_duration_is_reported(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "without_fleet.py").write_text("fleet = 3")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert main(["fleet", "worker", "without_fleet"]) == 1
+    assert "fleet: must be a Fleet, not int: without_fleet" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["fleet", "prune", "--older-than", "3x"])
+    assert "must be a duration such as 30d, 12h, 90m or 45, not '3x'" in capsys.readouterr().err
+
+
+def test_a_session_that_has_not_failed_is_not_retried_and_an_interrupted_one_has_nothing_to_interrupt(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
+    fleet.agent("one")
+    anyio.run(partial(fleet.start, "one", "hi", id="s"))
+    url = ["--url", f"sqlite:///{tmp_path / 'fleet.db'}"]
+    for code, told in ((0, "done\n"), (1, "nothing to do\n")):
+        assert main(["fleet", "cancel", "s", "--interrupt", *url]) == code
+        assert capsys.readouterr().out == told
+    assert main(["fleet", "retry", "s", *url]) == 1
+    assert "the session 's' is idle, not failed" in capsys.readouterr().err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
+def test_a_worker_names_the_address_of_its_health(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'fleet.db'}"
+    (tmp_path / "agents.py").write_text(MODULE)
+    (tmp_path / "given.json").write_text(json.dumps({"url": url, "options": {}}))
+    command = [sys.executable, "-m", "claude_agent_py", "fleet", "worker", "agents", "--json", "--health", "0"]
+    with Program(command, preloaded=FLEET, cwd=tmp_path, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        address = json.loads(process.stdout.readline())["health"]
+        with urlopen(f"{address}/healthz", timeout=PATIENCE) as health:
+            assert health.status == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(PATIENCE) == 0
 
 
 def test_an_unusable_database_is_reported_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
