@@ -1,6 +1,7 @@
 """A fleet on SQLite, in one process, with the real CLI."""
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from fleets import LEASE, PATIENCE, events_of, fleet_in, until
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Directory, Fleet
-from claude_agent_py.sessions import MemoryStore
+from claude_agent_py.sessions import MemoryStore, SQLiteStore
 from claude_agent_py.testing import Failure, FakeCLI, Gate, Reply, ScriptedModel, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.parametrize("anyio_backend", ["asyncio"])]
@@ -123,6 +124,56 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FleetError, match="no open worker"):
         await fleet.drain_forever()
     fleet.close()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"name": ""}, "name: must not be empty"),
+        ({"version": ""}, "version: must not be empty"),
+        ({"until": "end"}, "until: must be 'result' or 'idle', not 'end'"),
+        ({"after_failure": "stop"}, "after_failure: must be 'run' or 'fail', not 'stop'"),
+        ({"patience": -1}, "patience: must not be negative"),
+        ({"timeout": 0}, "timeout: must be more than 0"),
+        ({"limit": 0}, "limit: must be more than 0"),
+        ({"options": ClientOptions(session_id="7d0f9c1e-1a55-4f1e-9d57-0a4f7b7c3c11")}, "session_id: must not be set"),
+    ],
+)
+async def test_an_agent_that_cannot_be_is_refused(given: Any, told: str, tmp_path: Path) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
+    with pytest.raises(OptionsError, match=told):
+        fleet.agent(**{"name": "one", **given})
+    fleet.agent("one")
+    with pytest.raises(OptionsError, match="agent 'one' of version '1' is already registered"):
+        fleet.agent("one")
+
+
+async def test_ids_that_cannot_be_shown_and_addresses_without_a_file_are_refused(tmp_path: Path) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=SQLiteStore(tmp_path / "store.db"))
+    assert repr(fleet) == "<Fleet on SQLite, 0 agents>"
+    with pytest.raises(OptionsError, match=r"agents: register an agent first"):
+        async with fleet.worker():
+            pass
+    with pytest.raises(OptionsError, match="sessions: must be a positive number"):
+        fleet.worker(sessions=0)
+    fleet.agent("one")
+    for wrong in (" ", "x" * 201, 7):
+        with pytest.raises(OptionsError, match="id: must be text of 1 to 200 characters"):
+            await fleet.start("one", "hi", id=wrong)  # type: ignore[arg-type]
+    with pytest.raises(OptionsError, match="id: must be printable"):
+        await fleet.start("one", "hi", id="a\x1bb")
+    with pytest.raises(OptionsError, match="url: must name a file"):
+        Fleet("sqlite:///:memory:")
+
+
+async def test_metrics_for_opentelemetry_need_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = Fleet(f"sqlite:///{tmp_path / 'fleet.db'}")
+    monkeypatch.delitem(sys.modules, "claude_agent_py.fleet._telemetry", raising=False)
+    for name in [name for name in sys.modules if name.partition(".")[0] == "opentelemetry"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(OptionsError, match="pip install opentelemetry-api"):
+        fleet.observe_metrics()
 
 
 async def test_several_workers_run_in_a_process(tmp_path: Path) -> None:

@@ -303,3 +303,17 @@ def test_threads_are_of_their_user_and_bad_requests_get_a_status(tmp_path: Path)
         given = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}
         assert ann.post(given, origin=site)[0] == 429
         assert ann.headers["access-control-expose-headers"] == "retry-after"
+
+
+def test_a_prompt_of_several_texts_is_one_and_a_picture_is_refused(tmp_path: Path) -> None:
+    fake = FakeCLI(steps.turn("Hello."))
+    options = ClientOptions(cli_path=fake.install(tmp_path / "cli"), cwd=tmp_path)
+    texts = [{"type": "text", "text": text} for text in ("Look", "here")]
+    picture = {"type": "image", "source": {"type": "url", "value": "https://example.com/a.png"}}
+    with served(Sessions(options), make_agui_app, authenticate=find_user) as url:
+        page = Page(url)
+        assert say(page.run(messages=[{"id": "u1", "role": "user", "content": texts}])) == "Hello."
+        refused = page.run(messages=[{"id": "u2", "role": "user", "content": [*texts, picture]}])[-1]
+        assert (refused.type, "may contain text only" in refused.message) == ("RUN_ERROR", True)
+    [sent] = fake.received_like({"type": "user"})
+    assert sent["message"]["content"] == "Look\nhere"
