@@ -148,11 +148,8 @@ class MapRuns(Generic[Output]):
             await self._job.stop()
 
     def __del__(self) -> None:
-        job: Job | None = vars(self).get("_job")
-        if job is None:
-            return
-        job.stop_soon()
-        if not job.was_begun:
+        self._job.stop_soon()
+        if not self._job.was_begun:
             warnings.warn(
                 "map_runs(...) was never awaited, so its prompts were not sent: await it, or iterate over it",
                 RuntimeWarning,

@@ -132,8 +132,8 @@ class PooledRun(OneShot):
         return self._process.client
 
     async def _close_client(self, client: Client, tasks: TasksAtClose) -> None:
-        if self._process is not None:
-            self._process.end(tasks)
+        assert self._process is not None  # noqa: S101 - the client is that of the process
+        self._process.end(tasks)
 
     def _abandon(self) -> None:
         process: PooledProcess | None = vars(self).get("_process")

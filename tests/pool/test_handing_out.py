@@ -1,5 +1,6 @@
 """Who gets which process of a pool, in which order, and what becomes of it afterwards."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -337,6 +338,27 @@ async def test_a_caller_gives_up_after_its_timeout() -> None:
             pass
 
 
+async def test_a_caller_without_time_gets_a_spare_or_an_error_and_starts_nothing() -> None:
+    peers = Peers()
+    async with Pool(peers.options(), size=0, max_size=1) as pool:
+        with pytest.raises(PoolTimeoutError):
+            await pool.client(timeout=0).__aenter__()
+        assert peers.plans == []
+        await pool.warm(size=1)
+        await pool.ready()
+        async with pool.client(timeout=0) as client:
+            assert (await client.query("hi")).text == "done"
+
+
+async def test_a_spare_that_nobody_waits_for_makes_room() -> None:
+    peers = Peers()
+    async with Pool(peers.options(), size=1, max_size=1) as pool:
+        await pool.ready()
+        async with pool.client(peers.options(tools=["Read"])) as client:
+            assert (await client.query("hi")).text == "done"
+        assert (pool.stats().expired, len(peers.plans)) == (1, 2)
+
+
 @pytest.mark.parametrize("turns", [0, 1, 2, 3, 4, 5, 6, 8, 12])
 async def test_a_cancelled_caller_loses_no_process_and_leaves_none(turns: int) -> None:
     options = Peers().options(model="sonnet")
@@ -393,6 +415,13 @@ async def test_a_storm_of_cancelled_callers() -> None:
 async def test_a_pool_that_makes_no_sense_is_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(OptionsError):
         Pool(**wrong)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is Linux that may lack /proc")
+async def test_memory_is_not_limited_where_it_cannot_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "exists", lambda path: False)
+    with pytest.raises(OptionsError, match="needs a system that reports the memory"):
+        Pool(memory="1GiB")
 
 
 async def test_an_option_passed_as_an_argument_is_refused_with_the_right_form() -> None:

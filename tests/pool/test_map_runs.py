@@ -1,9 +1,13 @@
 """Many prompts: order, errors as values, retries, the journal, and stopping. With scripted peers."""
 
+import asyncio
 import gc
 import json
+import os
+import re
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import anyio
@@ -130,6 +134,16 @@ async def test_at_most_so_many_at_once_also_for_a_slow_reader() -> None:
     assert (progress[-1].done, progress[-1].total, progress[-1].failed) == (30, 30, 0)
 
 
+async def test_the_last_prompt_is_run_once_although_all_wait_for_the_reader() -> None:
+    async with map_runs(["a"] * 10, Peers().options(), concurrency=2) as runs:
+        seen = [await anext(aiter(runs))]
+        with anyio.fail_after(PATIENCE):
+            while runs.progress.done < 9:
+                await anyio.sleep(0.005)
+        seen += [outcome async for outcome in runs]
+    assert [outcome.index for outcome in seen] == list(range(10))
+
+
 async def test_leaving_early_stops_the_rest() -> None:
     before = workers()
     peers = Peers()
@@ -215,8 +229,13 @@ async def test_a_journal_of_other_prompts_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="journal of 2 other prompts"):
         await map_runs(["b", "a"], options, journal=journal)
     assert journal.read_bytes() == before
-    for right, wrong in ((b'"ok":true', b'"ok":7'), (b'"attempts":1', b'"attempts":null')):
-        journal.write_bytes(before.replace(right, wrong, 1))
+    for right, wrong in (
+        (b'"ok":true', b'"ok":7'),
+        (b'"attempts":1', b'"attempts":null'),
+        (rb'"index":\d', b'"index":2'),
+        (rb'"index":\d', b'"index":-1'),
+    ):
+        journal.write_bytes(re.sub(right, wrong, before, count=1))
         with pytest.raises(OptionsError, match="damaged in line 2"):
             await map_runs(["a", "b"], options, journal=journal)
     for damaged in (b'"\xff"', b"1" * 5000):
@@ -230,6 +249,49 @@ async def test_a_journal_of_other_prompts_is_refused(tmp_path: Path) -> None:
         assert journal.read_bytes() == other
     with pytest.raises(OptionsError, match="cannot be written"):
         await map_runs(["a"], options, journal=tmp_path / "missing" / "runs.jsonl")
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid"), reason="only POSIX knows owners")
+async def test_a_journal_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    journal, own = tmp_path / "runs.jsonl", os.geteuid()
+    await map_runs(["a"], Peers().options(), journal=journal)
+    monkeypatch.setattr(os, "geteuid", lambda: own + 1)
+    with pytest.raises(OptionsError, match=f"cannot be written: .*belongs to another user .{own}"):
+        await map_runs(["a"], Peers().options(), journal=journal)
+
+
+async def test_runs_that_resume_one_session_have_no_spares() -> None:
+    peers = Peers()
+    options = peers.options(resume="11111111-1111-4111-8111-111111111111", fork_session=True)
+    assert summary(await map_runs(["a", "b", "c"], options, concurrency=2)) == ["done"] * 3
+    assert len(peers.plans) == 3
+
+
+async def test_runs_that_are_left_before_they_begin_send_nothing(recwarn: pytest.WarningsRecorder) -> None:
+    peers = Peers()
+    async with map_runs(["a"], peers.options()) as runs:
+        assert repr(runs) == "<MapRuns 0 of 1 done, 0 failed>"
+    del runs
+    gc.collect()
+    assert peers.plans == []
+    assert list(recwarn) == []
+
+
+async def test_runs_may_outlive_their_event_loop(recwarn: pytest.WarningsRecorder) -> None:
+    async def begin() -> Any:
+        runs = map_runs(["a", "b"], Peers().options(), concurrency=1)
+        assert (await anext(aiter(runs))).ok
+        return runs
+
+    def run() -> None:
+        loop = asyncio.new_event_loop()
+        runs = loop.run_until_complete(begin())
+        loop.close()
+        del runs
+
+    await anyio.to_thread.run_sync(run)
+    gc.collect()
+    assert list(recwarn) == []
 
 
 async def test_two_calls_cannot_write_one_journal(tmp_path: Path) -> None:
@@ -276,7 +338,8 @@ async def test_progress_is_shown_in_a_bar(capsys: pytest.CaptureFixture[str]) ->
     assert capsys.readouterr().out == ""
 
 
-async def test_a_bar_needs_rich(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "rich", None)
+@pytest.mark.parametrize("found", [None, ModuleType("rich")], ids=["none", "without a spec"])
+async def test_a_bar_needs_rich(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich", found)
     with pytest.raises(OptionsError, match="needs rich"):
         map_runs(["a"], Peers().options(), progress=True)

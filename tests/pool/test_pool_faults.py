@@ -15,9 +15,12 @@ from pool_peers import PATIENCE, Peers, until, until_settled
 from claude_agent_py import ClientOptions, CLIExitError, CLIStartError, ConnectionClosedError, Hooks, Timeouts
 from claude_agent_py.errors import LocalProtocolError
 from claude_agent_py.pool import Pool, PoolTimeoutError
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.transport import LaunchPlan, Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
+
+SESSION = "11111111-1111-4111-8111-111111111111"
 
 
 async def test_the_error_of_a_start_reaches_who_waits_and_starts_are_not_repeated_at_once() -> None:
@@ -287,15 +290,93 @@ async def test_a_cancelled_close_continues() -> None:
     await pool.close()
 
 
-async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes(tmp_path: Path) -> None:
-    fake = FakeCLI(steps.turn([frames.task_started("t1")]), answers={"stop_task": {}})
+@pytest.mark.parametrize("how", ["the pool closes", "the task ends"])
+async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes_or_they_end(
+    how: str, tmp_path: Path
+) -> None:
+    gate = Gate()
+    turn = steps.turn([frames.task_started("t1")])
+    fake = FakeCLI(turn, steps.wait_gate(gate), steps.emit(*frames.task_end("t1")), answers={"stop_task": {}})
     options = ClientOptions(cli_path=fake.install(tmp_path), late_tasks="leave", timeouts=Timeouts(idle=0.05))
     async with Pool(options, size=0, max_size=1) as pool:
         await pool.run("hi")
+        [process] = pool._core._processes
+        await until(pool, lambda stats: process.client.session.state == "left")
         assert pool.stats().closing == 1
         [start] = fake.starts
         assert is_alive(start.pid)
+        if how == "the task ends":
+            gate.open()
+            await until(pool, lambda stats: not stats.processes)
+            assert not is_alive(start.pid)
     await until_gone(start.pid)
+
+
+async def test_a_process_whose_end_fails_makes_room(caplog: pytest.LogCaptureFixture) -> None:
+    class Failing(Peers):
+        def spawn(self, plan: LaunchPlan) -> Transport:
+            transport: Any = super().spawn(plan)
+            close = transport.close
+
+            async def fail(**more: Any) -> None:
+                await close(**more)
+                raise RuntimeError("on purpose")
+
+            transport.close = fail
+            return transport  # type: ignore[no-any-return]
+
+    async with Pool(Failing().options(), size=0, max_size=1) as pool:
+        for _ in range(2):
+            with anyio.fail_after(PATIENCE):
+                assert (await pool.run("hi")).text == "done"
+    assert "on purpose" in caplog.text
+
+
+async def test_a_process_for_one_session_ends_if_its_caller_is_gone() -> None:
+    peers = Peers()
+    async with Pool(peers.options(), size=0, max_size=1) as pool:
+        async with anyio.create_task_group() as group:
+            group.start_soon(pool.run, "hi", peers.options(resume=SESSION))
+            while not pool.stats().starting:
+                await checkpoint()
+            group.cancel_scope.cancel()
+        stats = await until(pool, lambda stats: not stats.processes)
+        assert (stats.warm, stats.cold, len(peers.plans)) == (0, 0, 1)
+
+
+async def test_a_parked_spare_that_does_not_start_fails_no_caller(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    broken = ClientOptions(cli_path=FakeCLI(steps.exit(3), answers={"initialize": None}).install(tmp_path))
+    async with Pool(broken, size=0, parked=1, max_size=2) as pool:
+        stats = await until(pool, lambda stats: stats.failed == 1)
+        assert isinstance(stats.last_error, CLIStartError)
+    assert "a pool could not start a spare" in caplog.text
+
+
+async def test_the_failure_of_other_options_delays_no_spare() -> None:
+    peers, others = Peers(), Peers(steps.exit(3), answers={"initialize": None})
+    async with Pool(peers.options(), size=1, max_size=3) as pool:
+        await pool.ready()
+        with pytest.raises(CLIStartError):
+            await pool.run("hi", others.options())
+        for _ in range(2):
+            assert (await pool.run("hi")).text == "done"
+        await until_settled(pool, 1)
+        assert len(peers.plans) == 3
+
+
+async def test_a_pool_that_outlives_its_event_loop_says_how_to_close_it(caplog: pytest.LogCaptureFixture) -> None:
+    async def leave() -> Pool[Any]:
+        pool = Pool(Peers().options(), size=1)
+        await pool.open()
+        await pool.ready()
+        assert repr(pool) == "<Pool 1 spares, 0 used, 0 waiting>"
+        return pool
+
+    pool = await anyio.to_thread.run_sync(anyio.run, leave)
+    assert "use `async with Pool(...)`" in caplog.text
+    assert pool.stats().processes == 0
 
 
 async def test_a_run_of_a_pool_ends_although_a_task_never_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
