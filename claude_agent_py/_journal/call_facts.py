@@ -53,7 +53,8 @@ class CallFacts:
         """The facts of their beginning, by id."""
         self._left: set[str] = set()
         """The calls that were open when their task ended. Only until the next turn may their results still arrive."""
-        self._running: set[str] = set()
+        self.running: dict[str, CallRunning] = {}
+        """The facts about those whose tool runs, by id."""
         self._denials: dict[str, PermissionDecision] = {}
         self._tokens: dict[tuple[str, str | int], str] = {}
         """The open calls that may report progress, by server and token."""
@@ -88,9 +89,8 @@ class CallFacts:
 
     def mark_running(self, call: str | None, at: float | None) -> None:
         """Add that a tool runs, once."""
-        if call in self.open and call not in self._running:
-            self._running.add(call)
-            self._add(CallRunning, at, id=call, agent=self.open[call].agent)
+        if call in self.open and call not in self.running:
+            self.running[call] = self._add(CallRunning, at, id=call, agent=self.open[call].agent)
 
     def deny(self, message: PermissionDeniedMessage) -> None:
         """Note that a call was denied, before its result."""
@@ -159,7 +159,7 @@ class CallFacts:
         kind: str | None = None,
     ) -> None:
         del self.open[call.id]
-        self._running.discard(call.id)
+        self.running.pop(call.id, None)
         self._denials.pop(call.id, None)
         self._add(
             CallEnded,

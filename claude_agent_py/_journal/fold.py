@@ -178,16 +178,19 @@ class Journal:
             self._begin_turn(self._turns.current)
         for call in self._ledger.calls:
             self._add_open_call(call)
+        for running, at in self._ledger.calls.running.items():
+            self._calls.mark_running(running, check_time(at))
         for denial in self._ledger.calls.denials.values():
             self._calls.deny(denial)
         self._turns.take_news()  # which are from before
 
     @property
     def open(self) -> Sequence[Fact]:
-        """The facts that started what has not ended, in order."""
+        """The facts that started what has not ended, in order. A task is in its present state."""
         turn = () if self._turn is None else (self._turn,)
-        tables: tuple[Mapping[str, Fact], ...] = (self._sent, self._calls.open, self._tasks.open, self._requests.facts)
-        return sorted((*turn, *(fact for table in tables for fact in table.values())), key=lambda fact: fact.number)
+        calls = (*self._calls.open.values(), *self._calls.running.values())
+        facts = (*turn, *self._sent.values(), *calls, *self._tasks.describe_open(), *self._requests.facts.values())
+        return sorted(facts, key=lambda fact: fact.number)
 
     @property
     def ledger(self) -> Ledger:
@@ -325,6 +328,7 @@ class Journal:
         self._calls.cut_off_all(self._at)
         status: TurnStatus = "cancelled" if end.error is None else "error"
         self._leave_turn(self._worked_at if self._at is None else self._at, status, end.error or "")
+        self._turns.resumes = True
 
     def _on_result(self, message: ResultMessage) -> None:
         status: TurnStatus = "error" if message.is_error else "ok"
@@ -391,10 +395,12 @@ class Journal:
         self._calls.start(message, at, agent, self._tools)
 
     def _add_open_call(self, call: Call) -> None:
-        """Add a call from before the journal began, unless its turn or its task has ended."""
+        """Add a call from before the journal began, unless its turn has ended."""
         agent = self._find_agent(call.message)
-        if self._turn is not None if agent == MAIN else agent in self._tasks.open:
+        if self._turn is not None if agent == MAIN else agent in self._ledger.records:
             self._calls.add(call.block, call.message, check_time(call.at), agent, self._tools)
+        if agent != MAIN and agent not in self._tasks.open:
+            self._calls.leave(agent)
 
     def _find_agent(self, message: AssistantMessage | UserMessage) -> str:
         """Return the agent of a message. Early versions of the CLI name only the call that launched it."""

@@ -4,7 +4,7 @@ Most events become facts as they are. Not those about a shell in the foreground,
 ambient task, or about a run that the journal does not know.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol
 
 from msgspec.structs import replace
@@ -76,6 +76,13 @@ class TaskFacts:
         launcher = self._ledger.records.get(record.parent_id or "")
         acts, end = status is not TaskStatus.STOPPED, {"outcome": outcome, "message": message}
         self._take(record.build_event(TaskFinished, run, at or 0.0, launcher, acts=acts, **end), record, at)
+
+    def describe_open(self) -> Iterator[TaskEvent]:
+        """Yield the facts of the start of running tasks, which show what has become known of them since."""
+        for task_id, started in self.open.items():
+            record = self._ledger.records[task_id]
+            shown = self._build_start(record, started.at) if record.run.id == started.id else started
+            yield replace(shown, number=started.number, at=started.at)
 
     def find_run(self, task_id: str) -> str:
         """Return the id of the current run of a task."""

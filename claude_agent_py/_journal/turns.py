@@ -87,6 +87,8 @@ class Turns:
         """The number of turns of the run so far that are in the conversation."""
         self._uncounted = 0
         """The number of turns of the run since then, without an answer."""
+        self.resumes = False
+        """Whether the next turn that counts may go on with one of an earlier process, and then has the same id."""
         self.news: list[tuple[Turn, bool]] = []
         """The turns that began to count or ended with the latest message, and whether they ended."""
         self.names: deque[tuple[str, str]] = deque()
@@ -116,6 +118,7 @@ class Turns:
         """Count on from the turns of an earlier process, unless a turn has begun."""
         if not self._run and self.current is None:
             self._run, self._runs, self._counted, self._uncounted = count
+            self.resumes = True
 
     def note_sent(self, prompt: str, sent: SentPrompt | None = None) -> None:
         """Note that a prompt was sent. A name that begins with `#` stands for one without a uuid."""
@@ -142,7 +145,9 @@ class Turns:
     def _count(self, turn: Turn, prompts: Sequence[str], *, in_result: bool = False) -> None:
         """Give the turn its id, now that it is known what it is for."""
         named = next((prompt for prompt in prompts if not prompt.startswith("#")), "")
-        if named != self._run if named else prompts or not self._run:
+        is_again = named != "" and named == self._run and not self.resumes
+        self.resumes = False
+        if (prompts or not self._run) and not is_again:
             self._runs += 1
             self._counted = self._uncounted = 0
             self._run = named or f"#{self._runs}"

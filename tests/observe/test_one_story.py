@@ -44,6 +44,7 @@ from claude_agent_py.hooks import HookInput
 from claude_agent_py.journal import (
     CallEnded,
     CallProgressed,
+    CallRunning,
     CallStarted,
     Fact,
     InputAdded,
@@ -651,23 +652,32 @@ SECOND: Final = "22222222-2222-4222-8222-222222222222"
 CALLS: Final = frames.assistant(
     [frames.tool_use_block(name, id=id) for name, id in (("Bash", "t1"), ("mcp__tools__count", "t2"), ("Write", "t4"))]
 )
+LEFT: Final = (
+    frames.assistant([frames.tool_use_block("Bash", id="t5")], agent_id="a2"),
+    frames.task_notification("a2"),
+)
 DENIED: Final = frames.system("permission_denied", tool_name="Write", tool_use_id="t4", decision_reason_type="rule")
 ANSWER: Final = frames.assistant("Two.")
 
 
 def waiting_session(gate: Gate) -> FakeCLI:
-    """Return a session with two prompts, hooks of both kinds, and three calls: one asks, another is denied."""
+    """Return a session with two prompts, hooks of both kinds, and calls in all states."""
     meta = {"claudecode/toolUseId": "t2", "progressToken": 1}
     hook = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": "t1"}
     results = [
         frames.tool_result(id, text, is_error=text == "No") for id, text in (("t1", "a"), ("t2", "2"), ("t4", "No"))
     ]
-    done = [*results, frames.task_notification("a1")]
+    done = [frames.tool_result("t5", "b", agent_id="a2"), *results, frames.task_notification("a1")]
+    progress = {"tool_use_id": "t1", "tool_name": "Bash", "elapsed_time_seconds": 1, "parent_tool_use_id": None}
     named: JSONObject = {"user_message_uuid": FIRST, "user_message_uuids": [FIRST]}
     settings_hook = {"hook_id": "h1", "hook_name": "Stop", "hook_event": "Stop"}
     return FakeCLI(
         steps.wait_for_prompt(),
-        steps.emit(frames.init(**named), frames.task_started("a1", is_backgrounded=True), CALLS),
+        steps.emit(
+            frames.init(**named), *(frames.task_started(id, is_backgrounded=False) for id in ("a1", "a2")), CALLS
+        ),
+        steps.emit(frames.task_updated("a1", None, is_backgrounded=True), *LEFT),
+        steps.emit({"type": "tool_progress", "session_id": SESSION, "uuid": "u", **progress}),
         steps.emit(DENIED, frames.system("hook_started", **settings_hook)),
         steps.emit(frames.hook_callback("r1", "hook_0", hook, tool_use_id="t1")),
         steps.emit(frames.can_use_tool("r2", agent_id="a1", tool_use_id="t3")),
@@ -730,9 +740,11 @@ async def test_a_journal_that_begins_late_tells_the_same_as_one_from_the_start()
     assert {fact.id for fact in late if isinstance(fact, RequestSettled)} == {"h1", "r1", "r2"}
     assert [fact.id for fact in late if isinstance(fact, PromptSent)] == [SECOND]
     assert [fact.progress for fact in late if isinstance(fact, CallProgressed)] == [1]
-    assert [fact.is_unlisted for fact in late if isinstance(fact, CallStarted)] == [False, True, False]
+    assert [fact.is_unlisted for fact in late if isinstance(fact, CallStarted)] == [False, True, False, False]
     ended = {fact.id: fact.status for fact in late if isinstance(fact, CallEnded)}
-    assert ended == {"t1": "succeeded", "t2": "succeeded", "t4": "denied"}
+    assert ended == {"t1": "succeeded", "t2": "succeeded", "t4": "denied", "t5": "succeeded"}
+    assert [fact.id for fact in late if isinstance(fact, CallRunning)] == ["t1"]
+    assert [(fact.task_id, fact.is_backgrounded) for fact in late if isinstance(fact, TaskStarted)] == [("a1", True)]
 
 
 def without_number(fact: Fact) -> str:

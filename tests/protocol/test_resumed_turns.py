@@ -63,6 +63,22 @@ def test_a_turn_without_names_counts_on_from_the_turns_of_the_earlier_process() 
     assert turns.turns.count.counted == 2
 
 
+def test_a_turn_that_an_earlier_process_began_has_the_same_id_and_a_repeated_prompt_another() -> None:
+    turns, _, _ = router("p1")
+    begun = INIT | {"user_message_uuids": ["p1"]}
+    route(turns, begun)
+    assert turns.turns.current is not None
+    assert turns.turns.current.id == "p1/1"
+    count = turns.turns.count
+    route(turns, begun)
+    assert turns.turns.current.id == "p1/2"
+    later, _, _ = router("p1")
+    later.turns.go_on(count)
+    route(later, begun)
+    assert later.turns.current is not None
+    assert later.turns.current.id == "p1/1"
+
+
 def test_prompts_with_a_run_go_to_it() -> None:
     turns, heir, known = router("p1")
     runs, said = route(turns, INIT | {"user_message_uuids": ["p1"]})

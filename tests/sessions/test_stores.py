@@ -670,12 +670,12 @@ async def test_a_lease_that_has_come_when_its_call_is_cancelled_is_given_back() 
     store: Any = MemoryStore()
     run_in_thread = store._run_in_thread
 
-    async def run_slowly(action: str, place: Any, function: Callable[[], object]) -> object:
+    async def run_slowly(action: str, place: Any, function: Callable[..., object], *arguments: object) -> object:
         def work() -> object:
             has_begun.set()
             assert goes_on.wait(60)
             try:
-                return function()
+                return function(*arguments)
             finally:
                 has_taken.set()
 

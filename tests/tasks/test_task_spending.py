@@ -102,6 +102,18 @@ def test_a_cost_is_derived_once_a_price_is_known_and_for_known_models_only() -> 
     assert outcome.usage == usage
 
 
+def test_a_derived_cost_has_no_rounding_errors_of_the_totals() -> None:
+    manager = tracking(TaskManager(), frames.task_started("a1"), said("m1", 60), *frames.task_end("a1"))
+    costs = set()
+    for requests in range(1, 100):
+        spent = {"inputTokens": 100 * requests, "outputTokens": 20 * requests, "costUSD": sum([0.0008] * requests)}
+        tracking(manager, frames.result(modelUsage={MODEL: spent}, user_message_uuid="p", user_message_uuids=[]))
+        usage = manager["a1"].usage
+        assert usage is not None
+        costs.add(usage.cost_usd)
+    assert len(costs) == 1
+
+
 EVERY_KIND = {
     "input_tokens": 1_000_000,
     "output_tokens": 2_000_000,

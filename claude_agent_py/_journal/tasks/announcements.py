@@ -5,7 +5,7 @@ tasks.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
@@ -79,6 +79,8 @@ class OpenCalls:
         """Task ids by call of TaskStop."""
         self.denials: dict[str, PermissionDeniedMessage] = {}
         """What the CLI reported of the calls that it denied."""
+        self.running: dict[str, float] = {}
+        """When the CLI first showed that a tool runs, in seconds since the epoch."""
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls.values())
@@ -91,6 +93,11 @@ class OpenCalls:
             self._calls[block.id] = Call(block, message, now)
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
+
+    def mark_running(self, tool_use_id: str | None, now: float) -> None:
+        """Note that the tool of a call runs, if the call is open."""
+        if tool_use_id in self._calls and tool_use_id not in self.running:
+            self.running[tool_use_id] = now
 
     def deny(self, message: PermissionDeniedMessage) -> None:
         """Note that a call was denied, before its result."""
@@ -116,15 +123,17 @@ class OpenCalls:
         """Return whether an open call of TaskStop is stopping this task."""
         return task_id in self._stops.values()
 
-    def drop_main(self) -> None:
-        """Remove the calls of the main agent, whose turn has ended."""
-        for id_ in [id_ for id_, call in self._calls.items() if call.agent_id is None]:
-            self.close(id_)
+    def drop_left(self, is_live: Callable[[str], bool]) -> None:
+        """Remove the calls of the main agent, whose turn has ended, and those of subagents that are not live."""
+        left = [call.block.id for call in self if call.agent_id is None or not is_live(call.agent_id)]
+        for tool_use_id in left:
+            self.close(tool_use_id)
 
     def close(self, tool_use_id: str) -> Call | None:
         """Remove a call whose result arrived, and return it."""
         self._stops.pop(tool_use_id, None)
         self.denials.pop(tool_use_id, None)
+        self.running.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 

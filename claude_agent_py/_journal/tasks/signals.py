@@ -59,6 +59,7 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
     _update_description(record, message)
     ledger.set_ambient(record, bool(message.ambient or message.skip_transcript))
     ledger.set_parent(record, message.parent_task_id or _find_launching_agent(ledger, message))
+    ledger.calls.mark_running(message.tool_use_id, now)
     run.start_uuid = message.uuid or run.start_uuid
     run.tool_use_id = message.tool_use_id or run.tool_use_id
     if message.prompt is not None:
@@ -223,11 +224,12 @@ def _on_listed(ledger: Ledger, item: BackgroundTask, now: float) -> None:
 
 
 def _on_init(ledger: Ledger, message: InitMessage, now: float) -> None:
-    """Forget the calls of the main agent's last turn: those without a result were cut off."""
-    ledger.calls.drop_main()
+    """Forget the calls of the last turn, and of agents that ended in it: those without a result were cut off."""
+    ledger.calls.drop_left(lambda agent: agent in ledger.records and ledger.records[agent].is_live)
 
 
 def _on_assistant(ledger: Ledger, message: AssistantMessage, now: float) -> None:
+    ledger.calls.mark_running(message.parent_tool_use_id, now)
     ledger.calls.add(message, now)
     _on_conversation(ledger, message, now)
 
@@ -262,6 +264,7 @@ def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, no
 
 
 def _on_tool_progress(ledger: Ledger, message: ToolProgressMessage, now: float) -> None:
+    ledger.calls.mark_running(message.tool_use_id, now)
     record = ledger.records.get(message.task_id or "")
     if record is not None and record.is_live:
         ledger.record_activity(record, now)
