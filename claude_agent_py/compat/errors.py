@@ -65,7 +65,7 @@ class ResultError(ProcessError):
 
 
 class CLIJSONDecodeError(ClaudeSDKError):
-    """A line of the CLI is not JSON. Not raised here: the session continues."""
+    """The result of a turn is no JSON, or too long. Other such lines are left out, and the session continues."""
 
     def __init__(self, line: str, original_error: Exception) -> None:
         self.line = line

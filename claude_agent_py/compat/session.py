@@ -7,10 +7,11 @@ import anyio
 
 from claude_agent_py import Client, Run
 from claude_agent_py.compat import types
-from claude_agent_py.compat.errors import ProcessError, ResultError, official_errors, to_official
+from claude_agent_py.compat.errors import CLIJSONDecodeError, ProcessError, ResultError, official_errors, to_official
 from claude_agent_py.compat.options import convert_options
 from claude_agent_py.compat.transport import BytesTransport, Transport
 from claude_agent_py.errors import ClaudeAgentError
+from claude_agent_py.messages import MalformedFrame
 from claude_agent_py.wire import JSONObject
 
 _END: Final = object()
@@ -63,6 +64,7 @@ class Session:
 
         Raises:
             ResultError, ProcessError: The process exited with an error.
+            CLIJSONDecodeError: The result of a turn cannot be read. Other lines that cannot are left out.
         """
         while True:
             error: ClaudeAgentError | None = None
@@ -80,6 +82,8 @@ class Session:
                 if frame["type"] == "result":
                     await self.client.sync_store()  # so that whoever reads the result finds its turn in the store
                 return frame
+            if isinstance(item, MalformedFrame) and item.is_result:  # no other result would end the turn
+                raise CLIJSONDecodeError(item.line.decode(errors="replace"), ValueError(item.error))
 
     def _note(self, frame: JSONObject) -> None:
         if frame["type"] == "result":

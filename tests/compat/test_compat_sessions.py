@@ -1,5 +1,6 @@
 """The functions for sessions return what the official SDK returns, and raise its errors."""
 
+import errno
 import inspect
 import os
 from collections.abc import Awaitable, Callable
@@ -12,6 +13,7 @@ from later import Later
 from stored import SESSION, Stored, call
 
 from claude_agent_py.compat import sessions as compat
+from claude_agent_py.errors import SessionError
 from claude_agent_py.sessions import DirectoryStore, MemoryStore, project_key_for_directory
 
 if TYPE_CHECKING:
@@ -154,6 +156,37 @@ async def test_sessions_are_changed_and_the_errors_are_the_official_ones(stored:
     await compat.delete_session_via_store(store, UNKNOWN)
     assert official.get_session_info(SESSION) is None
     assert await official.get_session_info_from_store(store, SESSION) is None
+
+
+@pytest.mark.one_backend
+async def test_a_session_that_cannot_be_copied_is_an_error_of_the_official_sdk(
+    stored: Stored, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored.path.write_text('{"type":"mode","mode":"normal"}\n')
+    with pytest.raises(ValueError, match="has no messages to fork"):
+        compat.fork_session(SESSION)
+    real = os.open
+
+    def refuse(path: Any, *args: Any, **more: Any) -> int:
+        if path == str(stored.path):
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return real(path, *args, **more)
+
+    stored.user("again")
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(SessionError, match="Permission denied"):
+        compat.fork_session(SESSION)
+
+
+@pytest.mark.one_backend
+async def test_a_store_that_cannot_delete_keeps_the_session() -> None:
+    class Plain:
+        async def append(self, key: Any, entries: Any) -> None: ...
+
+        async def load(self, key: Any) -> Any: ...
+
+    store: Any = Plain()
+    await compat.delete_session_via_store(store, SESSION)
 
 
 @pytest.mark.one_backend

@@ -121,6 +121,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "resume_session_at": "x",
         "resume_drops_turn": "y",
     },
+    "a new session": {"session_id": "11111111-1111-4111-8111-111111111111"},
     "skills": {"skills": ["pdf"], "system_prompt": {"type": "preset", "preset": "claude_code", "append": "more"}},
     "no skills": {"skills": []},
     "all skills": {"skills": "all", "tools": [], "system_prompt": {"type": "custom", "prompt": "p", "snapshot": False}},
@@ -145,6 +146,19 @@ async def test_the_cli_gets_what_the_official_sdk_sends(options: dict[str, Any],
     if "client_app" not in options:  # the official SDK derives a name from the program
         ours.pop("CLAUDE_AGENT_SDK_CLIENT_APP"), theirs.pop("CLAUDE_AGENT_SDK_CLIENT_APP")
     assert ours == theirs
+
+
+async def test_a_result_that_is_longer_than_the_buffer_is_an_error(tmp_path: Path) -> None:
+    for sdk in (official, compat):
+        cli = FakeCLI(steps.turn("x" * 5000)).install(tmp_path / sdk.__name__)
+        options = sdk.ClaudeAgentOptions(cli_path=cli, max_buffer_size=4000)
+        with anyio.fail_after(60), pytest.raises(sdk.CLIJSONDecodeError):
+            [message async for message in sdk.query(prompt="hi", options=options)]
+
+
+async def test_an_effort_that_the_cli_ignores_is_not_sent(tmp_path: Path) -> None:
+    given = {"cwd": tmp_path, "agents": {"a": compat.AgentDefinition("d", "p", effort=3)}}
+    assert (await what_the_cli_gets(compat, tmp_path, given))["agents"] == {"a": {"description": "d", "prompt": "p"}}
 
 
 async def test_hooks_and_agents_reach_the_cli_as_from_the_official_sdk(tmp_path: Path) -> None:

@@ -22,6 +22,25 @@ class Minimal(SessionStore):
         return self._entries.get(str(sorted(key.items())))
 
 
+def only(*methods: str) -> Any:
+    """Return a class of stores with only these of the optional methods."""
+    names = ("__init__", "clear", "append", "load", *methods)
+    return type("Only", (SessionStore,), {name: vars(InMemorySessionStore)[name] for name in names})
+
+
+@pytest.mark.parametrize("method", ["list_sessions", "list_session_summaries", "delete", "list_subkeys"])
+async def test_a_store_may_have_one_optional_method(method: str) -> None:
+    await run_session_store_conformance(only(method))
+
+
+async def test_a_store_in_memory_says_what_it_holds() -> None:
+    store = InMemorySessionStore()
+    await store.append({"project_key": "p", "session_id": "s"}, [{"type": "user", "uuid": "a"}])
+    assert store.size == 1
+    assert repr(store).startswith("InMemorySessionStore(MemoryStore(")
+    assert repr(InMemorySessionStore()) != repr(store)  # a private folder is for one of them
+
+
 async def test_a_store_may_lack_optional_methods() -> None:
     await run_session_store_conformance(Minimal)
     await run_session_store_conformance(InMemorySessionStore)

@@ -15,6 +15,7 @@ from claude_agent_py.compat import (
     HookMatcher,
     MessageParseError,
     PermissionResultAllow,
+    PermissionUpdate,
     ProcessError,
     ResultError,
     ResultMessage,
@@ -23,6 +24,7 @@ from claude_agent_py.compat import (
     Transport,
     query,
 )
+from claude_agent_py.compat.messages import parse_message
 
 pytestmark = [pytest.mark.anyio, pytest.mark.each_backend]
 
@@ -59,7 +61,7 @@ class Recorder(Transport):
 
     async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
         read = 0
-        while "end_input" not in self.calls:
+        while not {"end_input", "close"} & set(self.calls):
             await self._arrived.wait()
             self._arrived = anyio.Event()
             for line in self.written[read:]:
@@ -76,6 +78,7 @@ class Recorder(Transport):
 
     async def close(self) -> None:
         self.calls.append("close")
+        self._arrived.set()
 
     def is_ready(self) -> bool:
         return True
@@ -108,6 +111,116 @@ async def test_query_runs_over_a_transport_of_the_official_sdk() -> None:
     assert transport.calls == ["connect", "end_input", "close"]
     [prompt] = transport.prompts
     assert prompt["message"] == {"role": "user", "content": "a\u2028b"}
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_prompts_of_an_iterable_are_all_answered_even_if_it_fails(
+    fails: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def prompts() -> AsyncIterator[dict[str, Any]]:
+        for content in ("one", "two"):
+            yield {"type": "user", "message": {"role": "user", "content": content}}
+        if fails:
+            raise RuntimeError("no more")
+
+    transport = Recorder(RESULT)
+    messages = await all_of(prompts(), transport)
+    assert [type(message) for message in messages] == [ResultMessage] * 2
+    assert [prompt["message"]["content"] for prompt in transport.prompts] == ["one", "two"]
+    assert ("the prompts failed" in caplog.text) is fails
+
+
+@pytest.mark.parametrize("ceiling", ["-1", "", "soon", "0", "60000"])
+async def test_a_run_ends_with_its_result_whatever_the_ceiling_is(ceiling: str) -> None:
+    options = ClaudeAgentOptions(env={"CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS": ceiling})
+    assert [type(message) for message in await all_of("hi", Recorder(RESULT), options)] == [ResultMessage]
+
+
+async def test_a_client_sends_each_message_of_an_iterable_in_its_session() -> None:
+    async def prompts() -> AsyncIterator[dict[str, Any]]:
+        yield {"type": "user", "message": {"role": "user", "content": "one"}}
+        yield {"type": "user", "message": {"role": "user", "content": "two"}, "session_id": "own"}
+
+    transport = Recorder(RESULT)
+    with anyio.fail_after(60):
+        async with ClaudeSDKClient(transport=transport) as client:
+            await client.query(prompts(), "mine")
+            for _ in range(2):
+                assert [type(each) async for each in client.receive_response()] == [ResultMessage]
+            await client.query("three", "mine")
+            assert [type(each) async for each in client.receive_response()] == [ResultMessage]
+    sent = [(prompt["message"]["content"], prompt["session_id"]) for prompt in transport.prompts]
+    assert sent == [("one", "mine"), ("two", "own"), ("three", "mine")]
+    assert transport.calls.count("close") == 1
+
+
+async def test_a_response_without_a_result_ends_with_the_session() -> None:
+    status = {"type": "system", "subtype": "status"}
+    client = ClaudeSDKClient(transport=Recorder(status))
+    with anyio.fail_after(60):
+        await client.connect("hi")
+        seen = []
+        async for message in client.receive_response():
+            seen.append(type(message))
+            await client.disconnect()
+    assert seen == [SystemMessage]
+
+
+async def test_the_methods_of_a_client_send_what_the_cli_knows() -> None:
+    transport = Recorder(RESULT)
+    with anyio.fail_after(60):
+        async with ClaudeSDKClient(transport=transport) as client:
+            await client.reconnect_mcp_server("a")
+            await client.toggle_mcp_server("a", False)
+            await client.stop_task("t1")
+    requests = [json.loads(line)["request"] for line in transport.written if '"control_request"' in line]
+    assert requests[1:] == [
+        {"subtype": "mcp_reconnect", "serverName": "a"},
+        {"subtype": "mcp_toggle", "serverName": "a", "enabled": False},
+        {"subtype": "stop_task", "task_id": "t1"},
+    ]
+
+
+async def test_a_transport_that_does_not_connect_raises_its_own_error() -> None:
+    class Unreachable(Recorder):
+        async def connect(self) -> None:
+            raise ConnectionRefusedError("nobody there")
+
+    with pytest.raises(ConnectionRefusedError, match="nobody there"):
+        await all_of("hi", Unreachable())
+
+
+@pytest.mark.parametrize("message", ["text", None, {}, {"type": ""}])
+async def test_a_message_without_a_type_is_an_error(message: Any) -> None:
+    with pytest.raises(MessageParseError, match=r"Invalid message data type|Message missing 'type' field"):
+        parse_message(message)
+
+
+async def test_updates_that_the_cli_would_drop_are_left_out_of_an_answer(caplog: pytest.LogCaptureFixture) -> None:
+    async def decide(name: str, data: dict[str, Any], context: Any) -> PermissionResultAllow:
+        return PermissionResultAllow(updated_permissions=[PermissionUpdate(type="setMode")])
+
+    asked = {"subtype": "can_use_tool", "tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
+    question = {"type": "control_request", "request_id": "q1", "request": asked}
+
+    class Asking(Recorder):
+        async def write(self, data: str) -> None:
+            frame = json.loads(data)
+            if frame["type"] == "control_response":
+                self.answers.append(frame["response"]["response"])
+                self.answered.set()
+            await super().write(data)
+
+        answered, answers = anyio.Event(), list[Any]()
+
+    transport = Asking(question)
+    with anyio.fail_after(60):
+        async with ClaudeSDKClient(ClaudeAgentOptions(can_use_tool=decide), transport) as client:
+            await client.query("hi")
+            await transport.answered.wait()
+    assert transport.answers[0]["behavior"] == "allow"
+    assert not transport.answers[0].get("updatedPermissions")
+    assert "its updated_permissions are not applied" in caplog.text
 
 
 async def test_query_ends_when_no_turn_follows_for_as_long_as_the_ceiling() -> None:
@@ -174,6 +287,10 @@ async def test_tools_that_other_options_allow_are_named_once() -> None:
         await all_of("hi", Recorder(RESULT), shadowed)
     assert len(caught) == 1
     assert "Write, mcp__a__b:" in str(caught[0].message)
+    with pytest.warns(CanUseToolShadowedWarning, match="allows everything"):
+        await all_of(
+            "hi", Recorder(RESULT), ClaudeAgentOptions(can_use_tool=allow, permission_mode="bypassPermissions")
+        )
 
 
 @pytest.mark.parametrize(
