@@ -39,5 +39,45 @@ async def test_a_count_of_tokens_never_falls() -> None:
     assert "\x1b" not in shown.getvalue()
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+async def test_a_terminal_shows_the_tasks_as_a_tree_that_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm")
+    shown, gate = Terminal(), Gate()
+    launched = [
+        frames.task_started("a1", "Review\x1b[31m"),
+        frames.task_started("a2", "below", parent_task_id="a1"),
+        steps.wait_gate(gate),
+    ]
+    fake = FakeCLI(steps.wait_for_prompt(), launched, frames.task_end("a1"), frames.result("hi"))
+    async with Client(transport=fake.transport()) as client:
+        view = live_tree.create_screen(shown)
+        view.finish(client.tasks)
+        assert shown.getvalue() == ""
+        view.say("[bold]started[/]\x1b[2J")
+        assert "[bold]started[/]" in shown.getvalue()
+        with anyio.fail_after(60):
+            async with client.query("hi") as run, anyio.create_task_group() as group:
+                group.start_soon(view.watch, client.tasks)
+                while "below" not in shown.getvalue():
+                    await anyio.sleep(0.01)
+                gate.open()
+                await run
+                group.cancel_scope.cancel()
+        begin = len(shown.getvalue())
+        view.finish(client.tasks)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in shown.getvalue()[begin:].splitlines()]
+    assert lines[0] == "tasks"
+    assert "✓ Review" in lines[1]
+    assert "completed" in lines[1]
+    assert "\x1b[31m" not in lines[1]
+    assert lines[2].lstrip("│ ").startswith("└")
+    assert "below" in lines[2]
+    assert "\x1b[2J" not in shown.getvalue()
+
+
 def test_the_prompt_is_one_paragraph() -> None:
     assert "\n" not in demo.PROMPT

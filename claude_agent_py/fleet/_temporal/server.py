@@ -36,6 +36,8 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
+COMMANDS: Final = frozenset({"send", "answer", "interrupt", "cancel", "retry"})
+"""The signals that are commands. The others are of limits."""
 DRAIN: Final = "fleet-drain"
 DEFAULT_PORT: Final = 7233
 WARN_BYTES: Final = 1_000_000
@@ -267,18 +269,18 @@ class TemporalService:
         return False
 
     async def read_commands(self, workflow: str) -> list[tuple[str, list[Any]]]:
-        """Return the start and the signals in the histories of a workflow that the server has kept, with arguments."""
+        """Return the start and the commands in the histories of a workflow that the server has kept, with arguments."""
         client, found, run = await self.connect(), list[tuple[str, list[Any]]](), None
         while run != "":
             handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(workflow, run_id=run)
             commands, run = list[tuple[str, list[Any]]](), ""
             with UnlessMissing():
                 async for event in handle.fetch_history_events():
+                    signal = event.workflow_execution_signaled_event_attributes
                     if event.HasField("workflow_execution_started_event_attributes"):
                         start = event.workflow_execution_started_event_attributes
                         name, payloads, run = "start", start.input, start.continued_execution_run_id
-                    elif event.HasField("workflow_execution_signaled_event_attributes"):
-                        signal = event.workflow_execution_signaled_event_attributes
+                    elif signal.signal_name in COMMANDS:
                         name, payloads = signal.signal_name, signal.input
                     else:
                         continue

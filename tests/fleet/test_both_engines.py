@@ -1,0 +1,116 @@
+"""A fleet on SQLite and one on Temporal do the same, with a scripted CLI."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+from urllib.request import urlopen
+
+import pytest
+from anyio import to_thread
+from fleets import PATIENCE, events_of, until, until_state
+from temporal_server import SharedServer, temporal_server as temporal_server
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, FleetRunError
+from claude_agent_py.fleet import Directory, Fleet
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import FakeCLI, frames, steps
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+    pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script"),
+]
+
+ABORTED = frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming")
+
+
+@pytest.fixture(params=["sqlite", "temporal"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'fleet.db'}"
+    server: SharedServer = request.getfixturevalue("temporal_server")
+    return server.new_url()
+
+
+@pytest.fixture
+def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet whose agents answer, write for long, and fail."""
+    made = Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=1.0, poll=0.1, tenant_limit=9)
+    [refused, _] = frames.api_error("No such prompt.", "invalid_request", 400)
+    scripts: dict[str, Any] = {
+        "quick": [steps.turn("done")],
+        "slow": [steps.wait_for_prompt(), frames.init(), steps.wait_for_request("interrupt"), steps.answer(), ABORTED],
+        "bad": [steps.turn([refused], text="No such prompt.", is_error=True, api_error_status=400)],
+    }
+    for name, script in scripts.items():
+        program = FakeCLI(*script).install(tmp_path / name)
+        made.agent(name, ClientOptions(cli_path=program), workspace=Directory(tmp_path), limit=2)
+    yield made
+    made.close()
+
+
+async def test_a_turn_is_interrupted_and_a_failed_prompt_sent_again(fleet: Fleet, tmp_path: Path) -> None:
+    async with fleet.worker(folder=tmp_path / "ws"):
+        slow = await fleet.start("slow", "take your time")
+        await until_state(slow, "running")
+        assert await slow.interrupt(actor="ann")
+        await until_state(slow, "idle")
+        assert (await slow.outcome(1)).error == "InterruptedRunError"
+        bad = await fleet.start("bad", "do it")
+        with pytest.raises(FleetRunError, match="No such prompt"):
+            await bad.result(timeout=PATIENCE)
+        assert await bad.retry(actor="ann") == 1
+
+        async def has_run_again() -> bool:
+            runs = [event.data["state"] for event in await events_of(bad) if event.kind == "run"]
+            return runs.count("failed") == 2
+
+        await until(has_run_again, "the prompt has failed again")
+        with pytest.raises(FleetError, match=f"the session '{slow.id}' is idle, not failed"):
+            await slow.retry()
+        with pytest.raises(FleetError, match="has asked no question 'q'"):
+            await slow.answer("q", None)
+        with pytest.raises(FleetError, match="9"):
+            await slow.outcome(9)
+        assert await slow.cancel("enough")
+        assert not await slow.interrupt()
+        actions = [(entry.action, entry.actor) async for entry in fleet.audit(session_id=bad.id)][1:]
+        assert actions == [("retry", "ann")]
+
+
+async def test_tenants_have_limits_and_old_events_are_deleted(fleet: Fleet, tmp_path: Path) -> None:
+    await fleet.tenant("acme", limit=1)
+    sessions = [await fleet.start("quick", "hi", tenant="acme") for _ in range(3)]
+    async with fleet.worker(folder=tmp_path / "ws"):
+        for session in sessions:
+            assert (await session.result(timeout=PATIENCE)).text == "done"
+        [acme] = [each for each in await fleet.tenants() if each.name == "acme"]
+        assert acme.limit == 1
+        assert (await sessions[0].result(await sessions[0].send("again"), timeout=PATIENCE)).text == "done"
+        assert await fleet.prune_events(3600) == 0
+        assert await fleet.prune_events(0, session_id=sessions[0].id) > 0
+        assert await anext(event.kind async for event in sessions[0].events()) == "pruned"
+        assert await fleet.prune(3600) == 0
+        assert len(await fleet.list()) == 3
+
+
+async def test_a_worker_tells_whether_it_is_ready(fleet: Fleet, tmp_path: Path) -> None:
+    def get(path: str) -> tuple[int, str]:
+        try:
+            with urlopen(f"http://127.0.0.1:{port}{path}", timeout=PATIENCE) as answer:
+                return answer.status, answer.read().decode()
+        except HTTPError as refused:
+            with refused:
+                return refused.code, refused.read().decode()
+
+    async with fleet.worker(folder=tmp_path / "ws", health=0) as worker:
+        assert worker.health is not None
+        port = worker.health[1]
+        for path, status in (("/healthz", 200), ("/readyz", 200), ("/nothing", 404)):
+            assert (await to_thread.run_sync(get, path))[0] == status
+        status, figures = await to_thread.run_sync(get, "/metrics")
+        assert status == 200
+        assert "# TYPE" in figures
