@@ -162,9 +162,9 @@ class OneShot(Run):
         await client.close(tasks=tasks)
 
     async def _release(self) -> None:
-        if self._client is not None:
-            is_left = self._options.late_tasks == "leave" and self._state.late_tasks
-            await self._close_client(self._client, "leave" if is_left else "stop")
+        assert self._client is not None  # noqa: S101 - it was started
+        is_left = self._options.late_tasks == "leave" and self._state.late_tasks
+        await self._close_client(self._client, "leave" if is_left else "stop")
 
     async def __aexit__(self, *exc: object) -> None:
         with anyio.CancelScope(shield=True):

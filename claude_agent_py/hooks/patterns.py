@@ -153,10 +153,8 @@ def _is_permission_rule(pattern: str) -> bool:
 
 
 def find_likely_mistake(event: str, pattern: str) -> str | None:
-    """Return the probable mistake in a valid pattern, or None."""
-    facts = HOOK_EVENT_FACTS.get(event)
-    if facts is None:
-        return None
+    """Return the probable mistake in a valid pattern of a known event, or None."""
+    facts = HOOK_EVENT_FACTS[event]
     names = _split_names(pattern)
     if facts.sent_for and not (names and names <= facts.sent_for):
         return f"the CLI sends this event to callbacks for {_join_names(facts.sent_for)} only. {facts.note}"

@@ -1,5 +1,6 @@
 """The command line, run as a process."""
 
+import importlib
 import os
 import re
 import shutil
@@ -171,3 +172,8 @@ def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: 
     done = run_program(command, stdout=writing, cwd=tmp_path, timeout=60)
     os.close(writing)
     assert done.stderr == ""
+
+
+def test_importing_the_program_runs_nothing() -> None:
+    """As tools do that import all modules of a package."""
+    assert importlib.import_module("claude_agent_py.__main__").main is main

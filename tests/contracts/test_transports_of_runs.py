@@ -13,7 +13,7 @@ from claude_agent_py import (
     run,
     run_sync,
 )
-from claude_agent_py.testing import FakeCLI, steps
+from claude_agent_py.testing import FakeCLI, frames, steps
 
 OPTIONS = ClientOptions(cli_path="/there/is/none")
 
@@ -49,6 +49,16 @@ async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
         for _ in range(2):
             with pytest.raises(ConnectionClosedError, match="used up the transport"):
                 await one
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_run_whose_program_ends_before_the_prompt_is_sent_leaves_nothing() -> None:
+    start = [steps.wait_for_request("initialize"), steps.answer(frames.initialize_response())]
+    transport = FakeCLI(start, steps.exit(3)).transport()
+    with anyio.fail_after(60), pytest.raises(CLIExitError) as caught:
+        await query("hi", transport=transport)
+    assert (caught.value.exit_code, transport.exit_code) == (3, 3)
 
 
 def test_an_invalid_transport_is_refused() -> None:

@@ -10,6 +10,7 @@ import pytest
 from asking_cli import asking, hook_call
 
 from claude_agent_py import ClientOptions, HookContext, HookMatcher, Hooks
+from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.errors import HandlerError, OptionsError
 from claude_agent_py.hooks import (
     AsyncHookOutput,
@@ -452,7 +453,40 @@ async def test_an_id_that_was_never_given_out_does_not_open_a_guard() -> None:
     async with asking() as cli:
         assert "not registered" in denied(await cli.call_hook(PRE, "hook_7", "t1"))
         assert await cli.call_hook({"hook_event_name": "Stop"}, "hook_7") == {}
-        assert len(cli.client.handler_errors) == 2
+        assert "not registered" in denied(await cli.ask({**hook_call(PRE, "hook_7"), "tool_use_id": 5}))
+        assert len(cli.client.handler_errors) == 3
+
+
+@pytest.mark.anyio
+async def test_a_report_is_not_shortened_once_a_hook_of_its_call_was_withdrawn() -> None:
+    """The other hooks answer for themselves."""
+    released = anyio.Event()
+
+    async def waits(input: HookInput, context: HookContext) -> dict[str, Any]:
+        await released.wait()
+        return {"systemMessage": "seen"}
+
+    data = {"hook_event_name": "PostToolUse", "tool_name": "Agent", "tool_input": {}}
+    data["tool_response"] = {"status": "completed", "content": [{"type": "text", "text": "word " * 1000}]}
+    guide = DelegationGuide(max_report_chars=50)
+    hooks = {"PostToolUse": [HookMatcher("Agent", [waits, waits])]}
+    async with asking(delegation_guide=guide, hooks=hooks) as cli:
+        ids = [each for group in cli.hooks["PostToolUse"] for each in group["hookCallbackIds"]]
+        assert len(ids) == 3
+        for how in ("all answer", "one is withdrawn"):
+            asked = [cli.start_asking(hook_call(data, each, f"t {how}")) for each in ids]
+            await anyio.wait_all_tasks_blocked()
+            if how == "one is withdrawn":
+                waiting = [each for each in asked if not cli.is_answered(each)]
+                cli.say(frames.control_cancel(waiting[0]))
+                asked.remove(waiting[0])
+                await anyio.wait_all_tasks_blocked()
+            released.set()
+            replies = [await cli.reply_to(each) for each in asked]
+            released = anyio.Event()
+            assert any("updatedToolOutput" in str(reply) for reply in replies) == (how == "all answer")
+            assert sum(reply.get("systemMessage") == "seen" for reply in replies) == (2 if how == "all answer" else 1)
+        assert cli.client.handler_errors == []
 
 
 @pytest.mark.anyio

@@ -429,6 +429,11 @@ def test_a_handler_that_can_take_two_arguments_will_do(function: Any) -> None:
     assert HookMatcher(None, function).handlers == (function,)
 
 
+def test_a_handler_written_in_c_has_no_signature_to_check() -> None:
+    function: Any = max
+    assert HookMatcher(None, function).handlers == (function,)
+
+
 def matcher_of(value: Any) -> HookMatcher:
     """Return the matcher that stands for a hook in any of its shapes."""
     [(_, matcher)] = Hooks({"PostToolUse": [value]})

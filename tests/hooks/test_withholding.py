@@ -87,6 +87,7 @@ async def test_a_replacement_is_sent_in_the_shape_of_the_tool(tool: str, respons
         ("mcp__s__t", MCP, {"text": "gone"}),
         ("Odd", {"a": "sk-secret"}, {"b": 3}),
         ("Odd", ["sk-secret"], {"b": 3}),
+        ("Bash", "sk-secret", BashOutput(stdout="gone", stderr="", interrupted=False)),
     ],
 )
 async def test_a_replacement_that_the_cli_would_ignore_withholds_the_output(

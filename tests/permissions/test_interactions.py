@@ -316,6 +316,26 @@ async def test_arrivals_yields_pending_and_later_questions() -> None:
     assert len(inbox) == 0
 
 
+async def test_arrivals_leaves_out_what_was_answered_before_it_came_to_it() -> None:
+    inbox, seen = PendingInteractions(), []
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            asked: Any
+            kind: Any
+            for kind, asked in (("permission", BASH), ("plan", PLAN), ("permission", BASH)):
+                group.start_soon(inbox.ask, kind, asked, context())
+                await anyio.wait_all_tasks_blocked()
+            async for interaction in inbox.arrivals():
+                seen.append(interaction.kind)
+                await interaction.deny()
+                for other in inbox:
+                    if other.kind == "plan":
+                        await other.deny()
+                if len(seen) == 2:
+                    break
+    assert seen == ["permission", "permission"]
+
+
 # In a file -------------------------------------------------------------------------------------------------------
 
 ANSWER = """

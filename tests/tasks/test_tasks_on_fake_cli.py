@@ -8,7 +8,7 @@ import pytest
 from folding import level
 
 from claude_agent_py import Client, ResultMessage, RunError, TaskStatus, query
-from claude_agent_py.tasks import Evidence
+from claude_agent_py.tasks import Evidence, TaskChanged
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = pytest.mark.anyio
@@ -183,3 +183,28 @@ async def test_a_thousand_tasks_end_in_one_breath() -> None:
             async for task in client.tasks.as_completed(timeout=60):
                 order.append(task.id)  # noqa: PERF401 - the order is the point
     assert sorted(order) == sorted(ids)
+
+
+async def test_a_change_before_there_is_a_listener_is_not_reported_later() -> None:
+    first, second = Gate(), Gate()
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.task_started("b1", "one", task_type="local_bash"),
+        steps.wait_gate(first),
+        frames.task_updated("b1", None, description="two"),
+        steps.wait_gate(second),
+        frames.task_updated("b1", None, description="three"),
+        frames.task_end("b1"),
+        frames.of_prompt(frames.result("done")),
+    )
+    changes: list[Any] = []
+    with anyio.fail_after(30):
+        async with Client(transport=fake.transport()) as client:
+            run = client.query("go")
+            await client.tasks.until(lambda: "b1" in client.tasks)
+            first.open()
+            await client.tasks.until(lambda: client.tasks["b1"].description == "two", "b1")
+            client.tasks.on(lambda event: changes.append(event) if isinstance(event, TaskChanged) else None)
+            second.open()
+            await run
+    assert [change.description for change in changes] == ["three"]

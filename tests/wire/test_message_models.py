@@ -6,7 +6,7 @@ import pickle
 from typing import Any
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from recordings_loader import all_frames, as_line, frames, lines
 from wire_values import as_json, read_frame
 
@@ -22,7 +22,12 @@ from claude_agent_py import (
     UnknownBlock,
     UserMessage,
 )
-from claude_agent_py.control import MCPServerStatus, MCPSetServersRequest
+from claude_agent_py.control import (
+    ListPermissionRulesReply,
+    MCPServerStatus,
+    MCPSetServersRequest,
+    PermissionRulesState,
+)
 from claude_agent_py.messages import (
     AssistantContent,
     ContentBlock,
@@ -392,6 +397,12 @@ def test_a_model_of_the_wire_is_a_field_of_a_pydantic_model() -> None:
     assert Kept(block=kept.block, message=kept.message) == kept
     with pytest.raises(ValidationError, match="Expected `str`, got `int`"):
         Kept.model_validate({"block": {"type": "text", "text": 5}, "message": message})
+
+
+def test_an_object_as_received_keeps_its_undeclared_fields_in_a_made_one() -> None:
+    state = {"rules": [], "new": {"a": 1}}
+    received = TypeAdapter(PermissionRulesState).validate_python(state)
+    assert ListPermissionRulesReply(state=received).raw == {"state": state}
 
 
 def test_equal_messages_are_one_in_a_set() -> None:

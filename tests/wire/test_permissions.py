@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 from wire_values import as_json, read_request
 
 from claude_agent_py import PermissionContext, PermissionRequest, permissions as p
@@ -32,6 +33,22 @@ def test_every_update_is_typed_and_loses_nothing(data: dict[str, Any], model: ty
     assert as_json(update) == data
     assert (update.problem is None) == (model is not p.UnknownPermissionUpdate)
     assert type(update) is model
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"type": "addColours", "colours": ["red"], "destination": "session"},
+        {"type": "setMode", "mode": "plan", "destination": "session", "new": [1]},
+    ],
+)
+def test_an_update_loses_nothing_in_a_model_of_pydantic(data: dict[str, Any]) -> None:
+    adapter: TypeAdapter[Any] = TypeAdapter(p.PermissionUpdate)
+    update = adapter.validate_python(data)
+    assert adapter.dump_python(update) == data
+    assert adapter.validate_python(update) is update
+    with pytest.raises(ValidationError):
+        adapter.validate_python(5)
 
 
 @pytest.mark.parametrize(
