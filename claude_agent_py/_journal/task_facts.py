@@ -77,7 +77,7 @@ class TaskFacts:
         acts, end = status is not TaskStatus.STOPPED, {"outcome": outcome, "message": message}
         self._take(record.build_event(TaskFinished, run, at or 0.0, launcher, acts=acts, **end), record, at)
 
-    def describe_open(self) -> Iterator[TaskEvent]:
+    def describe_open(self) -> Iterator[TaskStarted | TaskReopened]:
         """Yield the facts of the start of running tasks, which show what has become known of them since."""
         for task_id, started in self.open.items():
             record = self._ledger.records[task_id]
@@ -119,5 +119,5 @@ class TaskFacts:
             self._ended.put(self.open.pop(record.id).id, None)
         return self._number(event)
 
-    def _build_start(self, record: Record, at: float | None) -> TaskEvent:
+    def _build_start(self, record: Record, at: float | None) -> TaskStarted | TaskReopened:
         return record.build_start(record.run, at or 0.0, self._ledger.records.get(record.parent_id or ""))

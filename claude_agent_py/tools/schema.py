@@ -49,42 +49,43 @@ def convert_typed_dicts(annotation: object, namespace: Mapping[str, object]) -> 
     return annotation if sys.version_info >= (3, 12) else _Converter(namespace).convert(annotation)
 
 
-class _Converter:
-    """A conversion that converts each class once, even if it is recursive."""
+if sys.version_info < (3, 12):
 
-    def __init__(self, namespace: Mapping[str, object]) -> None:
-        self._namespace = namespace
-        self._done: dict[object, object] = {}
+    class _Converter:
+        """A conversion that converts each class once, even if it is recursive."""
 
-    def convert(self, annotation: object) -> Any:
-        if is_typeddict(annotation) and type(annotation).__module__ == "typing":
-            return self._done.get(annotation) or self._convert_class(annotation)
-        arguments = get_args(annotation)
-        if not arguments or get_origin(annotation) is typing.Literal:
-            return annotation
-        if get_origin(annotation) is Annotated:
-            return Annotated[(self.convert(arguments[0]), *arguments[1:])]
-        rewritten = tuple(self.convert(argument) for argument in arguments)
-        return annotation if rewritten == arguments else _rebuild(annotation, rewritten)
+        def __init__(self, namespace: Mapping[str, object]) -> None:
+            self._namespace = namespace
+            self._done: dict[object, object] = {}
 
-    def _convert_class(self, old: Any) -> object:
-        make: Any = typing_extensions.TypedDict
-        new = make(old.__name__, {}, total=old.__total__)
-        # Register the class before converting its fields, which may refer to it.
-        self._done[old] = new
-        for name in ("__doc__", "__module__", "__required_keys__", "__optional_keys__"):
-            setattr(new, name, getattr(old, name))
-        hints = get_type_hints(old, localns={**self._namespace, old.__name__: old}, include_extras=True)
-        new.__annotations__ = {name: self.convert(hint) for name, hint in hints.items()}
-        return new
+        def convert(self, annotation: object) -> Any:
+            if is_typeddict(annotation) and type(annotation).__module__ == "typing":
+                return self._done.get(annotation) or self._convert_class(annotation)
+            arguments = get_args(annotation)
+            if not arguments or get_origin(annotation) is typing.Literal:
+                return annotation
+            if get_origin(annotation) is Annotated:
+                return Annotated[(self.convert(arguments[0]), *arguments[1:])]
+            rewritten = tuple(self.convert(argument) for argument in arguments)
+            return annotation if rewritten == arguments else _rebuild(annotation, rewritten)
 
+        def _convert_class(self, old: Any) -> object:
+            make: Any = typing_extensions.TypedDict
+            new = make(old.__name__, {}, total=old.__total__)
+            # Register the class before converting its fields, which may refer to it.
+            self._done[old] = new
+            for name in ("__doc__", "__module__", "__required_keys__", "__optional_keys__"):
+                setattr(new, name, getattr(old, name))
+            hints = get_type_hints(old, localns={**self._namespace, old.__name__: old}, include_extras=True)
+            new.__annotations__ = {name: self.convert(hint) for name, hint in hints.items()}
+            return new
 
-def _rebuild(annotation: Any, arguments: tuple[object, ...]) -> object:
-    if isinstance(annotation, types.UnionType):
-        return functools.reduce(operator.or_, arguments)
-    if hasattr(annotation, "copy_with"):
-        return annotation.copy_with(arguments)
-    return types.GenericAlias(get_origin(annotation), arguments)
+    def _rebuild(annotation: Any, arguments: tuple[object, ...]) -> object:
+        if isinstance(annotation, types.UnionType):
+            return functools.reduce(operator.or_, arguments)
+        if hasattr(annotation, "copy_with"):
+            return annotation.copy_with(arguments)
+        return types.GenericAlias(get_origin(annotation), arguments)
 
 
 PARAMETERS: Final = (

@@ -54,12 +54,15 @@ async def test_bodies_come_on_request_without_secrets(caplog: pytest.LogCaptureF
 
 async def test_what_is_too_long_or_too_deep_to_read_has_its_size(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(5, "claude_agent_py.wire")
-    deep = b'{"type": "x", "uuid": "u9", "value": ' + b"[" * 900 + b"]" * 900 + b"}"
-    fake = FakeCLI(steps.wait_for_prompt(), b"\n" + deep + b"\n7\n", frames.result("x" * 300_000))
+    # How deep a value may be depends on the version of Python.
+    deep = [b'{"type": "x", "uuid": "u9", "value": ' + b"[" * levels + b"]" * levels + b"}" for levels in (900, 5000)]
+    fake = FakeCLI(steps.wait_for_prompt(), b"\n" + b"\n".join(deep) + b"\n7\n", frames.result("x" * 300_000))
     async with start_in_memory(fake) as client:
         await client.query("hello")
     told = lines(caplog)
-    assert f"<- x u9 {len(deep)} bytes ?" in told
+    shown = [line for line in told if re.match(r"<- \S+ \S+ (1838|10038) bytes\b", line)]
+    assert [line.split()[3] for line in shown] == [str(len(each)) for each in deep]
+    assert [line for line in shown if line.startswith("<- x u9 ") and line.endswith(" bytes ?")]
     assert "<- ? - 1 bytes 7" in told
     assert [line for line in told if re.fullmatch(r"<- \? - 300\d\d\d bytes", line)]
     assert not [line for line in told if " 0 bytes" in line]

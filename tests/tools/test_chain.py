@@ -407,10 +407,11 @@ async def test_a_hostile_list_without_a_tool_is_text(text: str) -> None:
     assert (await CHAIN.execute(text)).raw == ()
 
 
+@pytest.mark.parametrize("levels", [2_000, 50_000])
 @pytest.mark.parametrize("kind", [dict, list])
-async def test_arguments_may_be_nested_deep(kind: type) -> None:
+async def test_arguments_may_be_nested_deep(kind: type, levels: int) -> None:
     deep: Any = kind()
-    for _ in range(2_000):
+    for _ in range(levels):
         deep = {"a": deep} if kind is dict else [deep]
 
     calls = [ToolUseBlock(id="1", name="search", input={"query": deep}), ToolCall(id="2", name="search", input=deep)]

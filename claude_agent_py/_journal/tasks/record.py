@@ -206,9 +206,9 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
             **fields,
         )
 
-    def build_start(self, run: TaskRun, at: float, launcher: "Record | None") -> TaskEvent:
+    def build_start(self, run: TaskRun, at: float, launcher: "Record | None") -> TaskStarted | TaskReopened:
         """Return the event for the start of a run."""
-        kind = TaskStarted if run is self.runs[0] else TaskReopened
+        kind: Callable[..., TaskStarted | TaskReopened] = TaskStarted if run is self.runs[0] else TaskReopened
         return self.build_event(kind, run, at, launcher, acts=False, **self.describe_start(run))
 
     def describe_start(self, run: TaskRun) -> dict[str, Any]:
