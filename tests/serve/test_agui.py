@@ -17,7 +17,7 @@ from starlette.requests import Request
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.serve import ServedSession, Sessions, make_agui_app
 from claude_agent_py.serve.agui import Agent, name_session
-from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, steps, tool_use
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -317,3 +317,33 @@ def test_a_prompt_of_several_texts_is_one_and_a_picture_is_refused(tmp_path: Pat
         assert (refused.type, "may contain text only" in refused.message) == ("RUN_ERROR", True)
     [sent] = fake.received_like({"type": "user"})
     assert sent["message"]["content"] == "Look\nhere"
+
+
+def test_the_to_do_list_is_state_and_a_subagent_that_fails_is_an_error(tmp_path: Path) -> None:
+    todo = {"subject": "Build it", "description": "All of it", "activeForm": "Building it"}
+    listed = frames.tool_use_block("TaskCreate", todo, id="t1")
+    launched = frames.tool_use_block("Agent", {"description": "auth", "prompt": "Look"}, id="a1")
+    task = {"id": "1", "subject": "Build it"}
+    fake = FakeCLI(
+        steps.turn(
+            [
+                frames.assistant([listed]),
+                frames.tool_result("t1", "Task #1 created successfully: Build it", tool_use_result={"task": task}),
+                frames.assistant([launched]),
+                frames.task_started("sub", "auth", tool_use_id="a1", is_backgrounded=False),
+                frames.task_updated("sub", "failed", error="no auth here"),
+                frames.task_notification("sub", "failed", tool_use_id="a1"),
+                frames.tool_result("a1", "no auth here", is_error=True),
+                frames.of_prompt(frames.assistant("Sorry.")),
+            ],
+            text="Sorry.",
+        )
+    )
+    options = ClientOptions(cli_path=fake.install(tmp_path / "cli"), cwd=tmp_path)
+    with served(Sessions(options), make_agui_app, authenticate=find_user) as url:
+        events = Page(url).run("Go")
+    assert say(events) == "Sorry."
+    [state] = [event.snapshot for event in events if event.type == "STATE_SNAPSHOT"]
+    assert [item["text"] for item in state["todo"]] == ["Build it"]
+    [failed] = [event for event in events if event.type == "SUBAGENT_ERROR"]
+    assert failed.message == "no auth here"
