@@ -127,10 +127,9 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                if self.wants(TaskChanged):
-                    names = ("description", "type", "subagent_type", "parent_id")
-                    changed = dict(zip(names, fields, strict=True))
-                    self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
+                names = ("description", "type", "subagent_type", "parent_id")
+                changed = dict(zip(names, fields, strict=True))
+                self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events
@@ -520,8 +519,7 @@ class Ledger:
         run = record.run
         if finding is not None:
             run.summary = run.summary or finding.summary
-            if run.exit_code is None:
-                run.exit_code = finding.exit_code
+            run.exit_code = finding.exit_code  # of a shell that has not reported its end
             run.failure_reason = run.failure_reason or finding.failure_reason
         why = run.suspicion
         # The CLI's list of live tasks would no longer contain it.
