@@ -88,7 +88,7 @@ class Turns:
         self._uncounted = 0
         """The number of turns of the run since then, without an answer."""
         self.resumes = False
-        """Whether the next turn that counts may go on with one of an earlier process, and then has the same id."""
+        """Whether the next turn that names a prompt has the same id as an earlier process's turn for that prompt."""
         self.news: list[tuple[Turn, bool]] = []
         """The turns that began to count or ended with the latest message, and whether they ended."""
         self.names: deque[tuple[str, str]] = deque()
@@ -146,7 +146,7 @@ class Turns:
         """Give the turn its id, now that it is known what it is for."""
         named = next((prompt for prompt in prompts if not prompt.startswith("#")), "")
         is_again = named != "" and named == self._run and not self.resumes
-        self.resumes = False
+        self.resumes = self.resumes and not named
         if (prompts or not self._run) and not is_again:
             self._runs += 1
             self._counted = self._uncounted = 0

@@ -40,6 +40,7 @@ from claude_agent_py import (
     TaskManager,
     ToolContext,
 )
+from claude_agent_py.errors import RunFailed
 from claude_agent_py.hooks import HookInput
 from claude_agent_py.journal import (
     CallEnded,
@@ -48,6 +49,7 @@ from claude_agent_py.journal import (
     CallStarted,
     Fact,
     InputAdded,
+    MessageAdded,
     PromptSent,
     RequestOpened,
     RequestSettled,
@@ -64,6 +66,7 @@ from claude_agent_py.journal import (
     encode_fact,
     read_recording,
 )
+from claude_agent_py.messages import UnknownMessage, UserMessage
 from claude_agent_py.observe import Span, Summary, Telemetry, Timeline, Used, watch
 from claude_agent_py.permissions import Allow, Deny, PendingInteractions
 from claude_agent_py.sessions import get_session
@@ -750,6 +753,60 @@ async def test_a_journal_that_begins_late_tells_the_same_as_one_from_the_start()
 def without_number(fact: Fact) -> str:
     """Return a fact as text, but for its number and its times."""
     return re.sub(r'"(number|\w*at)":[\d.]+,?', "", encode_fact(fact).decode())
+
+
+def replay(name: str) -> Iterator[Any]:
+    """Yield the steps of a recorded session, without its requests."""
+    for record in recordings.records(name):
+        match record.direction, record.value:
+            case "in", {"type": "user"}:
+                yield steps.wait_for_prompt()
+            case "out", {"type": str(kind)} if not kind.startswith("control_"):
+                yield steps.emit(record.value)
+
+
+async def tell_from(name: str, moment: float, is_followed: bool) -> list[Fact]:
+    """Return the facts for a reader that begins at a moment of a recorded session, perhaps not as the first one."""
+    sent = [frame for _, frame, is_sent in frames_of(name) if is_sent and isinstance(frame, UserMessage)]
+    prompts = [frame.uuid or f"00000000-0000-4000-8000-{number:012d}" for number, frame in enumerate(sent)]
+    gate, said = Gate(), list(replay(name))
+    place = int(moment * (len(said) + 1))
+    said[place:place] = [steps.emit({"type": "now"}), steps.wait_gate(gate)]
+    with anyio.fail_after(DEADLINE):
+        async with start_in_memory(FakeCLI(*said, steps.exit(0))) as client:
+            first = client.journal() if is_followed else None
+            messages = client.messages()
+            runs = [client.query("go", uuid=prompt, until="result") for prompt in prompts]
+            while not (isinstance(message := await anext(messages), UnknownMessage) and message.raw["type"] == "now"):
+                pass
+            late = client.journal()
+            gate.open()
+            told = [fact async for fact in late]
+            for run in runs:
+                with suppress(RunFailed):
+                    await run
+    del first
+    return told
+
+
+def about(fact: Fact) -> str:
+    """Return what a fact says to a reader that does not know what was before; empty for a correction of that."""
+    if isinstance(fact, TurnEnded) and fact.cost_usd is None:
+        return f"the end of {fact.id}, whose status follows from its messages"
+    if isinstance(fact, TaskRevised) or (isinstance(fact, MessageAdded) and not fact.content):
+        return ""
+    return without_number(fact)
+
+
+@given(st.sampled_from(recordings.names()), st.floats(0, 1, exclude_max=True), st.sampled_from(["asyncio", "trio"]))
+def test_a_journal_that_begins_at_any_moment_tells_the_same_as_one_from_the_start(
+    name: str, moment: float, backend: str
+) -> None:
+    followed, late = (
+        {about(fact) for fact in anyio.run(tell_from, name, moment, is_followed, backend=backend)} - {""}
+        for is_followed in (True, False)
+    )
+    assert late == followed
 
 
 @pytest.mark.anyio
