@@ -174,8 +174,8 @@ class Reconciler:
         findings = await _read(lambda: [inspect_files(*each) for each in zip(records, files, strict=True)])
         now = self._clock()
         for record, run, finding in zip(records, runs, findings, strict=True):
-            # Skip a task that ended or started again while its files were read.
-            if run is record.run and run.is_live:
+            # Skip a task that started again while its files were read. One that ended is not decided again.
+            if run is record.run:
                 self._decide(record, run, finding, now)
         self._publish()
 

@@ -174,6 +174,34 @@ async def test_what_is_told_while_the_files_are_read_counts_more_than_what_they_
     assert (outcome.status, outcome.evidence) == (TaskStatus.COMPLETED, Evidence.END_MARKER)
 
 
+async def test_files_of_an_earlier_run_do_not_make_the_next_one_suspicious(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent(tmp_path, {"finished": True})
+    path = tmp_path / "agent-a1.jsonl"
+    desk, real, is_read, goes_on = Desk(), os.open, threading.Event(), threading.Event()
+    desk.fold(level("a1"), frames.task_started("a1", run_id="0-a1"))
+    desk.intake.paths.record_output("a1", str(path))
+
+    def slowly(name: Any, *arguments: Any, **more: Any) -> int:
+        if str(name).startswith(str(tmp_path / "agent-a1")):
+            is_read.set()
+            assert goes_on.wait(30)
+        return real(name, *arguments, **more)
+
+    desk.clock.now += 1000
+    monkeypatch.setattr(os, "open", slowly)
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as workers:
+            workers.start_soon(desk.intake.reconciler.check)
+            assert await anyio.to_thread.run_sync(is_read.wait, 30)
+            desk.fold(*frames.task_end("a1", run_id="0-a1"), frames.task_started("a1", run_id="1-a1"))
+            goes_on.set()
+    assert desk.status("a1") == "running"
+    assert desk.run("a1").run_id == "1-a1"
+    assert desk.run("a1").suspicion is None
+
+
 async def test_files_that_do_not_fit_into_the_memory_decide_nothing_about_other_tasks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
