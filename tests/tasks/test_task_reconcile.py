@@ -181,6 +181,7 @@ async def test_files_of_an_earlier_run_do_not_make_the_next_one_suspicious(
     path = tmp_path / "agent-a1.jsonl"
     desk, real, is_read, goes_on = Desk(), os.open, threading.Event(), threading.Event()
     desk.fold(level("a1"), frames.task_started("a1", run_id="0-a1"))
+    desk.hook("SubagentStart", agent_id="a1", agent_type="x", agent_transcript_path=str(path))
     desk.intake.paths.record_output("a1", str(path))
 
     def slowly(name: Any, *arguments: Any, **more: Any) -> int:
