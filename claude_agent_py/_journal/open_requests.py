@@ -36,13 +36,13 @@ class OpenRequests:
     def open(self, frame: ControlRequest, at: float | None, agent: str) -> None:
         """Add a request, unless a tool call covers it. A child agent sent it unless `agent` is the main one."""
         fields = describe(frame.request)
-        if fields is not None and frame.request_id not in self.facts:
+        if fields is not None:
             fields["agent"] = fields.get("agent") or agent
             self._open(at, id=frame.request_id, **fields)
 
-    def _open(self, at: float | None, **fields: Any) -> None:
-        request = self._add(RequestOpened, at, **fields)
-        self.facts[request.id] = request
+    def _open(self, at: float | None, *, id: str, **fields: Any) -> None:  # noqa: A002 - the name of the field
+        if id not in self.facts:  # the CLI may repeat a request
+            self.facts[id] = self._add(RequestOpened, at, id=id, **fields)
 
     def on_reply(self, frame: ControlResponse, at: float | None) -> None:
         """Settle the request that a reply answers."""

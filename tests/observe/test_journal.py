@@ -513,6 +513,14 @@ async def test_a_turn_has_the_same_id_whoever_begins_to_read_during_it(start: Ma
     ]
 
 
+def test_a_hook_whose_start_is_repeated_is_opened_once() -> None:
+    hook = {"hook_id": "h1", "hook_name": "Stop", "hook_event": "Stop"}
+    started = decode(frames.encode(frames.system("hook_started", **hook)))
+    journal = Journal()
+    told = [fact for message in (started, started) for fact in journal.feed(message)] + journal.end()
+    assert [type(fact) for fact in told] == [RequestOpened, RequestSettled]
+
+
 @pytest.mark.anyio
 async def test_a_run_names_its_turns_as_the_session_does_if_another_run_came_between_them(start: MakeClient) -> None:
     gate = Gate()
