@@ -3,10 +3,12 @@
 `router.py` keeps them and decides when one ends.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from claude_agent_py._journal.turns import Turns
 from claude_agent_py.wire.unknown import MalformedFrame
 
 Until: TypeAlias = Literal["result", "idle"]
@@ -155,3 +157,10 @@ class OpenRun:
             return None
         self.next_notice = waited + NEXT_NOTICE
         return RunWaits(self, waited)
+
+
+def note_turns(runs: Iterable[OpenRun], turns: Turns) -> None:
+    """Note that runs received the turns that began to count or ended with the latest message."""
+    for turn, _ in turns.news:
+        for run in runs:
+            run.turns[turn.id] = turn.run

@@ -25,6 +25,7 @@ from claude_agent_py._journal.open_runs import (
     RunWaits,
     TurnResumed,
     Verdict,
+    note_turns,
 )
 from claude_agent_py._journal.task_owners import TaskOwners
 from claude_agent_py._journal.turns import Turns
@@ -199,14 +200,8 @@ class TurnRouter:
             turn.prompts.update(dict.fromkeys(known))
             owners = (self.owner_of_prompt[prompt] for prompt in known)
             self._audience = tuple(dict.fromkeys([*self._audience, *owners]))
-        self.note_turns(self._audience)
+        note_turns(self._audience, self.turns)
         return self._audience
-
-    def note_turns(self, runs: Iterable[OpenRun]) -> None:
-        """Note that these runs received the turns that began to count or ended with the message."""
-        for turn, _ in self.turns.news:
-            for run in runs:
-                run.turns[turn.id] = turn.run
 
     def leave_turn(self, message: object) -> tuple[list[str], list[str], tuple[OpenRun, ...]]:
         """Return the prompts of the turn that a message ends, those that it assumed, and the runs that received it."""

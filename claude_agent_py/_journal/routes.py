@@ -7,7 +7,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
-from claude_agent_py._journal.open_runs import OpenRun
+from claude_agent_py._journal.open_runs import OpenRun, note_turns
 from claude_agent_py._journal.router import FOLLOW_UP_GRACE, TurnRouter
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
@@ -114,7 +114,7 @@ def _on_result(router: TurnRouter, message: ResultMessage, now: float) -> Audien
         prompts = router.assumed_prompts()
     owners = [owner for prompt in prompts if (owner := router.answer(prompt)) is not None]
     runs = tuple(dict.fromkeys([*audience, *owners]))
-    router.note_turns(runs)
+    note_turns(runs, router.turns)
     if message.was_interrupted:
         for run in runs:
             run.was_interrupted = True
