@@ -311,5 +311,3 @@ def _read(stream: IO[bytes], limit: int = READ_BYTES) -> bytes | None:
         return os.read(stream.fileno(), limit)
     except BlockingIOError:
         return None
-    except OSError:
-        return b""

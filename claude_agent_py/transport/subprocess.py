@@ -280,8 +280,8 @@ class SubprocessTransport(Transport):
         if self._reading_over is not None and not self._reading_over.is_set():
             # Let the reader finish.
             await self._reading_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
-        if self._lifeline is not None:
-            self._lifeline.close()
+        assert self._lifeline is not None  # noqa: S101 - the program has one from its start
+        self._lifeline.close()
         if process.returncode is not None:
             forget(process.pid)
             await process.close()

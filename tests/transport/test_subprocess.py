@@ -14,14 +14,24 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, run
+from typing import cast
 
 import anyio
 import pytest
 from leftovers import is_alive, kill, processes_with, until_gone
 
+from claude_agent_py._base.streams import wait_until
 from claude_agent_py.errors import CLIStartError
-from claude_agent_py.transport import LaunchPlan, SubprocessTransport, pidfd_process, processes, subprocess
+from claude_agent_py.transport import (
+    LaunchPlan,
+    SubprocessTransport,
+    anyio_process,
+    pidfd_process,
+    processes,
+    subprocess,
+)
+from claude_agent_py.transport.anyio_process import AnyioProcess
 from claude_agent_py.transport.pidfd_process import PidfdProcess, has_pidfds
 from claude_agent_py.transport.processes import ProcessID, descendants, in_ps, kill_each
 
@@ -339,6 +349,52 @@ async def test_a_slow_reader_gets_all_that_the_program_wrote_although_a_grandchi
         assert len(await read_all(transport)) == 60_000
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_a_grandchild_writes_after_the_end_is_dropped_and_does_not_hold_it_up(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    if not has_pidfds():
+        pytest.skip("otherwise the session watches the process")
+    monkeypatch.setattr(pidfd_process, "DRAIN_GRACE", 0.0)
+    code = """
+        import os, pathlib, sys, time
+        if child := os.fork():
+            print(child, flush=True)
+        else:
+            while not pathlib.Path(sys.argv[1]).exists():
+                time.sleep(0.01)
+            os.write(1, b"x" * 200_000)
+    """
+    async with running(program(code, str(tmp_path / "over"))) as transport:
+        pid = int(await read_line(transport))
+        assert await transport.receive() == b""
+        (tmp_path / "over").touch()
+        await until_gone(pid)
+        assert await transport.receive() == b""
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_stderr_ends_although_a_grandchild_holds_it_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    if not has_pidfds():
+        pytest.skip("otherwise the session watches the process")
+    monkeypatch.setattr(pidfd_process, "DRAIN_GRACE", 0.2)
+    code = """
+        import os, time
+        if child := os.fork():
+            print(child, flush=True)
+        else:
+            os.close(1)
+            time.sleep(600)
+    """
+    async with running(program(code)) as transport:
+        try:
+            pid = int(await read_all(transport))
+            await transport.run()
+            assert is_alive(pid)
+        finally:
+            kill(pid)
+
+
 async def test_sending_to_a_program_that_is_gone_fails() -> None:
     async with running(program("import sys; sys.stdin.close()")) as transport:
         await transport.wait()
@@ -437,6 +493,41 @@ async def test_a_program_that_writes_to_stderr_only_is_not_held_up() -> None:
 async def test_asyncio_without_pidfds(check: Callable[[], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "has_pidfds", lambda: False)
     await check()
+
+
+class OldProcess:
+    """A process of anyio 4.15: its end is reported once its pipes are closed, and `send` raises asyncio's errors."""
+
+    def __init__(self, process: anyio.abc.Process) -> None:
+        self.stdin = self
+        self.stdout, self.stderr, self.pid = process.stdout, process.stderr, process.pid
+        self._process = process
+
+    @property
+    def returncode(self) -> int | None:
+        return self._process.returncode
+
+    async def wait(self) -> int:
+        await anyio.sleep_forever()
+        return -1
+
+    async def send(self, data: bytes) -> None:
+        raise BrokenPipeError
+
+    async def aclose(self) -> None:
+        await self._process.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_the_end_is_noticed_although_an_older_anyio_does_not_report_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anyio_process, "LOOK_FIRST", 0.01)
+    old = OldProcess(await anyio.open_process([sys.executable, "-IS", "-c", "raise SystemExit(3)"]))
+    process = AnyioProcess(cast(anyio.abc.Process, old), lambda data: None)
+    with anyio.fail_after(60):
+        with pytest.raises(anyio.BrokenResourceError):
+            await process.send(b"x")
+        assert await process.wait() == 3
+        await process.close()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no pidfds")
@@ -557,6 +648,108 @@ async def test_what_a_program_does_not_read_yet_is_sent_before_the_end_of_its_in
             await anyio.wait_all_tasks_blocked()
             (tmp_path / "read").touch()
         assert await read_line(transport) == b"2000000\n"
+
+
+@WITH_PIDFDS
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
+async def test_what_comes_after_a_full_pipe_is_sent_later(tmp_path: Path) -> None:
+    async with running(program(COUNTING, str(tmp_path / "read"))) as transport:
+        took_all: list[bool] = []
+        for size in (pidfd_process.PIPE_BYTES, 1):
+            transport.send_nowait(b"x" * size)
+            took_all.append(transport.can_send_nowait)
+        assert took_all == [True, False]
+        (tmp_path / "read").touch()
+        await transport.end_input()
+        assert await read_line(transport) == b"%d\n" % (pidfd_process.PIPE_BYTES + 1)
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_a_close_drops_what_a_descendant_of_a_left_program_does_not_read() -> None:
+    code = """
+        import subprocess, sys
+        sleeper = [sys.executable, "-ISc", "import time; time.sleep(600)"]
+        print(subprocess.Popen(sleeper, start_new_session=True).pid, flush=True)
+    """
+    async with running(program(code)) as transport:
+        pid = int(await read_line(transport))
+        try:
+            transport.send_nowait(b"x" * 1_000_000)
+            await transport.end_input()
+            assert await transport.wait() == 0
+            await transport.close()
+            assert is_alive(pid)
+        finally:
+            kill(pid)
+    async with running(program(ECHO)) as echo:  # its pipes have the same numbers
+        async with anyio.create_task_group() as group:
+            group.start_soon(echo.send, b"x" * 1_000_000 + b"\n")
+            assert len(await read_line(echo)) == 1_000_001
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_a_program_that_nobody_reads_can_be_closed() -> None:
+    written = anyio.Event()
+    code = """
+        import os, sys
+        for _ in range(40):
+            os.write(1, b"x" * 2000)  # more than a pipe holds
+        os.write(2, b"written\\n")
+        sys.stdin.read()
+    """
+    async with running(program(code, on_stderr=lambda line: written.set())) as transport:
+        await written.wait()
+        await anyio.wait_all_tasks_blocked()
+        await transport.close(grace=PATIENT)
+        assert transport.exit_code == 0
+        assert 0 < len(await read_all(transport)) < 80_000
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_one_who_reads_may_close_another_program_that_has_written_at_the_same_time(tmp_path: Path) -> None:
+    code = "import sys, pathlib; print('hello', flush=True); pathlib.Path(sys.argv[1]).touch(); sys.stdin.read()"
+    loop, problems = asyncio.get_running_loop(), list[dict[str, object]]()
+    loop.set_exception_handler(lambda _, problem: problems.append(problem))
+    ends = [tmp_path / "first", tmp_path / "second"]
+    argvs = [[sys.executable, "-IS", "-c", code, str(end)] for end in ends]
+    first, second = (PidfdProcess(loop, argv, lambda data: None) for argv in argvs)
+    received: list[bytes] = []
+
+    async def read(process: PidfdProcess, other: PidfdProcess) -> None:
+        received.append(await process.receive())
+        await other.close()
+
+    for process in (first, second):
+        process.watch()
+    async with anyio.create_task_group() as group:
+        group.start_soon(read, first, second)
+        group.start_soon(read, second, first)
+        await anyio.wait_all_tasks_blocked()
+        assert wait_until(lambda: all(end.exists() for end in ends), PATIENT, 0.001)  # blocks the loop
+    assert sorted(received) == [b"", b"hello\n"]
+    for process in (first, second):
+        await process.close()
+        assert await process.wait() == 0
+    assert problems == []
+
+
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_an_exit_that_a_debugger_has_not_seen_yet_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system tells it first to who traces the process; until then, nobody else can take the status."""
+    waitpid, seen = os.waitpid, list[int]()
+
+    def wait_later(pid: int, options: int) -> tuple[int, int]:
+        seen.append(pid)
+        return waitpid(pid, options) if len(seen) > 1 else (0, 0)
+
+    async with running(program("raise SystemExit(3)")) as transport:
+        monkeypatch.setattr(os, "waitpid", wait_later)
+        assert await transport.wait() == 3
+    assert seen == [transport.pid] * 2
 
 
 @WITH_PIDFDS
@@ -707,6 +900,70 @@ async def test_a_program_that_ignores_that_too_is_killed() -> None:
     assert transport.exit_code == -signal.SIGKILL
 
 
+@WITH_PIDFDS
+@ON_ASYNCIO
+async def test_a_program_that_cannot_be_killed_does_not_hold_up_a_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A process that hangs in the kernel ends once that lets it go."""
+    transport = program(STUBBORN, force=0.05)
+    monkeypatch.setattr(subprocess, "signal_group", lambda pid, *, force: None)
+    with anyio.fail_after(60):
+        await transport.start()
+        await read_line(transport)
+        await transport.end_input()  # otherwise what has its mark is killed, too
+        await transport.close(grace=0.0)
+        assert transport.exit_code is None
+        assert transport.pid is not None
+        kill(transport.pid)
+        assert await transport.wait() == -signal.SIGKILL
+
+
+ABANDONS = """
+    import asyncio, os, sys
+    from claude_agent_py.transport import LaunchPlan, SubprocessTransport, at_exit
+
+    at_exit.GRACE = float(sys.argv[1])
+    at_exit.kill_marked = lambda marks: None  # as on other systems than Linux
+    transport = SubprocessTransport(LaunchPlan(sys.argv[2:], dict(os.environ)))
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(transport.start())
+    loop.run_until_complete(transport.receive())
+    print(transport.pid, flush=True)
+"""
+
+
+def abandon(code: str, *args: str, grace: float) -> int:
+    """Run a program, stop and leave the event loop that started it, end the interpreter, and return its pid."""
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(ABANDONS), str(grace)]
+    done = run(
+        [*command, sys.executable, "-IS", "-c", textwrap.dedent(code), *args],
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout, done.stderr
+    return int(done.stdout)
+
+
+def test_a_program_whose_loop_was_stopped_is_asked_to_end_with_the_interpreter(tmp_path: Path) -> None:
+    code = """
+        import pathlib, signal, sys, time
+        def end(*_):
+            time.sleep(0.05)
+            pathlib.Path(sys.argv[1]).touch()
+            sys.exit()
+        signal.signal(signal.SIGTERM, end)
+        print(flush=True)
+        time.sleep(600)
+    """
+    pid = abandon(code, str(tmp_path / "cleaned up"), grace=PATIENT)
+    assert not is_alive(pid)
+    assert (tmp_path / "cleaned up").exists()
+
+
+def test_a_program_whose_loop_was_stopped_is_killed_if_it_does_not_end_with_the_interpreter() -> None:
+    assert not is_alive(abandon(STUBBORN, grace=0.05))
+
+
 @pytest.fixture(params=["this system's way", "no lists of children", "ps"])
 def _looked_up(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Look processes up as it is done here, as on a Linux that does not list children, and as on macOS."""
@@ -851,6 +1108,82 @@ def test_a_process_that_is_just_starting_its_program_is_found(monkeypatch: pytes
         finally:
             process.kill()
     assert len(read) == 2
+
+
+@ON_LINUX
+def test_a_mark_in_another_variable_is_none() -> None:
+    mark = f"other-{os.getpid()}"
+    env = {f"MY_{processes.MARK}": mark, "TEXT": f"{processes.MARK}={mark}"}
+    with Popen(["sleep", "600"], env=env | {"PATH": os.environ["PATH"]}) as process:
+        try:
+            assert processes.kill_marked({mark}) == set()
+            assert process.poll() is None
+        finally:
+            process.kill()
+
+
+@ON_LINUX
+def test_a_mark_after_another_variable_with_its_name_is_found() -> None:
+    mark = f"after-{os.getpid()}"
+    env = {f"MY_{processes.MARK}": "other", processes.MARK: mark, "PATH": os.environ["PATH"]}
+    with Popen(["sleep", "600"], env=env) as process:
+        try:
+            assert processes.kill_marked({mark}) == {mark}
+        finally:
+            process.kill()
+
+
+@ON_LINUX
+def test_a_scan_ends_although_each_look_finds_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "LOOKS", 1)
+    mark = f"one-look-{os.getpid()}"
+    with Popen(["sleep", "600"], env={**os.environ, processes.MARK: mark}) as process:
+        try:
+            assert processes.kill_marked({mark}) == {mark}
+            assert process.wait(PATIENT) == -signal.SIGKILL
+            assert processes.kill_marked({mark}) == set()
+        finally:
+            process.kill()
+
+
+@ON_LINUX
+async def test_without_proc_a_program_ends_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> os.PathLike[str]:
+        raise FileNotFoundError(path)
+
+    async with running(program(ECHO)) as echo:
+        monkeypatch.setattr(processes, "contents", lambda path: b"")
+        monkeypatch.setattr(os, "scandir", refuse)
+        assert processes.in_proc() == {}
+        await echo.close(grace=PATIENT)
+        assert echo.exit_code == 0
+
+
+@ON_LINUX
+def test_a_process_that_has_the_number_of_a_child_that_ended_is_no_descendant(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Popen(["sleep", "600"]) as process:
+        try:
+            listed = f"{process.pid} {os.getpid()} 999999999"
+            monkeypatch.setattr(processes, "contents", lambda path: listed.encode())
+            assert [each.pid for each in processes._children(os.getpid())] == [process.pid] * len(
+                os.listdir("/proc/self/task")
+            )
+        finally:
+            process.kill()
+
+
+async def test_a_lookup_of_descendants_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+
+    def hang(pids: object = None) -> processes.Table:
+        release.wait(60)
+        return {}
+
+    monkeypatch.setattr(processes, "process_table", hang)
+    try:
+        assert await processes.find_descendants(os.getpid(), 0.01) == []
+    finally:
+        release.set()
 
 
 @ON_LINUX
