@@ -9,6 +9,7 @@ import signal
 import sys
 import textwrap
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -21,7 +22,6 @@ import anyio
 import pytest
 from leftovers import is_alive, kill, processes_with, until_gone
 
-from claude_agent_py._base.streams import wait_until
 from claude_agent_py.errors import CLIStartError
 from claude_agent_py.transport import (
     LaunchPlan,
@@ -728,7 +728,8 @@ async def test_one_who_reads_may_close_another_program_that_has_written_at_the_s
         group.start_soon(read, first, second)
         group.start_soon(read, second, first)
         await anyio.wait_all_tasks_blocked()
-        assert wait_until(lambda: all(end.exists() for end in ends), PATIENT, 0.001)  # blocks the loop
+        while not all(end.exists() for end in ends):
+            time.sleep(0.001)  # blocks the loop
     assert sorted(received) == [b"", b"hello\n"]
     for process in (first, second):
         await process.close()
