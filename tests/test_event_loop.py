@@ -13,11 +13,14 @@ import anyio
 import pytest
 from anyio.lowlevel import RunVar
 
+from claude_agent_py._base import event_loop
 from claude_agent_py._base.coalescing import SharedCall
 from claude_agent_py._base.event_loop import (
     AsyncioReader,
+    HomeLoop,
     PerLoop,
     Wakeup,
+    contain_cancellation,
     in_event_loop,
     in_trio,
     run_until_wait,
@@ -425,3 +428,148 @@ async def test_values_of_a_loop_are_separate_by_name(monkeypatch: pytest.MonkeyP
         for call in calls:
             group.start_soon(ask, call)
     assert sorted(map(str, found)) == ["one", "two"]
+
+
+# Cancellations of a function's own
+
+
+ON_ASYNCIO = pytest.mark.parametrize("anyio_backend", ["asyncio"])
+
+
+def cancel_current() -> None:
+    """Cancel the running task of asyncio."""
+    worker = asyncio.current_task()
+    assert worker is not None
+    worker.cancel()
+
+
+async def cancel_itself(then: Callable[[], object] = lambda: None) -> str:
+    """Cancel the worker, after having asked the event loop to call a function soon."""
+    asyncio.get_running_loop().call_soon(then)
+    cancel_current()
+    return "done"
+
+
+@ON_ASYNCIO
+async def test_a_cancelled_worker_cleans_up_with_a_function_that_cancels_itself() -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            steps.append(await contain_cancellation(cancel_itself()))
+            await asyncio.sleep(0)
+            steps.append("cleaned up")
+
+    worker = asyncio.ensure_future(work())
+    await anyio.wait_all_tasks_blocked()
+    worker.cancel()
+    await asyncio.wait([worker])
+    assert steps == ["done", "cleaned up"]
+    assert worker.cancelled()
+
+
+@ON_ASYNCIO
+async def test_a_cancellation_by_others_right_after_that_of_a_function_is_not_lost() -> None:
+    steps: list[str] = []
+
+    async def work() -> None:
+        try:
+            await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            steps.append(await contain_cancellation(cancel_itself(then=worker.cancel)))
+
+    worker = asyncio.ensure_future(work())
+    await anyio.wait_all_tasks_blocked()
+    worker.cancel()
+    await asyncio.wait([worker])
+    assert worker.cancelled()
+    assert steps == []
+
+
+# Calls from other threads
+
+
+class EndingLoop(asyncio.SelectorEventLoop):
+    """An event loop that takes one call of another thread. The next is too late, as when trio ends."""
+
+    def __init__(self, before_refusal: Callable[[], object]) -> None:
+        super().__init__()
+        self._before_refusal = before_refusal
+        self._calls = 0
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: Any = None
+    ) -> asyncio.Handle:
+        self._calls += 1
+        if self._calls > 1:
+            self._before_refusal()
+            raise RuntimeError("Event loop is closed")
+        return super().call_soon_threadsafe(callback, *args, context=context)
+
+
+@pytest.mark.parametrize("is_made_by", ["the loop", "the thread"])
+def test_a_call_from_another_thread_is_made_once_although_the_loop_ends(
+    is_made_by: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(event_loop, "LOOP_CHECK", 0.01)
+    may_run, called, returned = threading.Event(), threading.Event(), threading.Event()
+    home, made, answers = HomeLoop(), list[str](), list[str]()
+    loop_name = threading.current_thread().name
+
+    def work() -> str:
+        made.append("the loop" if threading.current_thread().name == loop_name else "the thread")
+        called.set()
+        return "answer"
+
+    def let_it_run() -> None:
+        if is_made_by == "the loop":
+            may_run.set()
+            assert called.wait(60)
+
+    def call() -> None:
+        answers.append(home.call(work))
+        returned.set()
+
+    async def main() -> None:
+        home.enter()
+        thread = threading.Thread(target=call)
+        thread.start()
+        assert (may_run if is_made_by == "the loop" else returned).wait(60)  # the loop stands still meanwhile
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert returned.wait(60)
+        thread.join()
+
+    loop = EndingLoop(let_it_run)
+    try:
+        loop.run_until_complete(main())
+    finally:
+        loop.close()
+    assert made == [is_made_by]
+    assert answers == ["answer"]
+
+
+async def test_an_error_of_a_call_from_another_thread_is_raised_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop, "LOOP_CHECK", 0.01)
+    home, raised, is_over = HomeLoop(), list[str](), threading.Event()
+    may_run = threading.Event()
+
+    def fail() -> None:
+        raise LookupError("not there")
+
+    def call() -> None:
+        try:
+            home.call(fail)
+        except LookupError as error:
+            raised.append(str(error))
+        is_over.set()
+
+    home.enter()
+    threading.Thread(target=call).start()
+    may_run.wait(0.05)  # the loop is busy for longer than the thread waits at once
+    with anyio.fail_after(60):
+        while not is_over.is_set():
+            await anyio.sleep(0.001)
+    assert raised == ["not there"]

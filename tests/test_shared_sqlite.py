@@ -4,6 +4,7 @@ import gc
 import os
 import queue
 import sqlite3
+import sys
 import threading
 import weakref
 from contextlib import closing
@@ -11,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from forks import run_program
 
 from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared, transact
 
@@ -121,3 +123,26 @@ def test_a_connection_that_was_closed_is_forgotten(tmp_path: Path) -> None:
         shared.close()
     gc.collect()
     assert [reference() for reference in opened] == [None, None, None]
+
+
+FORK = """
+import gc, os, sqlite3, sys
+from claude_agent_py._base.shared_sqlite import SharedConnection
+
+shared = SharedConnection(lambda: sqlite3.connect(sys.argv[1]))
+with shared.borrow() as connection:
+    pass
+if child := os.fork():
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+else:
+    del shared
+    gc.collect()
+    connection.execute("SELECT 1")  # an error if it is closed
+    os._exit(5)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_copy_of_the_process_that_drops_a_connection_does_not_close_it(tmp_path: Path) -> None:
+    """SQLite asks not to carry a connection across a fork: closing it would change files that the original uses."""
+    assert run_program([sys.executable, "-W", "ignore", "-c", FORK, str(tmp_path / "a.db")]).stdout == "5\n"

@@ -367,7 +367,7 @@ def _drop_cancellation(worker: asyncio.Task[Any], before: int) -> Generator[None
     while worker.cancelling() > before:
         worker.uncancel()
     try:
-        yield  # before Python 3.13, the next await raises nevertheless
+        yield  # before Python 3.13, and in a cancelled worker, the next await raises nevertheless
     except asyncio.CancelledError:
         if worker.cancelling() > before:
             raise

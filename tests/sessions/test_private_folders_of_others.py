@@ -1,5 +1,6 @@
 """A session that is resumed from a store as another user gets no file that only this process may read."""
 
+import errno
 import json
 import os
 import shutil
@@ -48,6 +49,35 @@ def test_only_files_of_the_user_itself_are_copied(tmp_path: Path, caplog: pytest
     folder = make_folder({"HOME": str(config.parent)}, os.getuid())
     assert (folder.path / "settings.json").read_text() == "SECRET"  # no other user is concerned
     folder.remove()
+
+
+def test_a_folder_that_cannot_be_listed_is_not_given_away_in_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, open_file = make_folder(None), os.open
+
+    def refuse(path: str | os.PathLike[str], *args: int, **options: int) -> int:
+        if os.fspath(path) == "projects":
+            raise OSError(errno.EMFILE, "Too many open files")
+        return open_file(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        change_owner(folder, os.getuid() + 1)
+    assert folder.path.stat().st_uid == os.getuid()
+    monkeypatch.undo()
+    folder.remove()
+
+
+def test_a_folder_that_cannot_be_locked_is_used_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*arguments: object) -> None:
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr("claude_agent_py._base.locks.lock_file", fail)
+    before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else None
+    folder = make_folder(None)
+    assert folder.projects.is_dir()
+    assert before is None or len(os.listdir("/proc/self/fd")) == before
+    folder.remove()
+    assert not folder.path.exists()
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="only root can act as another user")
