@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from claude_agent_py._journal.tasks.announcements import OpenCalls
 from claude_agent_py._journal.tasks.events import (
@@ -127,9 +128,7 @@ class Ledger:
             reported = record.last_reported
             if reported is not None and reported != (fields := record.reported_fields):
                 record.last_reported = fields
-                names = ("description", "type", "subagent_type", "parent_id")
-                changed = dict(zip(names, fields, strict=True))
-                self.emit(TaskChanged, record, record.run, now, acts=False, **changed)
+                self.emit(TaskChanged, record, record.run, now, acts=False, **asdict(fields))
         touched, self.touched = self.touched, set()
         events, self.events = self.events, []
         return touched, events

@@ -92,6 +92,15 @@ class TaskRun(Struct, eq=False, gc=False):
         self.started_at = begun if 0 < begun <= self.ended_at else self.ended_at - used
 
 
+class ReportedFields(Struct, gc=False):
+    """The fields of a task that `TaskChanged` reports."""
+
+    description: str
+    type: str | None
+    subagent_type: str | None
+    parent_id: str | None
+
+
 class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousands, and they hold no cycles
     """The state of one task."""
 
@@ -126,13 +135,13 @@ class Record(Struct, eq=False, gc=False):  # gc=False: a session may have thousa
     """A child agent's input other than its prompt."""
     launched_by: str | None = None
     """The agent that launched it, if not its parent."""
-    last_reported: tuple[object, ...] | None = None
+    last_reported: ReportedFields | None = None
     """The `reported_fields` of the last event; None before the first."""
 
     @property
-    def reported_fields(self) -> tuple[str, str | None, str | None, str | None]:
+    def reported_fields(self) -> ReportedFields:
         """The fields that `TaskChanged` reports."""
-        return self.description, self.type, self.subagent_type, self.parent_id
+        return ReportedFields(self.description, self.type, self.subagent_type, self.parent_id)
 
     @property
     def run(self) -> TaskRun:

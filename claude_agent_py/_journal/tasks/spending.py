@@ -90,6 +90,21 @@ class Prices:
         return self.given.get(model) or self._implied.get(model)
 
 
+class _Answer(Struct, gc=False):  # and not tuples, which the garbage collector has to visit
+    """The model of an API message, and its counts."""
+
+    model: str
+    given: float
+    output: float
+    written: float
+    written_1h: float
+    read: float
+
+    @property
+    def counts(self) -> Counts:
+        return self.given, self.output, self.written, self.written_1h, self.read
+
+
 class Spending(Struct, gc=False):
     """The usage of one run so far. Counts never decrease."""
 
@@ -101,8 +116,8 @@ class Spending(Struct, gc=False):
     """Tokens by model, from the transcript; None before it was counted."""
     missing_tokens: float = 0
     """The tokens of the latest request, if the transcript does not contain it."""
-    _messages: dict[str, tuple[str, Counts]] = field(default_factory=dict)
-    """The model and the counts of each message; the sum of the older ones by model."""
+    _messages: dict[str, _Answer] = field(default_factory=dict)
+    """The messages by id; the sum of the older ones by model."""
 
     def add_message(self, message: AssistantMessage) -> Counts:
         """Count a message, or a further frame of one, and return the counts of the message."""
@@ -116,13 +131,14 @@ class Spending(Struct, gc=False):
             counts = _NO_COUNTS
         earlier = self._messages.get(key)
         if earlier is not None:
-            counts = max_counts(earlier[1], counts)
-        self._messages[key] = (model, counts)
+            counts = max_counts(earlier.counts, counts)
+        self._messages[key] = _Answer(model, *counts)
         if len(self._messages) > _MAX_MESSAGES:
-            model, oldest = self._messages.pop(next(iter(self._messages)))
+            oldest = self._messages.pop(next(iter(self._messages)))
             # The sum of the older ones has the name of the model as its key, which no message has.
-            _, older = self._messages.pop(model, (model, _NO_COUNTS))
-            self._messages[model] = (model, add_counts(older, oldest))
+            older = self._messages.pop(oldest.model, None)
+            known = oldest.counts if older is None else add_counts(older.counts, oldest.counts)
+            self._messages[oldest.model] = _Answer(oldest.model, *known)
         return counts
 
     def add_report(self, usage: TaskUsage | None) -> None:
@@ -154,7 +170,7 @@ class Spending(Struct, gc=False):
     def by_model(self) -> dict[str, Counts]:
         """Tokens by model: the largest known count of each kind."""
         # Messages on the wire lack output tokens, and the transcript may lack the last messages.
-        found = sum_counts(self._messages.values())
+        found = sum_counts((answer.model, answer.counts) for answer in self._messages.values())
         for model, counts in (self.exact or {}).items():
             found[model] = max_counts(found.get(model, _NO_COUNTS), counts)
         return found
