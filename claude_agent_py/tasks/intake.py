@@ -47,7 +47,7 @@ Watcher = Callable[[set[str], list[TaskEvent]], object]
 def concerns_tasks(message: object) -> bool:
     """Return whether a message may be about tasks. Most are not: the main agent's text, and pieces of messages."""
     if type(message) is AssistantMessage and message.agent_id is None:
-        return any(type(block) is ToolUseBlock for block in message.message.content)
+        return ToolUseBlock in map(type, message.message.content)
     return type(message) in _TRACKED
 
 
