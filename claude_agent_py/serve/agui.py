@@ -188,7 +188,9 @@ def _list_missing(events: Sequence[ServedEvent], given: RunAgentInput, run: RunE
     conversation = ThreadMessages()
     for _, each in replay(run, events, is_busy):
         conversation.take(each)
-    messages = conversation.list(without=run.open_messages)
+    last = given.messages[-1] if given.messages else None
+    goes_on = bool(given.resume) or isinstance(last, core.ToolMessage)
+    messages = conversation.list(without=() if goes_on else run.open_messages)
     if not is_missing(messages, given.messages):
         return ()
     sent: list[Any] = [

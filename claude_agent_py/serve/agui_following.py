@@ -111,24 +111,38 @@ class Follower:
             return self._end("", self._run.end("ok", ""))
         if self._is_muted or kind == "reset" or (kind == "prompt_sent" and self._is_told([fact["id"]])):
             return []
-        ends_badly = kind == "turn_ended" and fact.get("status", "ok") != "ok"
-        if kind == "prompt_sent" or not (self._is_open or kind == "question" or ends_badly or _has_content(made)):
+        is_news = kind == "question" or _has_content(made) or self._is_last(kind, fact or event)
+        if kind == "prompt_sent" or not (self._is_open or is_news):
             self._held.update({(each.type, getattr(each, "message_id", "")): each for each in made})
             return []
-        if not self._is_open:
+        was_open = self._is_open
+        if not was_open or kind == "run_ended":
+            begun = [] if was_open else [self._run.begin(), *at_work]
+            made = [*begun, *self._held.values(), *made]
             self._is_open = True
-            made = [self._run.begin(), *at_work, *self._held.values(), *made]
             self._held.clear()
         told = [("", each) for each in made]
         if kind == "question":
             told += self._ask(name)
-        elif kind == "turn_ended":
-            told += self._end(name, self._run.end(fact.get("status", "ok"), fact.get("error", "")))
-        elif kind == "closed":
+        elif kind == "turn_ended" or (kind == "run_ended" and not was_open):
+            ended = fact or event
+            told += self._end(name, self._run.end(ended.get("status", "ok"), ended.get("error", "")))
+        elif kind == "closed" and (was_open or event["error"]):
             told += self._end(name, self._run.end("error", event["error"] or "the process ended"))
-        elif self._run.pending:
+        elif (kind in ("closed", "task_finished") and self._run.turn is None) or self._run.pending:
             told += self._end(name, self._run.end("ok", ""))
+        elif self._run.is_torn:
+            told += self._end("", self._run.end("ok", ""))
         return told
+
+    def _is_last(self, kind: str, fact: Any) -> bool:
+        """Return whether no turn may follow that would tell this and what is held, so that it is a run of its own."""
+        if kind == "task_finished":  # one that was stopped causes none
+            return self._run.turn is None and fact["outcome"]["status"] == "stopped"
+        if kind == "run_ended":
+            return (core.EventType.TEXT_MESSAGE_START, fact["prompt"]) in self._held
+        has_failed = kind == "turn_ended" and fact.get("status", "ok") != "ok"
+        return has_failed or (kind == "closed" and bool(self._held))
 
     def _mute(self, kind: str, fact: Any) -> None:
         """Leave a turn that begins, or goes on with a result of the client, to the run that tells it."""
@@ -144,7 +158,7 @@ class Follower:
             self._is_muted = self._is_told(self._run.turn)
             return not self._is_muted
         has_ended = kind in ("turn_ended", "question", "closed") or bool(self._run.pending)
-        return kind == "reset" or (self._is_muted and has_ended)
+        return kind == "reset" or (has_ended if self._is_muted else self._run.is_torn)
 
     def _ask(self, name: str) -> list[tuple[str, BaseEvent]]:
         ended = self._end(name, self._run.interrupt())
@@ -154,6 +168,7 @@ class Follower:
     def _end(self, name: str, events: Iterator[BaseEvent]) -> list[tuple[str, BaseEvent]]:
         self._is_open = False
         *before, last = events
+        name = "" if self._held or self._run.is_torn else name  # a reader that comes back gets all
         self._after = name or self._after
         return [*(("", each) for each in before), (name, last)]
 

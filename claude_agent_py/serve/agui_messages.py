@@ -54,14 +54,31 @@ class ThreadMessages:
 
 
 def is_missing(messages: Sequence[Any], known: Sequence[Any]) -> bool:
-    """Return whether a client with the messages `known` lacks an answer, a call or a result among `messages`."""
-    ids = {message.id for message in known}
+    """Return whether a client with the messages `known` lacks an answer, a call or a result among `messages`.
+
+    Of what is written while a question ends its run it has only the beginning.
+    """
+    told = {message.id: _read_written(message) for message in known}
     answered = {message.tool_call_id for message in known if isinstance(message, core.ToolMessage)}
     return any(
-        message.id not in ids and getattr(message, "tool_call_id", None) not in answered
+        (message.id not in told and getattr(message, "tool_call_id", None) not in answered)
+        or (message.id in told and _is_beginning(told[message.id], _read_written(message)))
         for message in messages
         if isinstance(message, core.AssistantMessage | core.ToolMessage)
     )
+
+
+def _read_written(message: Any) -> str:
+    """Return the text of an answer, or the arguments of its call; nothing of other messages."""
+    if not isinstance(message, core.AssistantMessage):
+        return ""
+    calls = getattr(message, "tool_calls", None) or ()
+    content = message.content if isinstance(message.content, str) else ""
+    return content + "".join(call.function.arguments for call in calls)
+
+
+def _is_beginning(told: str, whole: str) -> bool:
+    return whole.startswith(told) and whole.strip() != told.strip()
 
 
 def rename(messages: Sequence[Any], known: Sequence[Any]) -> Sequence[Any]:

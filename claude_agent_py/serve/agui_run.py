@@ -41,6 +41,7 @@ class RunEvents:
         waiting: Those that wait for the client, and whether calls after them may wait for that.
         answered: Those whose results the client has given, and so is not told.
         is_over: Whether the run has ended.
+        is_torn: Whether the client lacks a part of what it has begun to read, which only a snapshot can give it.
     """
 
     def __init__(
@@ -50,7 +51,7 @@ class RunEvents:
 
         Args:
             thread_id: The thread.
-            run_id: The id of the run; `begin` may be called again with another one.
+            run_id: The id that the client has given to the run; without one, each `begin` makes another.
             parent_run_id: The run that it continues.
             prompt: See the attribute; empty if it is not known yet.
             is_new: Whether the client knows version 1.0, and so all outcomes.
@@ -62,12 +63,13 @@ class RunEvents:
         self.waiting: dict[str, bool] = {}
         self.answered: Collection[str] = ()
         self.is_over: bool = False
+        self.is_torn: bool = False
         self._is_early = False
         """Whether the turn has not started: the first words of one that finished tasks caused come before its start."""
         self._is_complete = False
         """Whether the last message of the main agent is complete, so that no call of it follows."""
         self._thread_id = thread_id
-        self._run_id = run_id
+        self._given_id = self._run_id = run_id
         self._parent_run_id = parent_run_id
         self._is_new = is_new
         self._follows = prompt is None
@@ -75,6 +77,10 @@ class RunEvents:
         self._words = _Words()
         self._calls: dict[str, str] = {}
         """The names of the calls whose arguments are being told."""
+        self._arguments: dict[str, str] = {}
+        """What was told of them."""
+        self._cut: set[str] = set()
+        """The messages and calls in the middle of which a run has ended: the rest of them is not told."""
         self._told: set[str] = set()
         """The calls and prompts that were told."""
         self._unanswered: dict[str, str | None] = {}
@@ -86,9 +92,9 @@ class RunEvents:
         self._tasks: dict[str, JSONObject] = {}
         self._usage: list[core.TokenUsage] = []
 
-    def begin(self, run_id: str | None = None) -> BaseEvent:
+    def begin(self) -> BaseEvent:
         """Return the first event."""
-        self._run_id = run_id or self._run_id or str(uuid4())
+        self._run_id = self._given_id or str(uuid4())
         self.is_over, self._usage = False, []
         return core.RunStartedEvent(
             thread_id=self._thread_id,
@@ -98,18 +104,21 @@ class RunEvents:
         )
 
     def go_on(self, session: ServedSession, earlier: "RunEvents") -> Iterator[BaseEvent]:
-        """Continue the turn of an earlier run, with its calls and the subagents that it waits for."""
+        """Continue the turn of an earlier run, with what is open in it and the subagents that it waits for."""
         if not session.prompts:  # background work asked, after the answer
             yield from self.end("ok", "")
             return
         self.prompt = session.prompts[-1]
-        self._follows = self._words.were_told = True
+        self._follows = True
         self.calls = dict(earlier.calls)
         self.waiting = {call: blocks for call, blocks in earlier.waiting.items() if call not in self.answered}
         self._unanswered = dict(earlier._unanswered)
         self._is_complete = earlier._is_complete
+        self._words, self._calls, self._arguments = earlier._words, earlier._calls, earlier._arguments
+        self._words.were_told, self._told = True, earlier._told
         for agent in session.list_waited_agents():
             yield from self._begin_agent(*agent)
+        yield from self._reopen_spans()
 
     @property
     def agents(self) -> Sequence[BaseEvent]:
@@ -119,6 +128,9 @@ class RunEvents:
     def reopen(self) -> Iterator[BaseEvent]:
         """Yield the beginnings of all that is open, for a client that has its contents."""
         yield from self.agents
+        yield from self._reopen_spans()
+
+    def _reopen_spans(self) -> Iterator[BaseEvent]:
         yield from self._words.reopen()
         for call, name in self._calls.items():
             yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=name)
@@ -167,6 +179,8 @@ class RunEvents:
     def _take_delta(self, kind: str, event: JSONMapping) -> Iterator[BaseEvent]:
         if self.turn is None:
             self.turn, self._is_early = (), True
+        if event.get("message", event.get("call")) in self._cut:
+            return
         if kind == "text":
             yield from self._words.tell(event["message"], event["delta"])
         elif kind == "reasoning":
@@ -174,6 +188,7 @@ class RunEvents:
         elif kind == "call":
             yield from self._begin_call(event["call"], event["name"])
         elif kind == "arguments" and event["call"] in self._calls:
+            self._arguments[event["call"]] += event["delta"]
             yield core.ToolCallArgsEvent(tool_call_id=event["call"], delta=event["delta"])
 
     def _take_fact(self, fact: JSONMapping) -> Iterator[BaseEvent]:
@@ -212,6 +227,7 @@ class RunEvents:
     def leave_turn(self) -> Iterator[BaseEvent]:
         """End the turn that is running, and what is open in it."""
         self.turn = None
+        self.is_torn = self.is_torn or bool(self._cut)
         yield from self._lose_calls()
         yield from self.close()
 
@@ -246,6 +262,9 @@ class RunEvents:
         message = fact.get("id", "")
         if not agent:
             self._is_complete = fact.get("is_complete", False)
+        if message in self._cut:
+            self.is_torn = True
+            return
         for block in fact.get("content", ()):
             if block["type"] == "text" and block["text"]:
                 yield from self._words.complete(message, block["text"], agent or None)
@@ -260,7 +279,7 @@ class RunEvents:
         yield from self._words.close()
         self._told.add(call)
         self._unanswered[call] = agent
-        self._calls[call] = strip_name(name)
+        self._calls[call], self._arguments[call] = strip_name(name), ""
         yield core.ToolCallStartEvent(tool_call_id=call, tool_call_name=strip_name(name), subagent_run_id=agent)
 
     def _take_call(self, fact: JSONMapping) -> Iterator[BaseEvent]:
@@ -269,8 +288,12 @@ class RunEvents:
             self.calls[call] = strip_name(name) != name
         if call not in self._told:
             yield from self._begin_call(call, name, agent or None)
+        if call in self._calls and not self._arguments[call]:
             arguments = json.dumps(fact["call"].get("input", {}))
+            self._arguments[call] = arguments
             yield core.ToolCallArgsEvent(tool_call_id=call, delta=arguments, subagent_run_id=agent or None)
+        if not _is_json(self._arguments.pop(call, "{}")):  # a run has ended in the middle, or the reader came late
+            self.is_torn = True
         if call in self._calls:
             del self._calls[call]
             yield core.ToolCallEndEvent(tool_call_id=call, subagent_run_id=agent or None)
@@ -342,6 +365,10 @@ class RunEvents:
         if not interrupts:
             self._agents.clear()
 
+    def _cut_off(self, interrupts: Sequence[str] = ()) -> Iterator[BaseEvent]:
+        self._cut |= {*self._words.messages, *self._calls}
+        yield from self.close(interrupts)
+
     def end(self, status: str, error: str) -> Iterator[BaseEvent]:
         """End the run as its turn has ended, `ok`, `error` or `cancelled`, or with the open questions."""
         if status == "ok":
@@ -360,12 +387,12 @@ class RunEvents:
 
     def fail(self, message: str, code: str) -> Iterator[BaseEvent]:
         """End the run with an error."""
-        yield from self.close()
+        yield from self._cut_off()
         yield core.RunErrorEvent(message=message, code=code, usage=self._usage or None)
         self.is_over = True
 
     def _finish(self, outcome: Any) -> Iterator[BaseEvent]:
-        yield from self.close(list(self.questions))
+        yield from self._cut_off(list(self.questions))
         yield core.RunFinishedEvent(
             thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, usage=self._usage or None
         )
@@ -395,13 +422,18 @@ class _Words:
         """Whether any text was told."""
         self._texts = _Spans()
         self._thoughts = _Spans()
-        self._length = 0
-        """How many characters of the open text were told."""
+        self._lengths: dict[str, int] = {}
+        """How many characters were told of the text of each message that has not come whole."""
 
     @property
     def open(self) -> list[str]:
         """The names of the open messages."""
         return [*self._texts.open.values(), *self._thoughts.open.values()]
+
+    @property
+    def messages(self) -> set[str]:
+        """The open messages."""
+        return {*self._texts.open, *self._thoughts.open}
 
     def reopen(self) -> Iterator[BaseEvent]:
         for name in self._thoughts.open.values():
@@ -415,9 +447,9 @@ class _Words:
         yield from self._close_thoughts()
         self.were_told = True
         if message not in self._texts.open:
-            name, self._length = self._texts.begin(message), 0
+            name = self._texts.begin(message)
             yield core.TextMessageStartEvent(message_id=name, role="assistant", subagent_run_id=agent)
-        self._length += len(delta)
+        self._lengths[message] = self._lengths.get(message, 0) + len(delta)
         name = self._texts.open[message]
         yield core.TextMessageContentEvent(message_id=name, delta=delta, subagent_run_id=agent)
 
@@ -431,9 +463,9 @@ class _Words:
 
     def complete(self, message: str, text: str, agent: str | None) -> Iterator[BaseEvent]:
         """Tell what of a text was not told, and its end."""
-        told = self._length if message in self._texts.open else 0
-        if rest := text[told:]:
+        if rest := text[self._lengths.get(message, 0) :]:
             yield from self.tell(message, rest, agent)
+        self._lengths.pop(message, None)
         for name in self._texts.close(message):
             yield core.TextMessageEndEvent(message_id=name, subagent_run_id=agent)
 
@@ -491,6 +523,14 @@ def _describe(question: JSONMapping) -> core.Interrupt:
         response_schema=APPROVAL if is_decision else None,
         metadata={key: question[key] for key in shown if question[key]},
     )
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _read_text(content: Any) -> str:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -10,10 +11,11 @@ from ag_ui import core
 from test_agui import check_order
 from test_agui_threads import LIMIT, WORKER, delegate, shell
 
+from claude_agent_py import ClientOptions
 from claude_agent_py.journal import decode_fact
 from claude_agent_py.serve import ServedSession, Sessions
 from claude_agent_py.serve.agui import Agent
-from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking
+from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, thinking
 
 pytestmark = pytest.mark.anyio
 
@@ -165,6 +167,11 @@ async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:
         assert shown.contents == whole, (moment, events[moment])
 
 
+ASKED: dict[str, Any] = {
+    "type": "question", "question": "q", "kind": "permission", "title": "Allow?", "call": "", "agent": "other",
+    "lines": [], "diff": "", "markdown": "", "steps": [], "form": [],
+}  # fmt: skip
+"""A question of a background task."""
 AGENT = {"task_id": "looker", "run_id": "r1", "author": "looker"}
 
 
@@ -199,14 +206,12 @@ async def follow_along(events: Sequence[Mapping[str, Any]]) -> Shown:
 
 
 async def test_a_subagent_is_told_on_after_background_work_has_asked() -> None:
-    asked = {"type": "question", "question": "q", "kind": "permission", "title": "Allow?", "call": "", "agent": "other"}
-    details: dict[str, Any] = {"lines": [], "diff": "", "markdown": "", "steps": [], "form": []}
     shown = await follow_along(
         [
             fact("turn_started", 1, id="t/1", run="t", prompts=["t"]),
             call(2, "launch"),
             fact("task_started", 3, id="r1", call="launch", is_backgrounded=False, type="local_agent", **AGENT),
-            {**asked, **details},
+            ASKED,
             call(4, "look", agent="looker"),
             fact("turn_ended", 5, id="t/1", run="t", status="ok"),
         ]
@@ -244,3 +249,165 @@ async def test_a_message_that_its_process_has_not_outlived_ends_before_the_next_
     told = [(event.type, event.message_id) for event in shown.events if event.type.startswith("TEXT_MESSAGE")]
     kinds = ("TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END")
     assert told == [(kind, message) for message in ("lost", "kept") for kind in kinds]
+
+
+def said(number: int, message: str, text: str) -> dict[str, Any]:
+    return fact("message_added", number, id=message, content=[{"type": "text", "text": text}])
+
+
+def began(number: int, turn: str) -> dict[str, Any]:
+    return fact("turn_started", number, id=turn, run=turn, prompts=[turn])
+
+
+def over(number: int, turn: str) -> dict[str, Any]:
+    return fact("turn_ended", number, id=turn, run=turn, status="ok")
+
+
+def sent(number: int, prompt: str) -> dict[str, Any]:
+    return fact("prompt_sent", number, id=prompt, content=f"Do {prompt}")
+
+
+def answered(prompt: str, status: str = "ok") -> dict[str, Any]:
+    return {"type": "run_ended", "prompt": prompt, "status": status, "error": "", "text": ""}
+
+
+async def test_each_run_has_an_id_of_its_own() -> None:
+    shown = await follow_along([began(1, "a"), said(2, "m", "One."), over(3, "a"), said(4, "n", "Two."), over(5, "a")])
+    ids = [run[0].run_id for run in shown.runs]
+    assert len(ids) == len(set(ids)) == 3
+    assert [run[-1].run_id for run in shown.runs] == ids
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        pytest.param([sent(1, "p"), began(2, "p"), over(3, "p"), answered("p")], id="silent turn"),
+        pytest.param([sent(1, "p"), answered("p", "error")], id="dead process"),
+        pytest.param(
+            [began(1, "a"), said(2, "m", "One."), sent(3, "p"), over(4, "a"), answered("p")], id="answered by a turn"
+        ),
+        pytest.param([sent(1, "p"), began(2, "a"), said(3, "m", "One."), answered("p"), over(4, "a")], id="in a turn"),
+        pytest.param([sent(1, "p"), {"type": "closed", "error": ""}], id="closed"),
+    ],
+)
+async def test_a_prompt_that_no_other_run_tells_is_told_when_it_ends(events: list[dict[str, Any]]) -> None:
+    shown = await follow_along(events)
+    assert shown.contents["p"] == "Do p"
+    for run in shown.runs:
+        check_order(run)
+
+
+@pytest.mark.parametrize("end", ["stopped", "failed"])
+async def test_the_end_of_a_task_that_no_turn_follows_is_told(end: str) -> None:
+    task = {"task_id": "b1", "run_id": "r1", "author": "b1"}
+    events = [
+        began(1, "a"),
+        fact("task_started", 2, id="r1", is_backgrounded=True, type="local_bash", description="Build", **task),
+        said(3, "m", "Begun."),
+        over(4, "a"),
+        fact("task_finished", 5, id="r1", outcome={"task_id": "b1", "status": end, "evidence": "update"}, **task),
+    ]
+    died = {"type": "closed", "error": "the CLI died"}
+    shown = await follow_along(events if end == "stopped" else [*events, died])
+    *_, activity = (event for event in shown.events if event.type == "ACTIVITY_SNAPSHOT")
+    assert (activity.message_id, activity.content["status"]) == ("b1", end)
+    assert shown.runs[-1][-1].type == ("RUN_FINISHED" if end == "stopped" else "RUN_ERROR")
+
+
+async def test_a_reader_that_comes_back_gets_a_prompt_that_waited_for_the_next_run() -> None:
+    events = [began(1, "a"), said(2, "m", "One."), sent(3, "p"), over(4, "a")]
+    session, shown, names = Played(), Shown(), []
+
+    async def show(after: str) -> None:
+        async for name, event in Agent({}).follow(session, "t", after):  # type: ignore[arg-type]
+            names.append(name)
+            shown.take(event)
+
+    async def play(after: str, events: Sequence[Mapping[str, Any]]) -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(show, after)
+            with anyio.fail_after(LIMIT):
+                while not session.readers:
+                    await anyio.sleep(0)
+            for event in events:
+                session.play(event)
+                for _ in range(5):
+                    await anyio.sleep(0)
+            group.cancel_scope.cancel()
+
+    await play("", events)
+    assert "p" not in shown.contents
+    await play(next(name for name in reversed(names) if name), [began(5, "p"), said(6, "n", "Two."), over(7, "p")])
+    assert {"p": "Do p", "n": "Two."}.items() <= shown.contents.items()
+
+
+TEXT = [{"type": "text", "message": "m", "delta": delta} for delta in ("One ", "two ", "three.")]
+ARGUMENTS = [
+    {"type": "call", "call": "c", "name": "Bash"},
+    *({"type": "arguments", "call": "c", "delta": delta} for delta in ('{"com', 'mand": ', '"ls"}')),
+]
+
+
+@pytest.mark.parametrize("deltas", [TEXT, ARGUMENTS], ids=["text", "arguments"])
+async def test_what_is_written_while_background_work_asks_is_whole_afterwards(deltas: list[dict[str, Any]]) -> None:
+    called = {"type": "tool_use", "id": "c", "name": "Bash", "input": {"command": "ls"}}
+    whole = said(2, "m", "One two three.") if deltas is TEXT else fact("call_started", 2, id="c", call=called)
+    for cut in range(1, len(deltas) + 1):
+        shown = await follow_along([began(1, "a"), *deltas[:cut], ASKED, *deltas[cut:], whole, over(3, "a")])
+        for run in shown.runs:
+            check_order(run)
+        key, content = ("m", "One two three.") if deltas is TEXT else ("c", '{"command": "ls"}')
+        assert shown.contents[key] == content, cut
+
+
+async def test_a_text_that_never_comes_whole_has_all_that_was_written_while_background_work_asked() -> None:
+    shown = await follow_along([began(1, "a"), *TEXT[:1], ASKED, *TEXT[1:2], over(3, "a")])
+    assert shown.contents["m"] == "One two "
+
+
+@pytest.mark.parametrize("is_whole", [False, True], ids=["in the middle", "at its end"])
+async def test_a_run_after_an_answer_goes_on_in_the_middle_of_a_text(tmp_path: Path, is_whole: bool) -> None:
+    whole = frames.of_prompt(frames.assistant("One two three."))
+    start = frames.stream_event({"type": "message_start", "message": {**whole["message"], "content": []}})
+    _, *deltas, _ = frames.text_stream("One ", "two ", "three.")
+    rest = [steps.emit(deltas[2]), steps.emit(whole)]
+    settled = [steps.wait_for_reply("q1")]
+    asked, goes_on = frames.can_use_tool("q1", agent_id="sub"), Gate()
+    before = [*map(steps.emit, (frames.task_started("sub"), start, deltas[0], asked)), steps.wait_gate(goes_on)]
+    begin, end = steps.turn([])[:3], steps.turn([])[3:]
+    told = [*rest, *settled] if is_whole else [*settled, *rest]
+    fake = FakeCLI(*begin, *before, deltas[1], *told, *end)
+    shown = Shown()
+    options = ClientOptions(cli_path=fake.install(tmp_path / "cli"), cwd=tmp_path)
+    async with Sessions(options) as sessions:
+        agent = Agent(sessions)
+
+        async def run(messages: Sequence[Any], resume: Any = None) -> None:
+            given = core.RunAgentInput(
+                thread_id="t", run_id="r", messages=list(messages), tools=[], protocol_version="1.0", resume=resume
+            )
+            with anyio.fail_after(LIMIT):
+                async for event in agent.run(given):
+                    shown.take(event)
+            check_order(shown.runs[-1])
+
+        prompt = core.UserMessage(id="u", content="Count")
+        await run([prompt])
+        [interrupt] = shown.events[-1].outcome.interrupts
+        [(message, beginning)] = shown.contents.items()
+        assert beginning == "One "
+        goes_on.open()
+        session = await agent.find("t", "")
+        with anyio.fail_after(LIMIT):
+            while (b"message_added" if is_whole else b"two ") not in (await session.read())[1][-1].data:
+                await anyio.sleep(0.001)
+        answer = core.ResumeEntry(interrupt_id=interrupt.id, status="resolved", payload={"approved": True})
+        await run([prompt, core.AssistantMessage(id=message, content=beginning)], [answer])
+    assert shown.events[-1].type == "RUN_FINISHED"
+    assert shown.contents[message] == "One two three."
+
+
+async def test_a_call_without_arguments_is_told_in_one_run_and_has_an_empty_object() -> None:
+    begun = {"type": "call", "call": "c", "name": "Bash"}
+    shown = await follow_along([began(1, "a"), begun, {**ARGUMENTS[1], "delta": ""}, call(2, "c"), over(3, "a")])
+    assert (shown.contents["c"], len(shown.runs)) == ("{}", 2)
