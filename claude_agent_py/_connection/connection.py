@@ -201,8 +201,7 @@ class Connection:
     def _on_message(self, message: Any, now: float) -> None:
         session = self.session
         if self._hides_text and self._is_extra(message):
-            if session.journal is not None:
-                session.journal.feed(message)
+            self._tell_observers(message)
             return
         kind = type(message)
         # First, because it sends a message about the error, which precedes the result.
@@ -239,6 +238,12 @@ class Connection:
         agent_id = getattr(message, "agent_id", None)
         task = None if agent_id is None else session.tasks.get(agent_id)
         return task is not None and is_withheld(message, task, session.options.forward_nested_subagent_tool_calls)
+
+    def _tell_observers(self, message: object) -> None:
+        """Tell those who observe this session or one above it: the telemetry of a parent traces child agents, too."""
+        for session in self.session.lineage:
+            if session.journal is not None:
+                session.journal.feed(message)
 
     def track(self, message: object) -> None:
         """Update what is known of the session and its tasks from a message, and the journal if it is observed."""

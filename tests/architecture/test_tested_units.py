@@ -52,6 +52,7 @@ PURE = {
 OTHERS = {
     "the base of everything async, whose races no user can bring about": """
         _base.callbacks _base.cancellation _base.coalescing _base.event_loop _base.kept_alive _base.listeners
+        _connection.workers
     """,
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """

@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from peers import MakeClient, start_in_memory
+from pydantic import BaseModel
 
 from claude_agent_py import (
     AgentDefinition,
@@ -23,7 +24,7 @@ from claude_agent_py import (
     tool,
 )
 from claude_agent_py.errors import LocalProtocolError
-from claude_agent_py.messages import UserContent
+from claude_agent_py.messages import InitMessage, UnknownMessage, UserContent
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.tools import ToolServer
 
@@ -365,6 +366,35 @@ async def test_a_run_without_a_message_has_an_empty_result(start: MakeClient) ->
     result = caught.value.result
     assert result is not None
     assert (result.terminal_reason, result.budget_left_usd, result.session_id, result.text) == (None, None, "", "")
+
+
+async def test_a_run_that_takes_too_long_lacks_its_structured_output(start: MakeClient) -> None:
+    class Answer(BaseModel):
+        city: str
+
+    with anyio.fail_after(60):
+        async with start(FakeCLI(), output_type=Answer) as client:
+            with pytest.raises(RunTimeoutError) as caught:
+                await client.query("hi", timeout=0.1)
+    result = caught.value.result
+    assert result is not None
+    assert (result.text, result.output) == ("", None)
+
+
+async def test_the_session_of_a_run_that_was_cut_off_after_a_message_without_one(start: MakeClient) -> None:
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.of_prompt(frames.init(session_id="s1")),
+        {"type": "of_a_later_version"},
+        steps.exit(1),
+    )
+    with anyio.fail_after(60):
+        async with start(fake) as client:
+            with pytest.raises(CLIExitError) as caught:
+                await client.query("hi")
+    assert caught.value.result is not None
+    assert [type(message) for message in caught.value.result.messages] == [InitMessage, UnknownMessage]
+    assert caught.value.result.session_id == "s1"
 
 
 async def test_a_cli_that_refuses_to_exit_takes_more_prompts(start: MakeClient) -> None:

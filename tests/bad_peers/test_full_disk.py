@@ -14,8 +14,8 @@ import anyio
 import pytest
 from peers import read_into, start_in_memory
 
-from claude_agent_py import AssistantMessage, Limits, ResultMessage, StreamEventMessage, UnknownMessage
-from claude_agent_py.errors import BacklogError
+from claude_agent_py import AssistantMessage, Limits, ResultMessage, StreamEventMessage, Timeouts, UnknownMessage
+from claude_agent_py.errors import BacklogError, RunTimeoutError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = pytest.mark.anyio
@@ -129,6 +129,18 @@ async def test_within_the_bound_nothing_is_lost() -> None:
             seen: list[Any] = []
             await read_into(seen, messages)
     assert numbers(seen) == list(range(1500))
+
+
+@pytest.mark.one_backend
+@pytest.mark.usefixtures("no_room", "nothing_left")
+async def test_a_run_that_takes_too_long_and_whose_messages_do_not_fit_waits_for_nothing_known() -> None:
+    words = ["x" * 10_000] * 300
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.init()), *map(frames.assistant, words))
+    with anyio.fail_after(60):
+        async with start_in_memory(fake, limits=LIMITS, timeouts=Timeouts(silence=0.05)) as client:
+            with pytest.raises(RunTimeoutError) as caught:
+                await client.query("go")
+            assert caught.value.waiting_for == ()
 
 
 @pytest.mark.one_backend

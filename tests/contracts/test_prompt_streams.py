@@ -5,6 +5,7 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from peers import MakeClient
 
 from claude_agent_py import CLIExitError, ConnectionClosedError, OptionsError, RunTimeoutError
@@ -65,6 +66,23 @@ async def test_a_bad_prompt_in_it_fails_the_run(start: MakeClient) -> None:
     async def prompts() -> AsyncIterator[Any]:
         yield "fine"
         yield ""
+
+    with anyio.fail_after(60):
+        async with start(FakeCLI(steps.wait_for_prompt(), steps.turn("next"))) as client:
+            with pytest.raises(OptionsError, match="prompt"):
+                await client.query(prompts())
+            assert (await client.query("next")).text == "next"
+
+
+async def test_one_that_does_not_close_is_left(start: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    set_bound(monkeypatch, "GENERATOR_GRACE", 0.05)
+
+    async def prompts() -> AsyncIterator[Any]:
+        yield "fine"
+        try:
+            yield ""
+        finally:
+            await anyio.sleep_forever()
 
     with anyio.fail_after(60):
         async with start(FakeCLI(steps.wait_for_prompt(), steps.turn("next"))) as client:

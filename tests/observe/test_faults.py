@@ -5,6 +5,7 @@ from typing import Any
 import anyio
 import pytest
 import recordings_loader as recordings
+from child_clis import MakeAgent, child_cli
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -13,7 +14,7 @@ from peers import start_in_memory
 from claude_agent_py import CLIExitError, Deny, PermissionContext
 from claude_agent_py.hooks import PreToolUseInput
 from claude_agent_py.messages import AssistantMessage
-from claude_agent_py.observe import Telemetry, Timeline, watch
+from claude_agent_py.observe import Telemetry, Timeline, instrument, uninstrument, watch
 from claude_agent_py.permissions import PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -125,6 +126,44 @@ async def test_the_last_model_call_of_a_subagent_is_traced_though_the_user_did_n
     ]
     chats = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name.startswith("chat")]
     assert {chat.get("gen_ai.agent.id") for chat in chats} == {None, "a1"}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("in_background", [False, True], ids=["foreground", "background"])
+async def test_the_last_model_call_of_a_subagent_of_a_child_is_traced(agent_of: MakeAgent, in_background: bool) -> None:
+    """Of one in the background, the CLI sends it anyhow, so that all get it."""
+    started = frames.task_started("a1", tool_use_id="t1", is_backgrounded=in_background)
+    said = {**frames.assistant("I have looked.", id="m2"), "agent_id": "a1", "parent_tool_use_id": "t1"}
+    launch = frames.assistant([frames.tool_use_block("Agent", {"prompt": "Look"}, id="t1")])
+    end = frames.task_notification("a1"), frames.tool_result("t1", "Looked."), frames.result()
+    fake = child_cli(steps.turn([launch, started, said, *end]))
+    telemetry, exporter = exported()
+    instrument(telemetry)
+    try:
+        async with start_in_memory(FakeCLI()) as client:
+            with anyio.fail_after(60):
+                await (await client.spawn(agent_of(fake), "Do it."))
+            seen = [
+                message.text for message in client.tasks["a1"].seen_messages if isinstance(message, AssistantMessage)
+            ]
+    finally:
+        uninstrument()
+    assert seen == (["I have looked."] if in_background else [])
+    chats = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name.startswith("chat")]
+    assert "a1" in {chat.get("gen_ai.agent.id") for chat in chats}
+
+
+@pytest.mark.anyio
+async def test_what_a_subagent_in_the_background_says_is_told_to_all(agent_of: MakeAgent) -> None:
+    """Telemetry is not why the CLI sends it."""
+    said = {**frames.assistant("I have looked.", id="m2"), "agent_id": "a1", "parent_tool_use_id": "t1"}
+    fake = FakeCLI(steps.turn([frames.task_started("a1", is_backgrounded=True), said, frames.result()]))
+    telemetry, _ = exported()
+    async with start_in_memory(fake, telemetry=telemetry) as client:
+        result = await client.query("hello")
+        assert "I have looked." in [
+            message.text for message in result.messages if isinstance(message, AssistantMessage)
+        ]
 
 
 @pytest.mark.anyio

@@ -5,9 +5,12 @@ from typing import Any
 
 import anyio
 import pytest
+from bounds import set_bound
 from fake_session import Body, FakeSession, MCPControls
 
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
+from claude_agent_py.tools import ToolServer
+from claude_agent_py.tools.host import MCPHost
 
 pytestmark = pytest.mark.anyio
 
@@ -66,6 +69,17 @@ async def test_ready_is_bounded_when_the_cli_does_not_answer() -> None:
     with anyio.fail_after(30), pytest.raises(MCPNotReadyError) as caught:
         await Silent().mcp.ready(timeout=0.05)
     assert caught.value.servers == []
+
+
+async def test_ready_waits_for_a_server_of_this_process_only_until_it_counts_as_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = MCPHost({"calc": ToolServer("calc")}, lambda name, message: None)
+    with pytest.raises(MCPNotReadyError, match="'calc'"):
+        await FakeSession(servers(), host).mcp.ready(timeout=0.01)
+    set_bound(monkeypatch, "LISTED_WITHIN", 0.0)
+    with anyio.fail_after(30):
+        assert await FakeSession(servers(), host).mcp.ready() == []
 
 
 async def test_ready_raises_what_the_session_raises() -> None:

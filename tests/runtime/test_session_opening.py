@@ -15,6 +15,7 @@ from claude_agent_py.journal import PromptSent
 from claude_agent_py.messages import UserContent
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.tools import ToolServer, tool
 from claude_agent_py.transport import LaunchPlan, Transport
 
 pytestmark = pytest.mark.anyio
@@ -72,6 +73,48 @@ async def test_concurrent_starts_are_planned_before_the_first_program_starts() -
             for _ in range(3):
                 starts.start_soon(connect)
     assert order[:6] == ["plan"] * 3 + ["start"] * 3
+
+
+async def test_a_spawned_transport_keeps_its_own_listener_for_stderr() -> None:
+    own, others = list[str](), list[str]()
+
+    def spawn(plan: LaunchPlan) -> Transport:
+        transport = FakeCLI(steps.stderr("hello\n"), steps.turn("ok")).transport()
+        transport.on_stderr = own.append
+        return transport
+
+    async with Client(ClientOptions(cli_path="claude", spawn=spawn, on_stderr=others.append)) as client:
+        assert (await client.query("hi")).text == "ok"
+    assert (own, others) == (["hello"], [])
+
+
+async def test_a_tool_that_changes_after_the_end_tells_nobody() -> None:
+    @tool
+    def add(a: int, b: int) -> int:
+        """Add."""
+        return a + b
+
+    server = ToolServer("calc")
+    opened: list[Any] = [
+        frames.mcp_message(
+            "r1",
+            "calc",
+            "initialize",
+            protocolVersion="2025-06-18",
+            capabilities={},
+            clientInfo={"name": "c", "version": "1"},
+        ),
+        steps.wait_for_reply("r1"),
+        steps.turn("ok"),
+    ]
+    fake = FakeCLI(*opened)
+    async with Client(ClientOptions(mcp_servers={"calc": server}), transport=fake.transport()) as client:
+        assert (await client.query("hi")).text == "ok"
+        server.add(add)
+        await fake.wait_received({"request": {"subtype": "mcp_message"}})
+    received = len(fake.received)
+    server.add(add)
+    assert len(fake.received) == received
 
 
 def seconds_to_next_timer() -> float:

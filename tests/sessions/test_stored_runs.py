@@ -14,10 +14,17 @@ from bounds import set_bound
 from peers import MakeClient, start_in_memory
 from stored import SESSION, Stored
 
-from claude_agent_py import Client, ClientOptions
-from claude_agent_py.errors import SessionLeasedError, SessionNotFoundError, StaleLeaseError, StoreError
+from claude_agent_py import AssistantMessage, Client, ClientOptions
+from claude_agent_py.errors import (
+    ConnectionClosedError,
+    SessionLeasedError,
+    SessionNotFoundError,
+    StaleLeaseError,
+    StoreError,
+)
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry, project_key_for_directory, push
 from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.transport import LaunchPlan, Transport
 
 pytestmark = pytest.mark.anyio
 
@@ -219,6 +226,43 @@ async def test_the_files_of_a_resumed_session_are_given_to_the_user_of_the_cli(s
     async with Client(options):
         assert owners[f"{SESSION}.jsonl"] == AGENT
         assert owners == dict.fromkeys(owners, AGENT)
+
+
+async def test_a_program_of_another_place_gets_the_files_of_a_resumed_session(stored: Stored, tmp_path: Path) -> None:
+    store, given, missing = Store(), dict[Path, str](), list[str | None]()
+    await store.append(KEY, read(stored.path))
+
+    def spawn(plan: LaunchPlan) -> Transport:
+        assert len(plan.files) == len(list(plan.files))
+        given.update(plan.files)
+        missing.append(plan.files.get(tmp_path / "missing"))
+        return FakeCLI().transport()
+
+    options = ClientOptions(
+        spawn=spawn, cli_path="claude", cwd=tmp_path, resume=SESSION, session_store=store,
+        session_store_project="here", env={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}, settings={"model": "sonnet"},
+    )  # fmt: skip
+    async with Client(options):
+        [transcript] = [text for path, text in given.items() if path.name == f"{SESSION}.jsonl"]
+        assert texts([json.loads(line) for line in transcript.splitlines()]) == ["one", "first"]
+        assert any("sonnet" in text for text in given.values())
+    assert missing == [None]
+
+
+async def test_an_answer_that_was_not_stored_before_a_clean_end_is_reported(start_process: MakeClient) -> None:
+    lost = list[StoreError]()
+    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.init()), frames.assistant("half an answer"))
+    async with start_process(fake, session_store=Store(), on_store_error=lost.append) as client:
+        messages = client.messages()
+        run = client.query("hi")
+        async for message in messages:
+            if isinstance(message, AssistantMessage):
+                break
+    with pytest.raises(ConnectionClosedError):
+        await run
+    assert [str(error).partition(":")[0].partition(" of ")[0] for error in lost] == [
+        "the session store lacks 1 messages"
+    ]
 
 
 async def test_what_is_not_a_transcript_of_a_session_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:

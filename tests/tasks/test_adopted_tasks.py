@@ -126,3 +126,21 @@ async def test_messages_that_came_are_at_hand() -> None:
     assert [text_of(one) for one in task.seen_messages] == ["one"]
     assert manager.get(task.seen_messages[0].agent_id) is task
     assert manager.get(None) is None
+
+
+async def test_the_end_of_the_process_revises_nothing_of_a_subagent_of_a_child() -> None:
+    """Its own process writes its transcript, so that it may still be counted."""
+    manager = TaskManager()
+    adopted(manager)
+    for task_id, parent in (("a1", None), ("a2", "c1")):
+        start = message(frames.task_started(task_id, "below", parent_task_id=parent, is_backgrounded=True))
+        if parent:
+            intake_of(manager).adopt(start, Stopped())
+        manager.track(start)
+        manager.track(message(frames.task_notification(task_id)))
+    before = {task.id: task.outcome for task in manager}
+    intake_of(manager).process_exited("it crashed")
+    assert {task.id: task.outcome for task in manager} == before
+    ledger = intake_of(manager).ledger
+    left = {record.id: until for record, until in ledger.uncounted.values()}
+    assert left["a1"] < left["a2"]
