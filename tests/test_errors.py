@@ -83,6 +83,15 @@ def test_an_ended_process_shows_its_stderr() -> None:
     assert text == "the CLI ended (exit code 1); its stderr ends with:\nError: bad flag"
 
 
+def test_the_text_of_an_error_has_stderr_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_SERVICE_TOKEN", "q7zRk2Lw93Tn4")
+    stderr = "401 for q7zRk2Lw93Tn4\nMY_API_KEY=Kp2Lw93Tn4q7 is wrong"
+    for cls in (errors.CLIStartError, errors.CLIExitError):
+        error = cls("the CLI ended", stderr_tail=stderr)
+        assert str(error).endswith("401 for <MY_SERVICE_TOKEN>\nMY_API_KEY=*** is wrong")
+        assert error.stderr_tail == stderr
+
+
 def test_a_missing_task_is_a_key_error_with_readable_text() -> None:
     error = errors.TaskNotFoundError("a1")
     assert isinstance(error, KeyError)

@@ -132,7 +132,7 @@ class _ProcessEndError(CLIError):
         self.exit_code = exit_code
         """The exit status; negative for a signal; None if it is unknown or the process is running."""
         self.stderr_tail = stderr_tail
-        """The end of the CLI's stderr."""
+        """The end of the CLI's stderr. The text of the error has it without secrets."""
         self.cli_path = cli_path
         self.version = version
         facts = [
@@ -146,7 +146,11 @@ class _ProcessEndError(CLIError):
         ]
         text = f"{message} ({', '.join(facts)})" if facts else message
         tail = stderr_tail.strip()
-        super().__init__(f"{text}; its stderr ends with:\n{tail}" if tail else text)
+        if tail:
+            from claude_agent_py._base.redaction import redact  # few errors have one
+
+            text = f"{text}; its stderr ends with:\n{redact(tail)}"  # others read it: logs, pages of a server
+        super().__init__(text)
 
 
 class CLIStartError(_ProcessEndError, RunFailed):
