@@ -228,11 +228,15 @@ async def test_the_files_of_a_resumed_session_are_given_to_the_user_of_the_cli(s
         assert owners == dict.fromkeys(owners, AGENT)
 
 
-async def test_a_program_of_another_place_gets_the_files_of_a_resumed_session(stored: Stored, tmp_path: Path) -> None:
+@pytest.mark.parametrize("settings", [None, {"model": "sonnet"}], ids=["", "and settings"])
+async def test_a_program_of_another_place_gets_the_files_of_a_resumed_session(
+    settings: Any, stored: Stored, tmp_path: Path
+) -> None:
     store, given, missing = Store(), dict[Path, str](), list[str | None]()
     await store.append(KEY, read(stored.path))
 
     def spawn(plan: LaunchPlan) -> Transport:
+        assert plan.files
         assert len(plan.files) == len(list(plan.files))
         given.update(plan.files)
         missing.append(plan.files.get(tmp_path / "missing"))
@@ -240,12 +244,12 @@ async def test_a_program_of_another_place_gets_the_files_of_a_resumed_session(st
 
     options = ClientOptions(
         spawn=spawn, cli_path="claude", cwd=tmp_path, resume=SESSION, session_store=store,
-        session_store_project="here", env={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}, settings={"model": "sonnet"},
+        session_store_project="here", env={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}, settings=settings,
     )  # fmt: skip
     async with Client(options):
         [transcript] = [text for path, text in given.items() if path.name == f"{SESSION}.jsonl"]
         assert texts([json.loads(line) for line in transcript.splitlines()]) == ["one", "first"]
-        assert any("sonnet" in text for text in given.values())
+        assert any("sonnet" in text for text in given.values()) is bool(settings)
     assert missing == [None]
 
 
