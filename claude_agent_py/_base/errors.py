@@ -1,6 +1,6 @@
 """All errors but run errors, which are in `_connection/runs/result.py`. `errors` exports all and shows their tree."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from claude_agent_py._base.display import displayable
@@ -128,6 +128,7 @@ class _ProcessEndError(CLIError):
         stderr_tail: str = "",
         cli_path: str | None = None,
         version: str | None = None,
+        secrets: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self.exit_code = exit_code
         """The exit status; negative for a signal; None if it is unknown or the process is running."""
@@ -147,9 +148,10 @@ class _ProcessEndError(CLIError):
         text = f"{message} ({', '.join(facts)})" if facts else message
         tail = stderr_tail.strip()
         if tail:
-            from claude_agent_py._base.redaction import redact  # few errors have one
+            from claude_agent_py._base.redaction import hide_values, redact  # few errors have one
 
-            text = f"{text}; its stderr ends with:\n{redact(tail)}"  # others read it: logs, pages of a server
+            # Others read it: logs, and pages of a server.
+            text = f"{text}; its stderr ends with:\n{redact(hide_values(tail, secrets().items()))}"
         super().__init__(text)
 
 

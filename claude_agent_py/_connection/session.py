@@ -42,6 +42,8 @@ from claude_agent_py._journal.tasks.events import TaskEvent
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
+from claude_agent_py.options.secrets import find_secrets
+from claude_agent_py.options.variables import surroundings
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.tasks.task import check_timeout
@@ -378,6 +380,7 @@ class Session:
             stderr_tail=launched.transport.stderr_tail,
             cli_path=str(launched.cli_path) if launched.cli_path else None,
             version=info.claude_code_version if info else None,
+            secrets=lambda: find_secrets(self.options, surroundings()),
         )
 
 

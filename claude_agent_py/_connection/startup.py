@@ -33,7 +33,8 @@ from claude_agent_py._connection.control_bodies import read_reply
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.reported import parse_session_id
 from claude_agent_py.options.delegation import depends_on_hooks
-from claude_agent_py.options.variables import environment
+from claude_agent_py.options.secrets import find_secrets
+from claude_agent_py.options.variables import environment, surroundings
 from claude_agent_py.transport.locate import read_version, require_version
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
@@ -177,6 +178,7 @@ class _Startup:
             stderr_tail=self._launched.transport.stderr_tail,
             cli_path=str(self._launched.cli_path) if self._launched.cli_path else None,
             version=version,
+            secrets=lambda: find_secrets(self._options, surroundings()),
         )
         try:
             require_version(version or "", self._launched.cli_path or "the CLI")

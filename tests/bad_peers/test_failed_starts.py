@@ -415,3 +415,20 @@ async def test_continuing_where_nothing_was_begins_a_session(start_process: Make
             FakeCLI(steps.turn("new")), session_store=store, env=env, continue_conversation=True
         ) as client:
             assert (await client.query("hi")).text == "new"
+
+
+async def test_secrets_of_the_options_are_not_in_the_text_of_an_error(start: MakeClient) -> None:
+    printed = "refused q7zRk2Lw93Tn4 and Kp2Lw93Tn4q7\n"
+    settings = {"env": {"OTHER_TOKEN": "Kp2Lw93Tn4q7"}}
+    options: dict[str, Any] = {"env": {"MY_SERVICE_TOKEN": "q7zRk2Lw93Tn4"}, "settings": settings}
+    at_the_start = start(FakeCLI(steps.wait_for_request("initialize"), steps.stderr(printed), steps.exit(1)), **options)
+    with pytest.raises(CLIStartError) as failed:
+        await at_the_start.connect()
+    async with start(FakeCLI(steps.wait_for_prompt(), steps.stderr(printed), steps.exit(1)), **options) as client:
+        with pytest.raises(CLIExitError) as ended:
+            await client.query("Hi")
+        with pytest.raises(CLIExitError) as again:
+            client.query("Hi")
+    for error in (failed.value, ended.value, again.value):
+        assert str(error).endswith("refused <MY_SERVICE_TOKEN> and <OTHER_TOKEN>")
+        assert error.stderr_tail == printed
