@@ -488,3 +488,19 @@ async def test_a_task_that_the_cli_of_a_child_cannot_stop_goes_on(agent_of: Make
             gate.open()
             assert (await client.tasks["a1"]).summary == "done all the same"
             await task
+
+
+async def test_the_to_do_list_of_a_child_is_its_own(agent_of: MakeAgent) -> None:
+    def note(subject: str) -> list[Any]:
+        call = frames.tool_use_block("TaskCreate", {"subject": subject, "description": "d"}, id=f"t-{subject}")
+        made = {"task": {"id": "1", "subject": subject}}
+        noted = frames.tool_result(f"t-{subject}", "Task #1 created", tool_use_result=made)
+        return steps.turn([frames.assistant([call]), noted, frames.result("Noted.")])
+
+    with anyio.fail_after(60):
+        async with parent(FakeCLI(note("mine"))) as client:
+            await client.query("hi")
+            task = await client.spawn(agent_of(child_cli(note("of the child"))), "Do it.")
+            await task
+            assert any(isinstance(message, AssistantMessage) and message.tool_uses for message in task.seen_messages)
+            assert [item.subject for item in client.task_list] == ["mine"]
