@@ -83,6 +83,23 @@ async def test_the_report_of_a_child(agent_of: MakeAgent) -> None:
     }
 
 
+async def test_the_cost_of_a_child_is_not_part_of_that_of_the_run(agent_of: MakeAgent) -> None:
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.of_prompt(frames.init()),
+        frames.assistant([frames.tool_use_block("mcp__tools__create_subtask_worker", id="toolu_r1")]),
+        call("r1"),
+        steps.wait_for_reply("r1"),
+        frames.of_prompt(frames.result("Done.")),
+    )
+    with anyio.fail_after(60):
+        async with parent(fake, agent_of(child_cli(steps.turn("It is done.", total_cost_usd=0.25)))) as client:
+            result = await client.query("go")
+    used = result.usage_by_agent
+    assert used["worker"].cost_usd == 0.25
+    assert (used[""].cost_usd, used[""].cost_is_derived) == (result.cost_usd, False)
+
+
 @pytest.mark.parametrize("limit", [200, 600])
 async def test_a_long_report_is_cut_for_the_model_and_whole_in_the_task(agent_of: MakeAgent, limit: int) -> None:
     said = "One sentence. " * 1000
