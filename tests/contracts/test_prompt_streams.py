@@ -74,7 +74,9 @@ async def test_a_bad_prompt_in_it_fails_the_run(start: MakeClient) -> None:
             assert (await client.query("next")).text == "next"
 
 
-async def test_one_that_does_not_close_is_left(start: MakeClient, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_that_does_not_close_is_left(
+    start: MakeClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     set_bound(monkeypatch, "GENERATOR_GRACE", 0.05)
 
     async def prompts() -> AsyncIterator[Any]:
@@ -89,6 +91,7 @@ async def test_one_that_does_not_close_is_left(start: MakeClient, monkeypatch: p
             with pytest.raises(OptionsError, match="prompt"):
                 await client.query(prompts())
             assert (await client.query("next")).text == "next"
+    assert "closing the prompts failed" not in caplog.text
 
 
 async def test_one_that_gives_nothing_is_an_error(start: MakeClient) -> None:

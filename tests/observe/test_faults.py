@@ -129,9 +129,11 @@ async def test_the_last_model_call_of_a_subagent_is_traced_though_the_user_did_n
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize("in_background", [False, True], ids=["foreground", "background"])
-async def test_the_last_model_call_of_a_subagent_of_a_child_is_traced(agent_of: MakeAgent, in_background: bool) -> None:
-    """Of one in the background, the CLI sends it anyhow, so that all get it."""
+@pytest.mark.parametrize(("in_background", "is_wanted"), [(False, False), (True, False), (False, True)])
+async def test_the_last_model_call_of_a_subagent_of_a_child_is_traced(
+    agent_of: MakeAgent, in_background: bool, is_wanted: bool
+) -> None:
+    """All get it if it is in the background, because the CLI sends it anyhow, or if the child's options say so."""
     started = frames.task_started("a1", tool_use_id="t1", is_backgrounded=in_background)
     said = {**frames.assistant("I have looked.", id="m2"), "agent_id": "a1", "parent_tool_use_id": "t1"}
     launch = frames.assistant([frames.tool_use_block("Agent", {"prompt": "Look"}, id="t1")])
@@ -142,13 +144,13 @@ async def test_the_last_model_call_of_a_subagent_of_a_child_is_traced(agent_of: 
     try:
         async with start_in_memory(FakeCLI()) as client:
             with anyio.fail_after(60):
-                await (await client.spawn(agent_of(fake), "Do it."))
+                await (await client.spawn(agent_of(fake, options={"forward_subagent_text": is_wanted}), "Do it."))
             seen = [
                 message.text for message in client.tasks["a1"].seen_messages if isinstance(message, AssistantMessage)
             ]
     finally:
         uninstrument()
-    assert seen == (["I have looked."] if in_background else [])
+    assert seen == (["I have looked."] if in_background or is_wanted else [])
     chats = [dict(span.attributes or {}) for span in exporter.get_finished_spans() if span.name.startswith("chat")]
     assert "a1" in {chat.get("gen_ai.agent.id") for chat in chats}
 
