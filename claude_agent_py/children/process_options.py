@@ -134,6 +134,9 @@ def build_process_options(
         # A model wrote the prompt, so a command such as `/clear` in it must not run.
         if "verbatim_prompts" not in given.model_fields_set:
             changes["verbatim_prompts"] = True
+        # The telemetry of the parent traces the child, whose CLI has to send what it needs.
+        if "telemetry" not in given.model_fields_set:
+            changes["telemetry"] = parent.telemetry
         return given.replace(**changes)
 
 

@@ -156,6 +156,17 @@ async def test_the_last_model_call_of_a_subagent_of_a_child_is_traced(
 
 
 @pytest.mark.anyio
+@pytest.mark.parametrize("own", [None, {"max_turns": 3}])
+async def test_a_child_sends_what_the_telemetry_of_its_parent_needs(agent_of: MakeAgent, own: Any) -> None:
+    fake = child_cli(steps.turn("Done."))
+    async with start_in_memory(FakeCLI(), telemetry=exported()[0]) as client:
+        with anyio.fail_after(60):
+            await (await client.spawn(agent_of(fake, options=own), "Do it."))
+    [initialize] = [frame for frame in fake.received if frame.get("request", {}).get("subtype") == "initialize"]
+    assert initialize["request"]["forwardSubagentText"] is True
+
+
+@pytest.mark.anyio
 async def test_what_a_subagent_in_the_background_says_is_told_to_all(agent_of: MakeAgent) -> None:
     """Telemetry is not why the CLI sends it."""
     said = {**frames.assistant("I have looked.", id="m2"), "agent_id": "a1", "parent_tool_use_id": "t1"}
