@@ -22,7 +22,7 @@ QUICK := $(addprefix tests/,agents formatting hooks options permissions protocol
 ADD_ONS := claude_agent_py/acp/*,claude_agent_py/cli/*,claude_agent_py/compat/*,claude_agent_py/durable/*,claude_agent_py/fleet/*,claude_agent_py/pool/*,claude_agent_py/serve/*,claude_agent_py/testing/*
 
 # https://github.com/python/cpython/issues/106749
-NO_EVENTS := "Python 3.11 leaves out what runs after a cancelled call: make coverage VENV=.venv-coverage PYTHON=python3.13"
+NO_EVENTS := "Python 3.11 misses lines that run after a cancelled call: make coverage VENV=.venv-coverage PYTHON=python3.13"
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-cli lowest fuzz long properties mutants soak-fleet servers check format format-check lint types imports coverage \
@@ -92,7 +92,7 @@ imports: $(VENV)/.dev  ## Check that lower layers import no higher ones
 	$(BIN)/lint-imports
 
 coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
-coverage: $(VENV)/.dev  ## All tests, with the lines and branches that they run; fails below the figures here (Python 3.12)
+coverage: $(VENV)/.dev  ## All tests, with the lines and branches that they run; fails below the figures here (Python >= 3.12)
 	@$(BIN)/python -c 'import sys; sys.exit($(NO_EVENTS) if sys.version_info < (3, 12) else 0)'
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/coverage erase
@@ -148,7 +148,7 @@ tag-check:  ## Compare a tag with the version of the package (TAG=v0.1.0)
 	grep --quiet --fixed-strings "## $${TAG#v} (20" CHANGELOG.md
 
 clean:  ## Remove the venv and everything generated
-	rm -rf $(VENV) $(LOWEST) $(RELEASE) $(SITE) build dist site htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
+	rm -rf $(VENV) .venv-coverage $(LOWEST) $(RELEASE) $(SITE) build dist site htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache .hypothesis \
 	  .import_linter_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

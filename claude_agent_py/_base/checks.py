@@ -51,6 +51,7 @@ def is_url(text: str) -> bool:
     """Return whether a URL can be parsed, and a slash in its password does not look like the start of its path."""
     try:
         parts = urlsplit(text)
-        return parts.port != 0 and ("@" in parts.netloc or "@" not in parts.path)
+        _ = parts.port  # it is parsed when it is read
     except ValueError:
         return False
+    return not parts.netloc or "@" in parts.netloc or "@" not in parts.path

@@ -65,7 +65,7 @@ class ResultError(ProcessError):
 
 
 class CLIJSONDecodeError(ClaudeSDKError):
-    """The result of a turn is no JSON, or too long. Other such lines are left out, and the session continues."""
+    """The result of a turn is not JSON, or is too long. Other such lines are left out, and the session continues."""
 
     def __init__(self, line: str, original_error: Exception) -> None:
         self.line = line

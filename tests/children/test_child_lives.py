@@ -467,7 +467,7 @@ async def test_the_prompt_of_a_child_is_in_its_conversation_once(agent_of: MakeA
     assert said == ["Do it.", "First.", "Second."]
 
 
-async def test_a_task_that_the_cli_of_a_child_cannot_stop_goes_on(agent_of: MakeAgent) -> None:
+async def test_a_task_that_the_cli_of_a_child_cannot_stop_continues(agent_of: MakeAgent) -> None:
     gate = Gate()
     fake = child_cli(
         steps.wait_for_prompt(),

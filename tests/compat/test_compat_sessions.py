@@ -181,12 +181,16 @@ async def test_a_session_that_cannot_be_copied_is_an_error_of_the_official_sdk(
 @pytest.mark.one_backend
 async def test_a_store_that_cannot_delete_keeps_the_session() -> None:
     class Plain:
-        async def append(self, key: Any, entries: Any) -> None: ...
+        async def append(self, key: Any, entries: Any) -> None:
+            called.append("append")
 
-        async def load(self, key: Any) -> Any: ...
+        async def load(self, key: Any) -> Any:
+            called.append("load")
 
     store: Any = Plain()
+    called: list[str] = []
     await compat.delete_session_via_store(store, SESSION)
+    assert "append" not in called
 
 
 @pytest.mark.one_backend

@@ -118,7 +118,7 @@ async def test_a_run_that_ends_before_the_cli_reports_its_turn_is_not_sent_again
     second = FakeCLI(steps.wait_gate(gate), frames.session_state("idle"), initialize=greeting)
     with anyio.fail_after(60):
         async with start(dying(session), second) as client:
-            run = await cut_off(client, timeout=0.1)
+            run = await cut_off(client, timeout=1.0)
             write_session(tmp_path)
             async with anyio.create_task_group() as group:
                 group.start_soon(client.reopen)

@@ -141,6 +141,14 @@ async def test_a_session_leaves_no_timer_once_its_deadlines_are_met() -> None:
                 scope.cancel()
 
 
+def carried_run() -> RunState:
+    """Return the run of an earlier process whose prompt the CLI has not answered."""
+    carried = RunState(1 << 20)
+    carried.is_sealed = True
+    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
+    return carried
+
+
 async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_after_connect() -> None:
     report = Gate()
     fake = FakeCLI(
@@ -150,9 +158,7 @@ async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_af
         initialize=frames.initialize_response(session_state="running"),
     )
     options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=1.0))
-    carried = RunState(1 << 20)
-    carried.is_sealed = True
-    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
+    carried = carried_run()
     with anyio.fail_after(60):
         client = Client(options, transport=fake.transport())
         client.connection.resumption.carried = [carried]
@@ -171,9 +177,7 @@ async def test_a_session_that_is_closed_before_the_cli_reports_its_turn_sends_no
 ) -> None:
     fake = FakeCLI(initialize=frames.initialize_response(session_state="running"))
     options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=0.3))
-    carried = RunState(1 << 20)
-    carried.is_sealed = True
-    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
+    carried = carried_run()
     with anyio.fail_after(60):
         client = Client(options, transport=fake.transport())
         client.connection.resumption.carried = [carried]

@@ -316,7 +316,7 @@ def test_search_finds_prompts_calls_results_and_compacted_messages(tmp_path: Pat
 
 
 @pytest.mark.parametrize("text", ["needle", "n\xe9edle"])
-def test_search_goes_on_after_a_session_that_was_deleted_meanwhile(text: str, tmp_path: Path) -> None:
+def test_search_continues_after_a_session_that_was_deleted_meanwhile(text: str, tmp_path: Path) -> None:
     for number in range(2):
         stored = Stored(tmp_path, session_id(number))
         stored.user(text)

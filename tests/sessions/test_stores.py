@@ -666,29 +666,29 @@ async def test_a_lease_that_comes_after_a_cancellation_is_given_back() -> None:
 
 @pytest.mark.each_backend
 async def test_a_lease_that_has_come_when_its_call_is_cancelled_is_given_back() -> None:
-    has_begun, goes_on, has_taken = threading.Event(), threading.Event(), threading.Event()
-    store: Any = MemoryStore()
-    run_in_thread = store._run_in_thread
+    class Slow(MemoryStore):
+        begun, goes_on, taken = threading.Event(), threading.Event(), threading.Event()
 
-    async def run_slowly(action: str, place: Any, function: Callable[..., object], *arguments: object) -> object:
-        def work() -> object:
-            has_begun.set()
-            assert goes_on.wait(60)
-            try:
-                return function(*arguments)
-            finally:
-                has_taken.set()
+        async def _run_in_thread(  # type: ignore[override]
+            self, action: str, place: Any, function: Any, *arguments: Any
+        ) -> Any:
+            def work() -> Any:
+                self.begun.set()
+                assert self.goes_on.wait(60)
+                try:
+                    return function(*arguments)
+                finally:
+                    self.taken.set()
 
-        return await run_in_thread(action, place, work)
+            return await super()._run_in_thread(action, place, work)
 
-    store._run_in_thread = run_slowly
+    store = Slow()
     async with anyio.create_task_group() as workers:
         workers.start_soon(store.acquire_lease, KEY, "cancelled")
-        await anyio.to_thread.run_sync(has_begun.wait, 60)
-        goes_on.set()
-        assert has_taken.wait(60)  # the event loop does not learn of it before it cancels the call
+        await anyio.to_thread.run_sync(store.begun.wait, 60)
+        store.goes_on.set()
+        assert store.taken.wait(60)  # the event loop does not learn of it before it cancels the call
         workers.cancel_scope.cancel()
-    store._run_in_thread = run_in_thread
     assert (await store.acquire_lease(KEY, "the next")).epoch == 2
 
 
@@ -784,6 +784,12 @@ def test_any_other_connection_string_is_for_libpq(conninfo: str) -> None:
     shown = repr(PostgresStore(conninfo))
     assert "a/b" not in shown
     assert ("h1,h2" in shown) == ("h1" in conninfo)
+
+
+@pytest.mark.parametrize("url", ["unix:///run/redis@0.sock", "redis://me:a%2Fb@host:1/0", "redis://host"])
+def test_any_other_address_of_redis_is_for_its_package(url: str) -> None:
+    with closing(RedisStore(url)) as store:
+        assert "a/b" not in repr(store)
 
 
 def test_a_password_for_s3_is_not_shown() -> None:

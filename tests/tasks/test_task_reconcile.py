@@ -136,6 +136,20 @@ async def test_a_marker_that_the_cli_contradicts_is_not_believed(tmp_path: Path)
     assert manager["b1"].status is TaskStatus.RUNNING
 
 
+def hold_back(path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """Hold back whoever opens a file; return the event that is set then, and the one that lets it open the file."""
+    real, is_opened, goes_on = os.open, threading.Event(), threading.Event()
+
+    def slowly(name: Any, *arguments: Any, **more: Any) -> int:
+        if name == str(path):
+            is_opened.set()
+            assert goes_on.wait(30)
+        return real(name, *arguments, **more)
+
+    monkeypatch.setattr(os, "open", slowly)
+    return is_opened, goes_on
+
+
 @pytest.mark.parametrize("meanwhile", ["it ends", "the CLI contradicts itself"])
 async def test_what_is_told_while_the_files_are_read_counts_more_than_what_they_say(
     meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -144,21 +158,15 @@ async def test_what_is_told_while_the_files_are_read_counts_more_than_what_they_
     path.write_text("ok\n\n[exited with code 0]\n")
     listed = level({"task_id": "b1", "run_id": "0-b1", "task_type": "local_bash", "description": "make"})
     said = f"Command running in background with ID: b1. Output is being written to: {path}. You will be notified."
-    desk, real, is_read, goes_on = Desk(), os.open, threading.Event(), threading.Event()
+    desk = Desk()
     desk.fold(listed, shell_started("b1"), frames.tool_result("toolu_b1", said), level())
 
-    def slowly(name: Any, *arguments: Any, **more: Any) -> int:
-        if name == str(path):
-            is_read.set()
-            assert goes_on.wait(30)
-        return real(name, *arguments, **more)
-
     desk.clock.now += 10
-    monkeypatch.setattr(os, "open", slowly)
+    is_read, goes_on = hold_back(path, monkeypatch)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
             workers.start_soon(desk.intake.reconciler.check)
-            await anyio.to_thread.run_sync(is_read.wait, 30)
+            assert await anyio.to_thread.run_sync(is_read.wait, 30)
             desk.fold(*(frames.task_end("b1", "failed") if meanwhile == "it ends" else (listed, level())))
             goes_on.set()
     outcome = desk.tasks["b1"].outcome
@@ -179,19 +187,13 @@ async def test_files_of_an_earlier_run_do_not_make_the_next_one_suspicious(
 ) -> None:
     agent(tmp_path, {"finished": True})
     path = tmp_path / "agent-a1.jsonl"
-    desk, real, is_read, goes_on = Desk(), os.open, threading.Event(), threading.Event()
+    desk = Desk()
     desk.fold(level("a1"), frames.task_started("a1", run_id="0-a1"))
     desk.hook("SubagentStart", agent_id="a1", agent_type="x", agent_transcript_path=str(path))
     desk.intake.paths.record_output("a1", str(path))
 
-    def slowly(name: Any, *arguments: Any, **more: Any) -> int:
-        if str(name).startswith(str(tmp_path / "agent-a1")):
-            is_read.set()
-            assert goes_on.wait(30)
-        return real(name, *arguments, **more)
-
     desk.clock.now += 1000
-    monkeypatch.setattr(os, "open", slowly)
+    is_read, goes_on = hold_back(path, monkeypatch)
     with anyio.fail_after(60):
         async with anyio.create_task_group() as workers:
             workers.start_soon(desk.intake.reconciler.check)

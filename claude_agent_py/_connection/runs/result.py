@@ -281,8 +281,7 @@ class RunResult(Generic[Output]):
     def timeline(self) -> "observe.Timeline":
         """Return what happened in the run: an object that shows itself in a notebook, and saves itself as a page.
 
-        Messages do not show hooks and questions to a person;
-        `claude_agent_py.observe.watch` sees those as well.
+        Messages do not show hooks and questions to a person; `claude_agent_py.observe.watch` sees those as well.
 
         Raises:
             BacklogError: Messages of the run were dropped for lack of space.

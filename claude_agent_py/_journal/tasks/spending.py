@@ -61,7 +61,7 @@ class Prices:
             units = sum(count * weight for count, weight in zip(_read_counts(usage), _WEIGHTS, strict=True))
             cost = read_cost(usage.cost_usd) - usage.web_search_requests * _WEB_SEARCH_USD
             if units >= 1 and cost > 0:
-                price = round(cost / units * 1_000_000, 9)  # else another result would change it by an epsilon
+                price = round(cost / units * 1_000_000, 9)  # without the rounding errors of the totals
                 for model in {name, usage.canonical_model or name}:
                     self._implied[model] = ModelPrice(input=price, output=5 * price)
         return len(self._implied) > known

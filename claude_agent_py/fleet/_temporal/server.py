@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, timedelta
 from functools import partial, wraps
 from typing import Any, Final, TypeVar, cast
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 import anyio
 from anyio import to_thread
@@ -37,7 +37,7 @@ from claude_agent_py.fleet._temporal.workflow import AGENT, QUESTIONS, STATE, TE
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 COMMANDS: Final = frozenset({"send", "answer", "interrupt", "cancel", "retry"})
-"""The signals that are commands. The others are of limits."""
+"""The signals that are commands. The other ones concern limits."""
 DRAIN: Final = "fleet-drain"
 DEFAULT_PORT: Final = 7233
 WARN_BYTES: Final = 1_000_000
@@ -105,8 +105,8 @@ class UnlessMissing(contextlib.AbstractContextManager[None]):
 
 def parse_url(url: str) -> tuple[str, str]:
     """Return the address and the namespace in `temporal://host:port/namespace`. Raises OptionsError."""
-    parts = urlsplit(url) if is_url(url) else SplitResult("", "", "", "", "")
-    if not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
+    parts = urlsplit(url) if is_url(url) else None
+    if parts is None or not parts.hostname or "@" in parts.netloc or parts.query or parts.fragment:
         raise OptionsError(
             "must be temporal://host:port/namespace; credentials come from TEMPORAL_API_KEY or TEMPORAL_TLS_...",
             option="url",

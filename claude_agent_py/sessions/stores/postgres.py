@@ -126,8 +126,8 @@ class PostgresStore(SQLStore):
 
     def __repr__(self) -> str:
         # The connection string may contain a password.
-        given = self._given
-        where = " ".join(f"{name}={given[name]}" for name in ("service", "host", "port", "dbname") if name in given)
+        shown = ("service", "host", "port", "dbname")
+        where = " ".join(f"{name}={self._given[name]}" for name in shown if name in self._given)
         return f"PostgresStore({where!r}, schema={self._schema!r})"
 
     def close(self) -> None:
