@@ -300,8 +300,9 @@ async def test_tasks_that_are_left_keep_their_process_until_the_pool_closes_or_t
     options = ClientOptions(cli_path=fake.install(tmp_path), late_tasks="leave", timeouts=Timeouts(idle=0.05))
     async with Pool(options, size=0, max_size=1) as pool:
         await pool.run("hi")
-        await until(pool, lambda stats: stats.closing == 1)
-        await anyio.wait_all_tasks_blocked()
+        [process] = pool._core._processes
+        await until(pool, lambda stats: process.client.session.state == "left")
+        assert pool.stats().closing == 1
         [start] = fake.starts
         assert is_alive(start.pid)
         if how == "the task ends":
