@@ -342,7 +342,13 @@ class ChildRun:
     # The child's messages ----------------------------------------------------------------------------------------
 
     def take(self, message: object) -> None:
-        """Forward a message of the child's session to the parent if needed."""
+        """Forward a message of the child's session to the parent if needed. Never raises: the pump calls it."""
+        try:
+            self._forward(message)
+        except Exception:
+            logger.exception("a message of the child agent %s was not forwarded", self.agent_id)
+
+    def _forward(self, message: object) -> None:
         inject = self.parent.connection.inject
         match message:
             case TaskProgressMessage() | TaskUpdatedMessage() | TaskNotificationMessage():
