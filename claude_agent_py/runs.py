@@ -12,11 +12,7 @@ import anyio
 
 from claude_agent_py._base.errors import ConnectionClosedError
 from claude_agent_py._base.event_loop import run_anywhere
-from claude_agent_py._connection.runs.prompts import (
-    Prompt,
-    check_run_arguments as check_run_arguments,
-    prepare_prompt,
-)
+from claude_agent_py._connection.runs.prompts import Prompt, check_run_arguments as check_run_arguments, prepare_prompt
 from claude_agent_py._connection.runs.result import RunResult as RunResult
 from claude_agent_py._connection.runs.run import InterruptReceipt, Run as Run
 from claude_agent_py._connection.runs.run_state import RunState

@@ -3,15 +3,7 @@
 import anyio
 from offline import offline
 
-from claude_agent_py import (
-    Client,
-    ClientOptions,
-    CLINotFoundError,
-    MaxTurnsError,
-    OptionsError,
-    RetryPolicy,
-    RunResult,
-)
+from claude_agent_py import Client, ClientOptions, CLINotFoundError, MaxTurnsError, OptionsError, RetryPolicy, RunResult
 from claude_agent_py.errors import RunFailed
 from claude_agent_py.testing import Failure, tool_use
 

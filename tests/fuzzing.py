@@ -27,11 +27,7 @@ from recordings_loader import as_line, names, records
 
 from claude_agent_py import ClaudeAgentError, TaskManager, UserMessage
 from claude_agent_py._journal.engine import Engine
-from claude_agent_py._journal.events import (
-    ReplyReceived,
-    RequestUnreadable,
-    StreamEnded,
-)
+from claude_agent_py._journal.events import ReplyReceived, RequestUnreadable, StreamEnded
 from claude_agent_py._journal.open_runs import NO_LIMITS, OpenRun, RunEnded
 from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.routes import route

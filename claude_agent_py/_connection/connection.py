@@ -16,20 +16,12 @@ the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and 
 
 import copy
 import functools
-from collections.abc import (
-    Callable,
-    Iterable,
-    Mapping,
-)
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 import anyio
 
-from claude_agent_py._base.errors import (
-    ControlRejectedError,
-    ControlTimeoutError,
-    StoreError,
-)
+from claude_agent_py._base.errors import ControlRejectedError, ControlTimeoutError, StoreError
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
@@ -40,13 +32,7 @@ from claude_agent_py._connection.running import Runs
 from claude_agent_py._connection.runs.withheld import is_withheld
 from claude_agent_py._connection.session import Session
 from claude_agent_py._connection.shutdown import Shutdown
-from claude_agent_py._journal.events import (
-    Event,
-    ReplyReceived,
-    RequestTimedOut,
-    RequestUnreadable,
-    StreamEnded,
-)
+from claude_agent_py._journal.events import Event, ReplyReceived, RequestTimedOut, RequestUnreadable, StreamEnded
 from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.routes import route

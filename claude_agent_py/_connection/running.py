@@ -8,13 +8,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.callbacks import make_handler_error
-from claude_agent_py._base.errors import (
-    ClaudeAgentError,
-    ControlError,
-    LocalProtocolError,
-    OptionsError,
-    TaskError,
-)
+from claude_agent_py._base.errors import ClaudeAgentError, ControlError, LocalProtocolError, OptionsError, TaskError
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.runs.prompts import close_stream, is_stream, prompt_message

@@ -22,12 +22,7 @@ from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folde
 from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
-from claude_agent_py.sessions.stores.private_folder import (
-    PrivateFolder,
-    change_owner,
-    find_write_problem,
-    make_folder,
-)
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, find_write_problem, make_folder
 from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, format_key
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of

@@ -5,13 +5,7 @@ from typing import Final
 
 import msgspec
 
-from claude_agent_py._journal.facts import (
-    CallEnded,
-    CallProgressed,
-    CallRunning,
-    CallStarted,
-    ToolCallStatus,
-)
+from claude_agent_py._journal.facts import CallEnded, CallProgressed, CallRunning, CallStarted, ToolCallStatus
 from claude_agent_py._journal.open_requests import Add
 from claude_agent_py._journal.requests import PROGRESS
 from claude_agent_py.wire.base import CUT_OFF, INTERRUPTED, REJECTED, Number, WireModel

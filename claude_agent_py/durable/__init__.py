@@ -5,11 +5,7 @@ from claude_agent_py._base.lazy_names import attach
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from claude_agent_py.durable.deltas import Delta as Delta, DeltaKind as DeltaKind, DeltaReader as DeltaReader
-    from claude_agent_py.durable.desk import (
-        Desk as Desk,
-        MemoryDesk as MemoryDesk,
-        PendingQuestion as PendingQuestion,
-    )
+    from claude_agent_py.durable.desk import Desk as Desk, MemoryDesk as MemoryDesk, PendingQuestion as PendingQuestion
     from claude_agent_py.durable.outcomes import (
         Done as Done,
         Failed as Failed,

@@ -11,14 +11,7 @@ from claude_agent_py._base.errors import StaleLeaseError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.durable.progress import select_blocks
-from claude_agent_py.sessions import (
-    HeldLease,
-    SessionKey,
-    SessionStore,
-    SessionStoreEntry,
-    calling_store,
-    implements,
-)
+from claude_agent_py.sessions import HeldLease, SessionKey, SessionStore, SessionStoreEntry, calling_store, implements
 
 HOLDER: Final = "durable turn "
 """How the names of holders of leases begin that a later call may take away."""

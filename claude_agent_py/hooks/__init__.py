@@ -6,18 +6,12 @@ from claude_agent_py._base.lazy_names import attach
 
 if TYPE_CHECKING:
     from claude_agent_py._journal.requests import HookRun as HookRun
-    from claude_agent_py.hooks.by_event import (
-        Hook as Hook,
-        HooksByEvent as HooksByEvent,
-    )
+    from claude_agent_py.hooks.by_event import Hook as Hook, HooksByEvent as HooksByEvent
     from claude_agent_py.hooks.context import HookContext as HookContext
     from claude_agent_py.hooks.live import LiveHooks as LiveHooks
     from claude_agent_py.hooks.matcher import HookMatcher as HookMatcher, OnFailure as OnFailure
     from claude_agent_py.hooks.registry import Hooks as Hooks, HookWarning as HookWarning
-    from claude_agent_py.hooks.signatures import (
-        HookAnswer as HookAnswer,
-        HookHandler as HookHandler,
-    )
+    from claude_agent_py.hooks.signatures import HookAnswer as HookAnswer, HookHandler as HookHandler
     from claude_agent_py.wire.hooks.events import (
         HOOK_EVENT_FACTS as HOOK_EVENT_FACTS,
         HOOK_EVENTS as HOOK_EVENTS,

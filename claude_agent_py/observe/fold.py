@@ -37,14 +37,7 @@ from claude_agent_py._journal.facts import (
     TurnStarted,
 )
 from claude_agent_py._journal.views import MessageFold, View
-from claude_agent_py.observe.open_spans import (
-    CALL_STATUSES,
-    MAX_NAME_CHARS,
-    OpenSpan,
-    Texts,
-    add_usage,
-    pick_larger,
-)
+from claude_agent_py.observe.open_spans import CALL_STATUSES, MAX_NAME_CHARS, OpenSpan, Texts, add_usage, pick_larger
 from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT

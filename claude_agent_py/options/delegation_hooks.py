@@ -18,12 +18,7 @@ from claude_agent_py.hooks.final_filter import FinalFilter
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.hooks.signatures import HookAnswer, HookHandler
 from claude_agent_py.options.client_options import ClientOptions
-from claude_agent_py.options.delegation import (
-    is_offered,
-    reminders,
-    report_limit,
-    why_no_agent_tool,
-)
+from claude_agent_py.options.delegation import is_offered, reminders, report_limit, why_no_agent_tool
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.hooks import inputs, outputs
 from claude_agent_py.wire.messages.catalog import AgentInfo

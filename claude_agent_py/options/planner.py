@@ -20,13 +20,7 @@ from claude_agent_py._base.private_files import find_account, temporary_folder
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.table import ALWAYS_FLAGS, AWAITED, TABLE, Awaited, rows_with_values
 from claude_agent_py.options.values import PluginConfig, SystemPromptFile
-from claude_agent_py.options.variables import (
-    check_exporters,
-    config_directory,
-    environment,
-    private_home,
-    surroundings,
-)
+from claude_agent_py.options.variables import check_exporters, config_directory, environment, private_home, surroundings
 from claude_agent_py.transport.launch_plan import CONFIG, FORCE, NEW_HOME, PREFIX, SETTINGS_FILE, LaunchPlan
 from claude_agent_py.transport.locate import home as home_of
 from claude_agent_py.wire.settings.rule_lists import split_rules

@@ -12,11 +12,7 @@ from pydantic import BaseModel
 
 from claude_agent_py.wire.base import JSONObject, WireModel, dump
 from claude_agent_py.wire.codec import encode_answer
-from claude_agent_py.wire.control.permissions import (
-    PermissionDecisionClassification,
-    PermissionUpdate,
-    read_update,
-)
+from claude_agent_py.wire.control.permissions import PermissionDecisionClassification, PermissionUpdate, read_update
 
 NO_REASON = "The user denied this."
 

@@ -10,20 +10,11 @@ from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py._base.display import displayable
 from claude_agent_py.permissions.decisions import Allow, Decision, Deny, build_denial, build_reply, check_json, describe
-from claude_agent_py.permissions.elicitation import (
-    Accept,
-    Cancel,
-    Decline,
-    read_elicitation,
-)
+from claude_agent_py.permissions.elicitation import Accept, Cancel, Decline, read_elicitation
 from claude_agent_py.permissions.questions import ASK_USER_QUESTION, Question, read_answers, read_questions
 from claude_agent_py.permissions.requests import PermissionRequest
 from claude_agent_py.wire.base import JSONObject
-from claude_agent_py.wire.control.asks import (
-    CanUseToolRequest,
-    ElicitationRequest,
-    UserDialogRequest,
-)
+from claude_agent_py.wire.control.asks import CanUseToolRequest, ElicitationRequest, UserDialogRequest
 from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.tools.planning import ExitPlanModeInput
 

@@ -28,10 +28,7 @@ if TYPE_CHECKING:
         unarchive_session as unarchive_session,
     )
     from claude_agent_py.sessions.folders import project_key_for_directory as project_key_for_directory
-    from claude_agent_py.sessions.index import (
-        get_session_info as get_session_info,
-        list_sessions as list_sessions,
-    )
+    from claude_agent_py.sessions.index import get_session_info as get_session_info, list_sessions as list_sessions
     from claude_agent_py.sessions.info import SessionInfo as SessionInfo
     from claude_agent_py.sessions.lines import DamagedLine as DamagedLine
     from claude_agent_py.sessions.processes import (

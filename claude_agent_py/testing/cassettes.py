@@ -24,13 +24,7 @@ from claude_agent_py.options import ClientOptions, find_secrets
 from claude_agent_py.testing.requests import RecordedRequest, extract_lines, name_conversation
 from claude_agent_py.testing.script import Answer, Failure, RawBlock, Reply, Usage
 from claude_agent_py.testing.scripted_model import DEFAULT_REPLY, ScriptedModel
-from claude_agent_py.testing.scrubbing import (
-    Places,
-    build_path_placeholders,
-    find_ids,
-    map_texts,
-    mask_times,
-)
+from claude_agent_py.testing.scrubbing import Places, build_path_placeholders, find_ids, map_texts, mask_times
 from claude_agent_py.testing.upstream import LOGIN_STANDIN, Upstream
 from claude_agent_py.wire import JSONObject
 

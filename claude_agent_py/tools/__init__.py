@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     )
     from claude_agent_py.tools.asking import SamplingHandler as SamplingHandler
     from claude_agent_py.tools.calls import ToolCall as ToolCall
-    from claude_agent_py.tools.chain import (
-        LoopResult as LoopResult,
-        LoopStep as LoopStep,
-        ToolChain as ToolChain,
-    )
+    from claude_agent_py.tools.chain import LoopResult as LoopResult, LoopStep as LoopStep, ToolChain as ToolChain
     from claude_agent_py.tools.context import ToolContext as ToolContext, current_tool as current_tool
     from claude_agent_py.tools.definition import Tool as Tool, ToolAnnotations as ToolAnnotations, tool as tool
     from claude_agent_py.tools.results import (

@@ -12,13 +12,7 @@ from child_clis import WORKER, MakeAgent, child_cli
 from leftovers import until_gone
 from peers import read_into
 
-from claude_agent_py import (
-    AssistantMessage,
-    Client,
-    ClientOptions,
-    Limits,
-    TaskStatus,
-)
+from claude_agent_py import AssistantMessage, Client, ClientOptions, Limits, TaskStatus
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.messages import TaskNotificationMessage

@@ -9,15 +9,7 @@ import anyio
 import pytest
 from peers import MakeClient, read_into, start_in_memory
 
-from claude_agent_py import (
-    Client,
-    ClientOptions,
-    ResultMessage,
-    Run,
-    RunError,
-    RunResult,
-    query,
-)
+from claude_agent_py import Client, ClientOptions, ResultMessage, Run, RunError, RunResult, query
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]

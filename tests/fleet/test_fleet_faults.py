@@ -6,17 +6,7 @@ from typing import Any
 
 import anyio
 import pytest
-from fleets import (
-    PATIENCE,
-    FleetSetUp,
-    clis,
-    events_of,
-    execute,
-    fleet_in,
-    fleet_url as fleet_url,
-    until,
-    until_state,
-)
+from fleets import PATIENCE, FleetSetUp, clis, events_of, execute, fleet_in, fleet_url as fleet_url, until, until_state
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import StoreError

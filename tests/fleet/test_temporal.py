@@ -12,11 +12,7 @@ import anyio
 import pytest
 from fleets import COST, LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
 from inside import workflows
-from temporal_server import (
-    SharedServer,
-    stoppable_temporal as stoppable_temporal,
-    temporal_server as temporal_server,
-)
+from temporal_server import SharedServer, stoppable_temporal as stoppable_temporal, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli.temporal_server import TemporalServer

@@ -12,15 +12,7 @@ from folding import Clock, answer_question, close_question, deliver, intake_of, 
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.tasks import (
-    Answered,
-    RecordedTask,
-    TaskAnswered,
-    TaskEvent,
-    TaskHistory,
-    TaskStarted,
-    TaskUsage,
-)
+from claude_agent_py.tasks import Answered, RecordedTask, TaskAnswered, TaskEvent, TaskHistory, TaskStarted, TaskUsage
 from claude_agent_py.tasks.history.recorded import rebuild
 from claude_agent_py.testing import frames
 

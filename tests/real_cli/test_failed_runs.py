@@ -8,13 +8,7 @@ import pytest
 from one_session import OneSession
 from peers import read_into
 
-from claude_agent_py import (
-    AuthenticationError,
-    Client,
-    RateLimitedError,
-    RetryPolicy,
-    run,
-)
+from claude_agent_py import AuthenticationError, Client, RateLimitedError, RetryPolicy, run
 from claude_agent_py.errors import OverloadedError, RunFailed, ServerError
 from claude_agent_py.testing import Failure, ScriptedModel
 

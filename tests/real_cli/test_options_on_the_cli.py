@@ -5,13 +5,7 @@ from pathlib import Path
 import pytest
 from one_session import OneSession
 
-from claude_agent_py import (
-    AgentDefinition,
-    Client,
-    InterruptedRunError,
-    OptionsError,
-    tool,
-)
+from claude_agent_py import AgentDefinition, Client, InterruptedRunError, OptionsError, tool
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]

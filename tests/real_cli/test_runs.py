@@ -48,16 +48,7 @@ from claude_agent_py.errors import (
 )
 from claude_agent_py.hooks import PostToolUseInput, PostToolUseOutput, StopInput
 from claude_agent_py.messages import ModelUsage, UserContent
-from claude_agent_py.testing import (
-    CutStream,
-    Failure,
-    Gate,
-    Reply,
-    ScriptedModel,
-    Usage,
-    text,
-    tool_use,
-)
+from claude_agent_py.testing import CutStream, Failure, Gate, Reply, ScriptedModel, Usage, text, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 

@@ -42,15 +42,7 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, ENDS, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
 from claude_agent_py.fleet._temporal.events import TurnEventLog
-from claude_agent_py.fleet._temporal.limits import (
-    FIND_GONE,
-    GRANT,
-    LIMITS,
-    Limit,
-    LimitWorkflow,
-    Request,
-    limit_id,
-)
+from claude_agent_py.fleet._temporal.limits import FIND_GONE, GRANT, LIMITS, Limit, LimitWorkflow, Request, limit_id
 from claude_agent_py.fleet._temporal.server import RETRYABLE, TemporalService, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
     ASK,

@@ -10,12 +10,7 @@ from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
-from claude_agent_py.sessions.stores.base import (
-    BATCH_ENTRIES,
-    BlockingStore,
-    encode_entry,
-    read_uuid,
-)
+from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
 from claude_agent_py.sessions.stores.comparison import Comparison
 from claude_agent_py.sessions.stores.leases import HeldLease

@@ -25,12 +25,7 @@ from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.leases import HeldLease
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
-from claude_agent_py.sessions.stores.protocol import (
-    Lease,
-    Place,
-    SessionStoreEntry,
-    format_key,
-)
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, format_key
 from claude_agent_py.wire.base import JSONObject
 
 PROJECT: Final = "undelivered"

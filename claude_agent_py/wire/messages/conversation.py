@@ -8,15 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from msgspec import field
 
-from claude_agent_py.wire.base import (
-    SYNTHETIC_MODEL,
-    AnswerModel,
-    JSONObject,
-    MessageModel,
-    Number,
-    Open,
-    WireModel,
-)
+from claude_agent_py.wire.base import SYNTHETIC_MODEL, AnswerModel, JSONObject, MessageModel, Number, Open, WireModel
 from claude_agent_py.wire.fitting import read
 from claude_agent_py.wire.messages.content import ContentBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.origin import MessageOrigin

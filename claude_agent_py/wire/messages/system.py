@@ -5,13 +5,7 @@ from typing import ClassVar, Literal
 from msgspec import field
 
 from claude_agent_py.wire.base import AnswerModel, JSONObject, Number, Open, SystemModel, WireModel
-from claude_agent_py.wire.messages.catalog import (
-    APIKeySource,
-    EffortLevel,
-    MCPServerSummary,
-    PluginError,
-    PluginInfo,
-)
+from claude_agent_py.wire.messages.catalog import APIKeySource, EffortLevel, MCPServerSummary, PluginError, PluginInfo
 from claude_agent_py.wire.messages.conversation import AssistantError
 from claude_agent_py.wire.messages.modes import PermissionMode
 from claude_agent_py.wire.messages.usage import FastModeState
