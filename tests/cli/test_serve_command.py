@@ -120,5 +120,6 @@ def test_a_missing_extra_is_named(
     monkeypatch.setitem(sys.modules, package, None)
     for name in [name for name in sys.modules if name.startswith("claude_agent_py.acp.")]:
         monkeypatch.delitem(sys.modules, name)
+    monkeypatch.delattr("claude_agent_py.acp.serve", raising=False)  # if a test has used it before
     assert main([command]) == 1
     assert f"needs the extra `{command}`" in capfd.readouterr().err
