@@ -135,7 +135,7 @@ class Follower:
             told += self._end("", self._run.end("ok", ""))
         return told
 
-    def _is_last(self, kind: str, fact: Any) -> bool:
+    def _is_last(self, kind: str, fact: JSONMapping) -> bool:
         """Return whether no turn may follow that would tell this and what is held, so that it is a run of its own."""
         if kind == "task_finished":  # one that was stopped causes none
             return self._run.turn is None and fact["outcome"]["status"] == "stopped"

@@ -68,7 +68,7 @@ def is_missing(messages: Sequence[Any], known: Sequence[Any]) -> bool:
     )
 
 
-def _read_written(message: Any) -> str:
+def _read_written(message: object) -> str:
     """Return the text of an answer, or the arguments of its call; nothing of other messages."""
     if not isinstance(message, core.AssistantMessage):
         return ""

@@ -117,7 +117,7 @@ class RunEvents:
         self._words, self._calls, self._arguments = earlier._words, earlier._calls, earlier._arguments
         self._words.were_told, self._told = True, earlier._told
         for agent in session.list_waited_agents():
-            yield from self._begin_agent(*agent)
+            yield self._begin_agent(*agent)
         yield from self._reopen_spans()
 
     @property
@@ -233,7 +233,7 @@ class RunEvents:
 
     def _lose_calls(self) -> Iterator[BaseEvent]:
         """End the calls that get no result any more: they belong to an earlier turn, or to a process that has ended."""
-        yield from self._close_calls()
+        yield from _end_calls(self._calls)
         for call in list(self._unanswered):
             yield from self._tell_result(call, CUT_OFF)
         self.calls.clear()
@@ -250,11 +250,6 @@ class RunEvents:
         yield core.TextMessageStartEvent(message_id=name, role="user")
         yield core.TextMessageContentEvent(message_id=name, delta=_read_text(fact["content"]))
         yield core.TextMessageEndEvent(message_id=name)
-
-    def _close_calls(self) -> Iterator[BaseEvent]:
-        for call in self._calls:
-            yield core.ToolCallEndEvent(tool_call_id=call)
-        self._calls.clear()
 
     def _take_message(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         """Tell what of a message was not streamed. A subagent's messages are not."""
@@ -321,9 +316,10 @@ class RunEvents:
         task, outcome = fact["task_id"], fact.get("outcome", {})
         if kind == "started" and not fact.get("is_backgrounded", True) and self._follows:
             name = fact.get("name") or fact.get("type") or "agent"
-            yield from self._begin_agent(task, name, fact.get("description"), fact.get("call"))
+            yield self._begin_agent(task, name, fact.get("description"), fact.get("call"))
         elif kind == "finished" and task in self._agents:
-            yield from self._end_agent(task, outcome)
+            del self._agents[task]
+            yield _end_agent(task, outcome)
         elif task not in self._awaited and kind in _CHANGED:
             known = self._tasks.setdefault(task, {"name": task, "status": "running"})
             news = {
@@ -335,30 +331,19 @@ class RunEvents:
             known.update({key: value for key, value in news.items() if value})
             yield core.ActivitySnapshotEvent(message_id=task, activity_type="task", content=dict(known), replace=True)
 
-    def _begin_agent(self, task: str, name: str, description: str | None, call: str | None) -> Iterator[BaseEvent]:
+    def _begin_agent(self, task: str, name: str, description: str | None, call: str | None) -> BaseEvent:
         self._awaited.add(task)
-        self._agents[task] = core.SubagentStartedEvent(
+        begun = self._agents[task] = core.SubagentStartedEvent(
             subagent_run_id=task, name=name, description=description or None, parent_tool_call_id=call
         )
-        yield self._agents[task]
-
-    def _end_agent(self, task: str, outcome: JSONMapping) -> Iterator[BaseEvent]:
-        del self._agents[task]
-        if outcome.get("status") == "failed":
-            message = outcome.get("failure_reason") or "the subagent failed"
-            yield core.SubagentErrorEvent(subagent_run_id=task, message=message)
-        else:
-            result = core.SubagentFinishedSuccessOutcome(type="success")
-            yield core.SubagentFinishedEvent(
-                subagent_run_id=task, result=outcome.get("summary") or None, outcome=result
-            )
+        return begun
 
     # The end ------------------------------------------------------------------------------------------------------
 
     def close(self, interrupts: Sequence[str] = ()) -> Iterator[BaseEvent]:
         """Yield the ends of all that is open."""
         yield from self._words.close()
-        yield from self._close_calls()
+        yield from _end_calls(self._calls)
         for task in self._agents:
             outcome = core.SubagentFinishedSuspendedOutcome(type="suspended", interrupt_ids=list(interrupts) or None)
             yield core.SubagentFinishedEvent(subagent_run_id=task, outcome=outcome)
@@ -397,6 +382,20 @@ class RunEvents:
             thread_id=self._thread_id, run_id=self._run_id, outcome=outcome, usage=self._usage or None
         )
         self.is_over = True
+
+
+def _end_calls(calls: dict[str, str]) -> Iterator[BaseEvent]:
+    for call in calls:
+        yield core.ToolCallEndEvent(tool_call_id=call)
+    calls.clear()
+
+
+def _end_agent(task: str, outcome: JSONMapping) -> BaseEvent:
+    if outcome.get("status") == "failed":
+        message = outcome.get("failure_reason") or "the subagent failed"
+        return core.SubagentErrorEvent(subagent_run_id=task, message=message)
+    success = core.SubagentFinishedSuccessOutcome(type="success")
+    return core.SubagentFinishedEvent(subagent_run_id=task, result=outcome.get("summary") or None, outcome=success)
 
 
 def replay(run: RunEvents, events: Iterable[ServedEvent], is_busy: bool) -> Iterator[tuple[int, BaseEvent]]:
