@@ -26,14 +26,20 @@ def program() -> str:
 
 
 @pytest.fixture
-def user(program: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
     """A user's project, in a home of its own."""
-    monkeypatch.setenv(CLI_VARIABLE, program)
     # CI and BUILD_NUMBER make pytest show each failure a second time, in its summary.
     for name in [name for name in os.environ if name.startswith(("ANTHROPIC_", "PYTEST_", "CI", "BUILD_NUMBER"))]:
         monkeypatch.delenv(name)
     pytester.makeini("[pytest]\nasyncio_mode = strict\nasyncio_default_fixture_loop_scope = function\n")
     return pytester
+
+
+@pytest.fixture
+def user(program: str, project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """The same with the CLI."""
+    monkeypatch.setenv(CLI_VARIABLE, program)
+    return project
 
 
 PYTEST = f"{PRELOADED}import _pytest.pytester, pytest, pytest_asyncio\n"
@@ -249,22 +255,22 @@ def test_that_fails_first(cassette):
 """
 
 
-def test_a_snapshot_is_missing_written_the_same_or_different(user: pytest.Pytester) -> None:
-    user.makepyfile(test_snapshot=SNAPSHOTS)
-    snapshot = user.path / "snapshots" / "test_snapshot" / "test_it-old-one.txt"
-    outcomes(user, failed=2).fnmatch_lines([f"no snapshot at {snapshot}; run pytest with --update-run-snapshots"])
-    outcomes(user, "--update-run-snapshots", "-k", "old", passed=1, deselected=1)
+def test_a_snapshot_is_missing_written_the_same_or_different(project: pytest.Pytester) -> None:
+    project.makepyfile(test_snapshot=SNAPSHOTS)
+    snapshot = project.path / "snapshots" / "test_snapshot" / "test_it-old-one.txt"
+    outcomes(project, failed=2).fnmatch_lines([f"no snapshot at {snapshot}; run pytest with --update-run-snapshots"])
+    outcomes(project, "--update-run-snapshots", "-k", "old", passed=1, deselected=1)
     shutil.copy(snapshot, snapshot.with_name("test_it-new.txt"))
-    changed = outcomes(user, passed=1, failed=1)
+    changed = outcomes(project, passed=1, failed=1)
     changed.fnmatch_lines(["the run differs from the snapshot:", "-prompt: old one", "+prompt: new"])
 
 
 def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_added_to_a_failure(
-    user: pytest.Pytester,
+    project: pytest.Pytester,
 ) -> None:
-    user.makepyfile(test_misused=MISUSED)
-    user.path.joinpath("c.json").write_text('{"cassette": 1, "entries": []}')
-    shown = outcomes(user, failed=1, errors=2)
+    project.makepyfile(test_misused=MISUSED)
+    project.path.joinpath("c.json").write_text('{"cassette": 1, "entries": []}')
+    shown = outcomes(project, failed=1, errors=2)
     shown.fnmatch_lines_random(
         [
             "*no recording at *cassettes?test_misused?test_without_recording-a-b.json; run pytest with *",
