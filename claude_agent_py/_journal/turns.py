@@ -87,7 +87,7 @@ class Turns:
         """The number of turns of the run so far that are in the conversation."""
         self._uncounted = 0
         """The number of turns of the run since then, without an answer."""
-        self.resumes = False
+        self.resumes: bool = False
         """Whether the next turn that names a prompt has the same id as an earlier process's turn for that prompt."""
         self.news: list[tuple[Turn, bool]] = []
         """The turns that began to count or ended with the latest message, and whether they ended."""

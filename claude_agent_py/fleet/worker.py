@@ -30,6 +30,7 @@ from claude_agent_py.fleet.agents import FleetAgent, read_prompt
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
+from claude_agent_py.messages import PromptContent
 from claude_agent_py.transport import can_measure, tree_memory
 
 FLUSH_SECONDS: Final = 0.2
@@ -61,7 +62,9 @@ class Execution(ABC):
         self.session = session
         self.conversation = conversation
         self.uuid = uuid
-        self.prompt, self.tools = read_prompt(prompt)
+        content, tools = read_prompt(prompt)
+        self.prompt: PromptContent = content
+        self.tools: Sequence[JSONMapping] = tools
         self.attempt = attempt
         self.stop: TurnStop = TurnStop()
         self._events: list[NewEvent] = []

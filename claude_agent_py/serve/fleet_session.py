@@ -227,7 +227,8 @@ class FleetServedSession(ServedSession):
         self._starting = anyio.Lock()
         self._answered: set[str] = set()
         """The questions that were answered here."""
-        self.frontend = self._tools = tools
+        self.frontend: FrontendTools | None = tools
+        self._tools = tools
 
     @property
     def state(self) -> str:

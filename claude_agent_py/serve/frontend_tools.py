@@ -104,7 +104,7 @@ class ClientTools(FrontendTools):
             self.server.remove(name)
         for tool in made:
             self.server.add(tool)
-        self.offered = tuple(tools)
+        self.offered: Sequence[FrontendTool] = tuple(tools)
 
     def _make(self, given: FrontendTool) -> Tool[..., Any]:
         try:

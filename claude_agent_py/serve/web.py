@@ -271,7 +271,7 @@ def _refuse_fleet(request: Request, error: Exception) -> Response:
     return JSONResponse({"error": str(error)}, 503 if is_away else 409)
 
 
-EXCEPTION_HANDLERS: Final = {
+EXCEPTION_HANDLERS: Final[Mapping[type[Exception], Callable[[Request, Exception], Response]]] = {
     ClientDisconnect: _refuse(400),  # nobody reads it, but uvicorn would log a traceback
     SessionNotFoundError: _refuse(404),
     SessionBusyError: _refuse(409),
