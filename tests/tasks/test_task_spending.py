@@ -345,15 +345,19 @@ async def test_the_last_event_has_the_usage_so_far_if_the_process_ends_before_th
     assert used(manager) == 1300
 
 
+def running_agent(folder: Path) -> TaskManager:
+    """Return the tasks of a session with a running subagent, whose transcript has 1000 tokens."""
+    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
+    path, manager = folder / "agent-a1.jsonl", TaskManager(clock=Clock())
+    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
+    track_hook(intake_of(manager), "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
+    return tracking(manager, frames.task_started("a1", run_id=run_id(began)))
+
+
 @pytest.mark.anyio
 async def test_a_subagent_that_ends_with_the_process_is_counted_before(tmp_path: Path) -> None:
-    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
-    path, manager = tmp_path / "agent-a1.jsonl", TaskManager(clock=Clock())
-    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
-    intake = intake_of(manager)
-    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
-    ends = manager.events(TaskFinished)
-    tracking(manager, frames.task_started("a1", run_id=run_id(began)))
+    manager = running_agent(tmp_path)
+    intake, ends = intake_of(manager), manager.events(TaskFinished)
     await intake.reconciler.count_last(math.inf)
     intake.process_exited("it exited", EndedBy.PROCESS)
     [end] = [event async for event in ends]
@@ -363,12 +367,8 @@ async def test_a_subagent_that_ends_with_the_process_is_counted_before(tmp_path:
 
 @pytest.mark.anyio
 async def test_the_last_count_does_not_outlast_the_time_to_close(tmp_path: Path) -> None:
-    began = datetime(2026, 11, 22, 2, 0, tzinfo=UTC)
-    path, manager = tmp_path / "agent-a1.jsonl", TaskManager(clock=Clock())
-    path.write_text(json.dumps(answered("m1", began, 1000)) + "\n")
+    manager = running_agent(tmp_path)
     intake = intake_of(manager)
-    track_hook(intake, "SubagentStart", {"agent_id": "a1", "agent_transcript_path": str(path)})
-    tracking(manager, frames.task_started("a1", run_id=run_id(began)))
     await intake.reconciler.count_last(anyio.current_time())
     intake.process_exited("it exited", EndedBy.PROCESS)
     assert (manager["a1"].status, manager["a1"].usage) == ("failed", None)
