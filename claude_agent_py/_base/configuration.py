@@ -51,7 +51,8 @@ def plain_copy(values: Mapping[str, object]) -> dict[str, Any]:
 class ConfigModel(BaseModel):
     """Base class of frozen configuration objects. Unknown names and wrong types raise `OptionsError`.
 
-    Fields are passed by name; those with `kw_only=False` may be passed by position.
+    Fields are passed by name; those with `kw_only=False` may be passed by position. Those with `repr=False` are not
+    shown in a repr.
     """
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
@@ -119,10 +120,12 @@ class ConfigModel(BaseModel):
 
     def __repr_args__(self) -> Any:
         for name, value in self._iter_set_fields():
-            yield (
-                name,
-                f"{value[:MAX_REPR_CHARS]}..." if isinstance(value, str) and len(value) > MAX_REPR_CHARS else value,
-            )
+            if value is not None and not type(self).model_fields[name].repr:
+                yield name, "..."
+            elif isinstance(value, str) and len(value) > MAX_REPR_CHARS:
+                yield name, f"{value[:MAX_REPR_CHARS]}..."
+            else:
+                yield name, value
 
     def _iter_set_fields(self) -> Iterator[tuple[str, object]]:
         """Yield the fields that were set, in order. Empty during construction."""

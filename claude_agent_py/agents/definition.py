@@ -114,7 +114,7 @@ class AgentDefinition(ConfigModel):
 
     description: Text
     """When to use the agent. The model sees only this when it decides whether to delegate."""
-    prompt: str
+    prompt: Annotated[str, Field(repr=False)]
     """The agent's system prompt, to which the CLI adds a few notes. The subagent sees this and its task, not the
     conversation."""
     tools: list[Text] | None = None
@@ -146,7 +146,7 @@ class AgentDefinition(ConfigModel):
     """`worktree`: it works in its own temporary git worktree; outside of a repository it cannot be started. `remote`
     needs Claude's cloud. Without access to it, the CLI uses a worktree, and outside of a repository silently isolates
     nothing."""
-    initial_prompt: str | None = None
+    initial_prompt: Annotated[str | None, Field(repr=False)] = None
     """The first prompt if the main session is this agent; your prompt follows. No effect on subagents. The CLI reads
     the `@files` and runs the `/command` in it, also with `verbatim_prompts` and where a guard watches."""
     auto_compact_window: Annotated[int, Field(ge=MIN_COMPACT_WINDOW)] | None = None
@@ -154,7 +154,7 @@ class AgentDefinition(ConfigModel):
     omit_claude_md: bool | None = None
     """True: it does not get the CLAUDE.md files."""
     critical_system_reminder: Annotated[
-        str | None, AfterValidator(_check_length), Field(alias="criticalSystemReminder_EXPERIMENTAL")
+        str | None, AfterValidator(_check_length), Field(alias="criticalSystemReminder_EXPERIMENTAL", repr=False)
     ] = None
     """Text that is added at the agent's start and after each of its tool calls, so that every request to the model has
     it. At most 10,000 characters. The CLI accepts such a field but never delivers it. This package delivers it with
@@ -163,13 +163,13 @@ class AgentDefinition(ConfigModel):
     """Up to four agents that watch it in the background. They see digests and report, but take no part. They cost
     model calls, and the CLI does not report them as tasks. Experimental in the CLI; the option `agents` sets the
     variable that enables it."""
-    observer_message: str | None = None
+    observer_message: Annotated[str | None, Field(repr=False)] = None
     """Text added to every digest for its observers."""
     observe_subagents: bool | None = None
     """False: its observers do not watch the agents that it starts."""
     observe_tool_results: bool | None = None
     """False, on an observer: its digests omit tool results."""
-    hooks: JSONObject | None = None
+    hooks: Annotated[JSONObject | None, Field(repr=False)] = None
     """Command hooks that apply while it runs, as in a settings file. `Stop` runs when the agent stops; `SubagentStart`
     does not run. For Python functions use the option `hooks`."""
     color: str | None = None

@@ -65,14 +65,14 @@ class AgentDefinition:
     """A subagent that the model can start."""
 
     description: str
-    prompt: str
+    prompt: str = field(repr=False)
     tools: list[str] | None = None
     disallowedTools: list[str] | None = None
     model: str | None = None
     skills: list[str] | None = None
     memory: Literal["user", "project", "local"] | None = None
-    mcpServers: list[str | JSONObject] | None = None
-    initialPrompt: str | None = None
+    mcpServers: list[str | JSONObject] | None = field(default=None, repr=False)
+    initialPrompt: str | None = field(default=None, repr=False)
     maxTurns: int | None = None
     background: bool | None = None
     effort: EffortLevel | int | None = None

@@ -74,12 +74,17 @@ class SessionStore(Protocol):
 
 @dataclass
 class ClaudeAgentOptions:
-    """The options of a session. Nothing is checked before the session starts."""
+    """The options of a session. Nothing is checked before the session starts.
+
+    A repr shows no prompts, settings, servers and variables.
+    """
 
     tools: list[str] | ToolsPreset | None = None
     allowed_tools: list[str] = field(default_factory=list)
-    system_prompt: str | SystemPromptPreset | SystemPromptCustom | SystemPromptFile | None = None
-    mcp_servers: dict[str, McpServerConfig] | str | Path = field(default_factory=dict)
+    system_prompt: str | SystemPromptPreset | SystemPromptCustom | SystemPromptFile | None = field(
+        default=None, repr=False
+    )
+    mcp_servers: dict[str, McpServerConfig] | str | Path = field(default_factory=dict, repr=False)
     strict_mcp_config: bool = False
     permission_mode: PermissionMode | None = None
     continue_conversation: bool = False
@@ -94,10 +99,10 @@ class ClaudeAgentOptions:
     permission_prompt_tool_name: str | None = None
     cwd: str | Path | None = None
     cli_path: str | Path | None = None
-    settings: str | None = None
+    settings: str | None = field(default=None, repr=False)
     add_dirs: list[str | Path] = field(default_factory=list)
-    env: dict[str, str] = field(default_factory=dict)
-    extra_args: dict[str, str | None] = field(default_factory=dict)
+    env: dict[str, str] = field(default_factory=dict, repr=False)
+    extra_args: dict[str, str | None] = field(default_factory=dict, repr=False)
     max_buffer_size: int | None = None
     debug_stderr: Any = sys.stderr
     stderr: Callable[[str], None] | None = None

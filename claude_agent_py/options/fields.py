@@ -174,7 +174,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     ] = None
     """None keeps the CLI's own prompt (the official SDKs send an empty one instead). Text or a list of blocks
     *replaces* it; `SystemPromptPreset(append=...)` adds to it; `SystemPromptFile(path)` is read by the CLI."""
-    plan_mode_instructions: Text | None = None
+    plan_mode_instructions: Annotated[Text | None, Field(repr=False)] = None
     """Instructions for plan mode, instead of planning a code change."""
     delegation_guide: Annotated[DelegationGuide | bool, _needs(read.delegation_guide)] = False
     """Tell the model when to delegate to which agents: `agents`, the agents that the CLI lists, and tools that start
@@ -271,7 +271,7 @@ class OptionFields(ConfigModel, Generic[Output]):
     """Also send the tool calls of nested subagents."""
     agent_progress_summaries: StrictBool = False
     """Summarise the progress of subagents about every 30 s (`task_progress`), which costs tokens."""
-    append_subagent_system_prompt: Text | None = None
+    append_subagent_system_prompt: Annotated[Text | None, Field(repr=False)] = None
     """Text appended to every subagent's system prompt."""
     max_subagent_depth: Count | None = None
     """The maximum nesting depth of subagents; 1 means that subagents cannot start subagents. None means the CLI's

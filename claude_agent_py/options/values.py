@@ -73,7 +73,7 @@ class Limits(ConfigModel):
 class SystemPromptText(ConfigModel):
     """A custom system prompt, instead of the CLI's."""
 
-    text: str | list[str]
+    text: Annotated[str | list[str], Field(repr=False)]
     """The prompt, or its blocks. One block may be `SYSTEM_PROMPT_DYNAMIC_BOUNDARY`."""
     snapshot: StrictBool | None = None
     """False: a resumed session uses this prompt. By default it keeps its original prompt."""
@@ -82,7 +82,7 @@ class SystemPromptText(ConfigModel):
 class SystemPromptPreset(ConfigModel):
     """The CLI's own system prompt, with additions."""
 
-    append: str | None = None
+    append: Annotated[str | None, Field(repr=False)] = None
     """Text appended to the prompt."""
     exclude_dynamic_sections: StrictBool | None = None
     """True: move the parts that differ between machines (directory, git status, memory) into the first user message, so

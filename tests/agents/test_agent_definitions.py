@@ -152,7 +152,14 @@ def test_dicts_with_either_names_become_definitions() -> None:
 
 def test_a_repr_is_short_and_shows_no_secrets() -> None:
     agent = AgentDefinition(
-        description="d", prompt="p" * 5000, mcp_servers=[{"a": {"command": "x", "env": {"K": "SECRET"}}}]
+        description="d" * 5000,
+        prompt="SECRET",
+        initial_prompt="SECRET",
+        critical_system_reminder="SECRET",
+        observer_message="SECRET",
+        hooks={"Stop": [{"hooks": [{"type": "command", "command": "SECRET"}]}]},
+        mcp_servers=[{"a": {"command": "x", "env": {"K": "SECRET"}}}],
     )
+    assert "prompt='...'" in repr(agent)
     assert len(repr(agent)) < 300
     assert "SECRET" not in repr(agent)

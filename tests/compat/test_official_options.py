@@ -244,3 +244,18 @@ async def test_a_hook_matcher_that_is_a_dict_is_refused() -> None:
     options = compat.ClaudeAgentOptions(hooks={"PreToolUse": [matcher]})
     with pytest.raises(ValueError, match="lists of HookMatcher, not of dict"):
         await anext(aiter(compat.query(prompt="hi", options=options)))
+
+
+def test_the_official_options_show_no_secrets() -> None:
+    agent = compat.AgentDefinition("d", "SECRET", initialPrompt="SECRET", mcpServers=[{"a": {"command": "SECRET"}}])
+    options = compat.ClaudeAgentOptions(
+        system_prompt="SECRET",
+        mcp_servers={"a": {"command": "x", "env": {"K": "SECRET"}}},
+        settings='{"env": {"K": "SECRET"}}',
+        env={"K": "SECRET"},
+        extra_args={"header": "SECRET"},
+        agents={"a": agent},
+        model="sonnet",
+    )
+    assert "model='sonnet'" in repr(options)
+    assert "SECRET" not in repr(options)
