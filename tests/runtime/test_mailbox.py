@@ -11,6 +11,7 @@ import sys
 import tempfile
 import threading
 import tracemalloc
+import warnings
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -389,6 +390,21 @@ def test_reading_while_more_comes() -> None:
     assert list(log) == []
     log.append(decode(lines[7]), lines[7])
     assert list(log) == [decode(lines[7])]
+
+
+def test_a_log_with_a_file_may_be_dropped_in_a_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The garbage collector finalizes the objects of a cycle in any order: here, a file before the log."""
+    older = [tempfile.TemporaryFile(buffering=0)]  # noqa: SIM115 - the log takes it over
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_keywords: older.pop())
+    log = MessageLog(0)
+    line = frames.encode(frames.assistant("x" * BLOCK_BYTES))[:-1]
+    log.append(decode(line), line)
+    cycle: list[Any] = [log]
+    cycle.append(cycle)
+    del log, cycle
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        gc.collect()
 
 
 def test_a_log_is_a_list_once_it_is_pickled() -> None:

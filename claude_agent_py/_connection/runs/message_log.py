@@ -13,7 +13,7 @@ import threading
 from array import array
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, ClassVar, Final, TypeAlias, overload
+from typing import Any, ClassVar, Final, TypeAlias, overload
 
 from claude_agent_py._base.errors import BacklogError
 from claude_agent_py._base.log import logger
@@ -47,7 +47,8 @@ class MessageLog(Sequence[Any]):
         self._max_bytes = max_bytes
         self._failure: BacklogError | None = None
         """Why messages were dropped."""
-        self._file: IO[bytes] | None = None
+        self._file: int | None = None
+        """The descriptor of the temporary file. A file object would warn if the garbage collector found it first."""
         self.clear()
 
     def __del__(self) -> None:
@@ -127,7 +128,8 @@ class MessageLog(Sequence[Any]):
     def _write(self, data: bytes) -> range:
         """Write data to the end of the temporary file, and return its place there."""
         if self._file is None:
-            self._file = tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0)  # noqa: SIM115 - `clear` closes it
+            with tempfile.TemporaryFile(prefix="claude-agent-py-", buffering=0) as file:
+                self._file = os.dup(file.fileno())
         start = end = self._file_bytes
         while end < start + len(data):
             end += _write_at(self._file, memoryview(data)[end - start :], end)
@@ -154,7 +156,7 @@ class MessageLog(Sequence[Any]):
     def _close_file(self) -> None:
         if self._file is not None:
             with contextlib.suppress(OSError):  # the descriptor is closed all the same
-                self._file.close()
+                os.close(self._file)
             self._file = None
 
     @property
@@ -227,17 +229,17 @@ def _to_memory(data: bytes) -> mmap.mmap:
 # The position of a file is shared by all threads, and by the processes that `os.fork` makes.
 
 
-def _read_at(file: IO[bytes], place: range) -> bytes:
+def _read_at(file: int, place: range) -> bytes:
     if sys.platform == "win32":
         with _positioning:
-            file.seek(place.start)
-            return file.read(len(place))
-    return os.pread(file.fileno(), len(place), place.start)
+            os.lseek(file, place.start, os.SEEK_SET)
+            return os.read(file, len(place))
+    return os.pread(file, len(place), place.start)
 
 
-def _write_at(file: IO[bytes], data: memoryview, position: int) -> int:
+def _write_at(file: int, data: memoryview, position: int) -> int:
     if sys.platform == "win32":
         with _positioning:
-            file.seek(position)
-            return file.write(data)
-    return os.pwrite(file.fileno(), data, position)
+            os.lseek(file, position, os.SEEK_SET)
+            return os.write(file, data)
+    return os.pwrite(file, data, position)
