@@ -79,6 +79,78 @@ def test_forked_copies_leave_the_session_alone(ways: str, backend: str, tmp_path
     assert done.returncode == 0
 
 
+BETWEEN = """
+import asyncio, os, sys
+from claude_agent_py import Client, ClientOptions
+from claude_agent_py.errors import SessionLeasedError
+from claude_agent_py.sessions import SQLiteStore
+
+cli, folder = sys.argv[1:]
+SESSION = "11111111-1111-4111-8111-111111111111"
+KEY = {"project_key": "p", "session_id": SESSION}
+is_forked = asyncio.Event()
+
+
+class Store(SQLiteStore):
+    async def append(self, *args, **more):
+        await is_forked.wait()
+        await super().append(*args, **more)
+
+
+store = Store(folder + "/store.db")
+
+
+async def begin():
+    await SQLiteStore.append(store, KEY, [{"type": "user", "message": {"role": "user", "content": "before"}}])
+    await client.connect()
+    assert (await client.query("hi")).text == "one"
+
+
+async def abort():
+    client.abort()
+    await client.wait_closed()
+
+
+async def go_on():
+    is_forked.set()
+    await client.sync_store()
+    entries = await store.load(KEY)
+    assert [entry["type"] for entry in entries] == ["user", "user", "assistant"]
+    try:
+        await store.acquire_lease(KEY, "another program")
+    except SessionLeasedError as error:
+        assert str(os.getpid()) in error.holder
+    else:
+        raise AssertionError("the copy has released the lease")
+    assert (await client.query("again")).text == "more"
+    await client.close()
+    print("parent", client.session.transport.exit_code)
+
+
+client = Client(ClientOptions(
+    cli_path=cli, cwd=folder, session_store=store, session_store_project="p", resume=SESSION,
+    env={"CLAUDE_CONFIG_DIR": folder + "/config"},
+))
+with asyncio.Runner() as runner:
+    runner.run(begin())
+    child = os.fork()
+    if child == 0:
+        runner.run(abort())
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    runner.run(go_on())
+"""
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 14), reason="the loop does not run in a copy")
+def test_a_copy_that_ends_its_session_between_two_runs_of_the_loop_leaves_the_store_alone(tmp_path: Path) -> None:
+    cli = FakeCLI(steps.turn("one"), steps.turn("more")).install(tmp_path)
+    done = run_program([sys.executable, "-c", BETWEEN, str(cli), str(tmp_path)])
+    assert done.stdout.splitlines()[-1:] == ["parent 0"], done.stderr
+    assert done.returncode == 0
+    assert "the store" not in done.stderr
+
+
 KILLED = """
 import os, sys, time
 import anyio

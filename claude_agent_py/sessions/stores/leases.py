@@ -1,5 +1,6 @@
 """`HeldLease`: the lease of a session, renewed while it is held."""
 
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -53,6 +54,8 @@ class HeldLease:
         self.lease: Lease | None = None
         """The lease; None before it is taken, and of a store without leases."""
         self._is_lost = False
+        self._owner = 0
+        """The process that took it. A copy of the process, made by `os.fork`, does not release it."""
 
     async def take(self, *, steals_from: str | None = None) -> Lease | None:
         """Take the lease, and renew it from now on.
@@ -76,7 +79,7 @@ class HeldLease:
                 if steals_from is None or not error.holder.startswith(steals_from):
                     raise
                 self.lease = self._check(await self._store.acquire_lease(self._key, self._holder, steal=True))
-        self._is_lost = False
+        self._is_lost, self._owner = False, os.getpid()
         self._keeping = KeptAlive(self._keep, LEASE_SECONDS / 3, self._about)
         self._keeping.start()
         return self.lease
@@ -108,7 +111,7 @@ class HeldLease:
         if self._keeping is not None:
             await self._keeping.stop()
             self._keeping = None
-        if self.lease is not None and not leave:
+        if self.lease is not None and not leave and self._owner == os.getpid():
             try:
                 async with calling_store(f"release {self._about}", self._timeout):
                     await self._store.release_lease(self.lease)
