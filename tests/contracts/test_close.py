@@ -8,6 +8,7 @@ from typing import Any
 
 import anyio
 import pytest
+from asking_cli import asking
 from leftovers import is_alive, until_gone, until_workers, workers
 from peers import MakeClient, start_in_memory
 
@@ -22,6 +23,7 @@ from claude_agent_py import (
     Timeouts,
 )
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.tools import ToolContext
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -522,6 +524,26 @@ async def test_listeners_of_a_closed_client_are_not_called(start: MakeClient) ->
         client.tasks.on(called.append)
         await client.wait_closed()
     assert called == []
+
+
+async def test_what_a_tool_reports_after_the_end_is_not_sent() -> None:
+    called, reported = anyio.Event(), list[str]()
+
+    async def work(context: ToolContext) -> None:
+        """Work."""
+        context.log("info", "early")
+        called.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            context.log("info", "late")
+            reported.append("late")
+
+    async with asking(custom_tools=[work]) as cli:
+        cli.start_asking(frames.mcp_message("r1", "tools", "tools/call", name="work", arguments={})["request"])
+        await called.wait()
+    assert reported == ["late"]
+    assert [each["message"]["params"]["data"] for each in cli.requests("mcp_message")] == ["early"]
 
 
 async def test_calls_before_connect_raise() -> None:

@@ -322,7 +322,7 @@ async def change(path: Path, statement: str, *values: object) -> None:
         ("fact", "no json"),
         ("fact", "[1]"),
         ("fact", "[" * 100_000),
-        ("fact", '{"a":' * 3000 + "1" + "}" * 3000),
+        ("fact", '{"a":' * 100_000 + "1" + "}" * 100_000),
         ("fact", b"\xff"),
         ("fact", 7),
     ],

@@ -4,6 +4,8 @@ import json
 import os
 import stat
 import sys
+import tempfile
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +44,20 @@ def test_a_plan_has_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> N
         env = plan_launch(ClientOptions(env={"ANOTHER": value}), cli=Path("claude")).env
         seen.append((env.get("A_VARIABLE"), env.get("ANOTHER")))
     assert seen == [("1", "1"), ("2", "2"), ("2", "2"), (None, None)]
+
+
+def test_a_temporary_folder_whose_name_the_cli_would_compose_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    homes = list[str]()
+    for form in ("NFD", "NFC"):
+        folder = tmp_path / unicodedata.normalize(form, "\u00e9")
+        folder.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(folder))
+        homes.append(str(plan_launch(ClientOptions(home=True), cli=Path("claude")).home))
+        folder.rmdir()
+    assert homes[0].startswith("/tmp/claude-agent-py-")
+    assert homes[1].startswith(str(folder))
 
 
 def flags(**given: Any) -> tuple[str, ...]:

@@ -116,7 +116,7 @@ def test_a_frame_that_cannot_be_folded_costs_only_itself(
 
 
 def test_a_recording_with_a_deeply_nested_value_is_read_without_it(tmp_path: Path) -> None:
-    deep = "[" * 5000 + "]" * 5000
+    deep = "[" * 100_000 + "]" * 100_000
     lines = [frames.encode(frame).decode() for frame in (frames.init(), frames.assistant("a"), frames.result("a"))]
     lines.insert(2, f'{{"type": "assistant", "uuid": "u", "message": {{"content": {deep}}}}}\n')
     path = tmp_path / "recording.jsonl"

@@ -87,6 +87,7 @@ def test_a_timeline_says_in_short_what_it_sums_up() -> None:
     shown = repr(timeline.summary)
     assert shown.startswith(f"<Summary of {timeline.summary.count} spans, {timeline.summary.failures} failed or denied")
     assert f"{timeline.summary.cost_usd:.4f} USD>" in shown
+    assert repr(timeline) == f"<Timeline {timeline.title!r} from recording, {len(timeline.spans)} spans>"
 
 
 def test_a_recording_that_cannot_be_read_is_named(tmp_path: Path) -> None:

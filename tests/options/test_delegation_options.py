@@ -67,9 +67,12 @@ def test_background_work_is_not_advised_where_it_is_off() -> None:
 
 def test_the_guide_names_the_tools_that_start_subtasks_and_no_others() -> None:
     start = child_tool(ChildAgent(READER, id="reader"))
-    guide = guide_text(ClientOptions(custom_tools=[mine, start], delegation_guide=True))
+    options = ClientOptions(custom_tools=[mine, start], delegation_guide=True)
+    guide = guide_text(options)
     assert "| mcp__tools__create_subtask_reader | default |" in guide
     assert "mcp__tools__mine" not in guide
+    denying = options.replace(disallowed_tools=["mcp__tools__create_subtask_reader"])
+    assert "mcp__tools__create_subtask_reader" not in guide_text(denying)
 
 
 def test_delegation_options_that_need_hooks() -> None:

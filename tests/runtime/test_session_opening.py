@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 import sniffio
+from asking_cli import AskingCLI
 from fake_session import RunState
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
@@ -29,6 +30,23 @@ async def test_a_session_closed_before_it_opens_says_so() -> None:
     launched: Any = None
     with pytest.raises(ConnectionClosedError, match="the client is closed"):
         session.open(launched)
+
+
+async def test_the_commands_are_those_that_the_cli_reported_last() -> None:
+    def commands(*names: str) -> list[dict[str, Any]]:
+        return [{"name": name, "description": "d", "argumentHint": ""} for name in names]
+
+    def initialize(_: Any) -> dict[str, Any]:
+        cli.say(frames.system("commands_changed", commands=commands("early")))
+        return frames.initialize_response(commands=commands("first"))
+
+    cli = AskingCLI({"initialize": initialize})
+    async with Client(transport=cli) as client:
+        assert [command.name for command in client.info.commands] == ["first"]
+        messages = client.messages()
+        cli.say(frames.system("commands_changed", commands=commands("first", "second")))
+        await anext(messages)
+        assert [command.name for command in client.info.commands] == ["first", "second"]
 
 
 async def test_a_session_opens_where_the_current_directory_was_removed(

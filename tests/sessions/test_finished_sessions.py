@@ -108,7 +108,7 @@ def test_a_notification_may_be_a_block_of_a_message(stored: Stored) -> None:
     assert tasks(stored)["b11111111"].status is TaskStatus.FAILED
 
 
-def test_a_line_that_is_too_long_or_has_no_content_tells_of_no_task(
+def test_a_line_that_is_too_long_or_broken_or_has_no_content_tells_of_no_task(
     stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     set_bound(monkeypatch, "READ_LINE_BYTES", 2000)
@@ -116,6 +116,8 @@ def test_a_line_that_is_too_long_or_has_no_content_tells_of_no_task(
     told = NOTIFICATION.format(id="b11111111", status="failed", summary="exited with code 3", rest="")
     stored.user(told + "x" * 2000, origin={"kind": "task-notification"})
     stored.user(None, origin={"kind": "task-notification"}, slug=told)
+    whole = stored.path.read_text()
+    stored.path.write_text(f'{{"origin": {{"kind": "task-notification"}}, "message": "{NOTIFICATION!r}\n{whole}')
     outcome = tasks(stored)["b11111111"].outcome
     assert outcome is not None
     assert (outcome.status, outcome.evidence) == (TaskStatus.FAILED, Evidence.PROCESS_EXIT)

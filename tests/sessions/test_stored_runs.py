@@ -183,7 +183,7 @@ async def test_what_a_killed_process_left_is_sent_later_if_the_store_refuses_it(
     assert left.exists()
 
 
-async def test_a_new_home_has_no_session_to_continue(
+async def test_a_new_home_has_no_session_to_continue_or_resume(
     stored: Stored, resume: Callable[..., Client], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, store = FakeCLI(steps.turn("new")), Store()
@@ -194,6 +194,12 @@ async def test_a_new_home_has_no_session_to_continue(
     async with resume(fake, store, env={}, **options, home=True) as client:
         assert (await client.query("hi")).text == "new"
     assert SESSION not in " ".join(fake.starts[0].argv)
+    lacking = FakeCLI(steps.stderr(f"No conversation found with session ID: {SESSION}\n"), steps.exit(1))
+    empty, by_name = Store(), {**options, "resume": SESSION, "continue_conversation": False}
+    with pytest.raises(SessionNotFoundError):
+        async with resume(lacking, empty, env={}, **by_name, home=True):
+            pytest.fail("it starts")
+    assert empty.entries({**KEY, "project_key": project}) == []
     again = FakeCLI(steps.turn("more"))
     async with resume(again, Store(), env={}, **options) as client:
         assert (await client.query("hi")).text == "more"

@@ -4,7 +4,7 @@ import enum
 import importlib
 import importlib.metadata
 import importlib.util
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import date
@@ -228,7 +228,7 @@ async def test_a_form_gives_a_value_of_its_type() -> None:
         await Person(request_id="r1", answer={"number": 3}).elicit("Which?", Even)
 
 
-@pytest.mark.parametrize("form", [Empty, Deep, Recursive, Level, int, object])
+@pytest.mark.parametrize("form", [Empty, Deep, Recursive, Level, int, object, Callable[[], int], ScriptedModel])
 async def test_a_type_that_is_no_flat_form_is_an_error(form: Any) -> None:
     with pytest.raises(OptionsError, match="form"):
         await ToolContext(request_id="r1").elicit("Which?", form)
