@@ -356,7 +356,7 @@ class StoreSync:
         with anyio.CancelScope(shield=True):
             is_late = bool(self.mirror.undelivered)
             with anyio.move_on_after(RESERVE_SECONDS if is_late else RELEASE_SECONDS):
-                await self.mirror.release_leases()
+                await self.mirror.end()
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)

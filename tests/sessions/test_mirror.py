@@ -359,7 +359,7 @@ async def test_entries_of_a_cli_elsewhere_are_kept_here(
         store.fails = 0
         [place] = running.mirror.undelivered
         config = running.mirror.keep(place)
-        await running.mirror.release_leases()
+        await running.mirror.end()
         assert await push(store, SESSION, config_dir=config, project_key="p") == len(entries)
     assert store.entries(KEY) == entries
     if running.mirror.folder is not None:
@@ -545,7 +545,35 @@ async def test_a_loss_that_a_batch_has_met_is_reported_once(tmp_path: Path, monk
         await anyio.wait_all_tasks_blocked()
         assert [is_last for _, is_last in running.errors] == [False]
         await running.mirror.drain(anyio.current_time() + 60)
-    await running.mirror.release_leases()
+    await running.mirror.end()
+
+
+@pytest.mark.each_backend
+async def test_a_lease_that_was_taken_although_the_call_failed_is_the_mirrors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror_module, "PAUSES", (0.0,))
+
+    class LosesAnAnswer(Store):
+        is_lost = False
+
+        async def acquire_lease(self, *args: Any, **more: Any) -> Lease:
+            lease = await super().acquire_lease(*args, **more)
+            was_lost, self.is_lost = self.is_lost, True
+            if not was_lost:
+                raise OSError("connection reset")
+            return lease
+
+    store = LosesAnAnswer()
+    running = Running(store, tmp_path, flush="eager")
+    async with anyio.create_task_group() as workers:
+        workers.start_soon(running.mirror.run)
+        written = running.write()
+        await running.mirror.drain(anyio.current_time() + 60)
+    assert store.entries(KEY) == [written]
+    assert running.errors == []
+    await running.mirror.end()
+    assert await store.find_lease(KEY) is None
 
 
 async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -578,5 +606,5 @@ async def test_leases_are_renewed_until_they_are_lost(tmp_path: Path, monkeypatc
             await anyio.sleep(0.01)
     assert "another" in running.errors[0][0]
     for _ in range(2):
-        await running.mirror.release_leases()
+        await running.mirror.end()
     assert (await store.acquire_lease(KEY, "another")).epoch == lease.epoch + 2

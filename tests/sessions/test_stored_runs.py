@@ -14,7 +14,7 @@ from bounds import set_bound
 from peers import MakeClient, start_in_memory
 from stored import SESSION, Stored
 
-from claude_agent_py import AssistantMessage, Client, ClientOptions
+from claude_agent_py import AssistantMessage, Client, ClientOptions, Timeouts
 from claude_agent_py.errors import (
     ConnectionClosedError,
     SessionLeasedError,
@@ -273,6 +273,24 @@ async def test_an_answer_that_was_not_stored_before_a_clean_end_is_reported(star
     assert [str(error).partition(":")[0].partition(" of ")[0] for error in lost] == [
         "the session store lacks 1 messages"
     ]
+
+
+@pytest.mark.each_backend
+async def test_who_waits_for_a_store_that_hangs_waits_until_the_end_of_the_session(start_process: MakeClient) -> None:
+    called = anyio.Event()
+
+    class Hanging(Store):
+        async def append(self, key: SessionKey, entries: Any, *, epoch: int | None = None) -> None:
+            called.set()
+            await anyio.sleep_forever()
+
+    fake = FakeCLI(steps.turn("hello"))
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            async with start_process(fake, session_store=Hanging(), timeouts=Timeouts(close=1)) as client:
+                await client.query("hi")
+                group.start_soon(client.sync_store)
+                await called.wait()
 
 
 async def test_what_is_not_a_transcript_of_a_session_is_not_sent(caplog: pytest.LogCaptureFixture) -> None:

@@ -329,17 +329,19 @@ class Mirror:
         """Return the lease of a session, held by this mirror; None for a store without leases."""
         held = self._leases.get(place.session)
         if held is None:
-            held = self._access.hold_lease(place, partial(self._lose, place.session))
+            held = self._leases[place.session] = self._access.hold_lease(place, partial(self._lose, place.session))
+        if held.lease is None:  # an attempt that failed may have taken it, for this holder
             await held.take()
-            self._leases[place.session] = held
         return held.lease
 
     async def _lose(self, session: str, error: StaleLeaseError) -> None:
         if session not in self._lost_sessions:
             await self._fall_behind(Place(self.project, session), error)
 
-    async def release_leases(self) -> None:
-        """Release the leases. Never raises."""
+    async def end(self) -> None:
+        """Release the leases, and those who wait for what is not sent any more. Never raises."""
+        self._drained.set()
+        self._tried.set()
         leases, self._leases = self._leases, {}
         for held in leases.values():
             await held.release()
