@@ -28,7 +28,7 @@ class TextFold:
     def __init__(self) -> None:
         self._message_id = ""
         self._streamed: dict[str, dict[int, list[str]]] = {}
-        """The text received as deltas, by message and block."""
+        """The text of the messages of this turn that came as deltas, by block; empty for a message that is complete."""
         self._abandoned = ""
         """The text of an abandoned attempt that the next one has not repeated yet."""
         self._repeated: list[str] = []
@@ -44,6 +44,7 @@ class TextFold:
                 yield from self._on_blocks(message)
         elif kind is ResultMessage:
             self._abandoned = ""
+            self._streamed.clear()  # nothing of the turn follows
 
     def _on_event(self, message: StreamEventMessage) -> Iterator[str]:
         event = message.event
@@ -58,6 +59,7 @@ class TextFold:
             self._abandon(message.abandoned_blocks)
         elif isinstance(event, MessageStopEvent):
             self._abandoned = ""  # the new attempt is complete
+            self._streamed.get(message.api_message_id or self._message_id, {}).clear()
 
     def _abandon(self, abandoned: AbandonedBlocks) -> None:
         """Remember the text of the abandoned attempt, which the next one will probably repeat."""

@@ -48,6 +48,7 @@ from claude_agent_py.messages import (
     ImageBlock,
     InitMessage,
     LocalCommandOutputMessage,
+    ResultMessage,
     StatusMessage,
     StreamEventMessage,
     TextBlock,
@@ -114,7 +115,7 @@ class Updates:
         self._text = TextFold()
         self._drops = Drops("an editor's view of a session")
         self._thought: set[str] = set()
-        """The API messages whose thinking came as deltas."""
+        """The API messages of this turn whose thinking came as deltas."""
         self._plan: list[schema.PlanEntry] = []
         """The plan that the editor shows."""
         self._mode: str | None = None
@@ -176,6 +177,8 @@ class Updates:
             was_streamed = not self._thought.isdisjoint((event.message.id, ""))  # old deltas name no message
             blocks = () if was_streamed else event.content
             yield from (block.thinking for block in blocks if isinstance(block, ThinkingBlock))
+        elif isinstance(event, ResultMessage):
+            self._thought.clear()
 
     # Tool calls
 

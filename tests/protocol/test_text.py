@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import tracemalloc
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,10 +24,14 @@ def fold(said: Iterable[Frame | bytes]) -> list[str]:
     text = TextFold()
     pieces: list[str] = []
     for frame in said:
-        message = decode(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
-        assert not isinstance(message, MalformedFrame), message
-        pieces += text.feed(message)
+        pieces += text.feed(read(frame))
     return pieces
+
+
+def read(frame: Frame | bytes) -> object:
+    message = decode(frame if isinstance(frame, bytes) else json.dumps(frame).encode())
+    assert not isinstance(message, MalformedFrame), message
+    return message
 
 
 def begins(message_id: str) -> Frame:
@@ -130,6 +135,22 @@ def test_only_text_is_text() -> None:
         result("the end"),
     ]
     assert fold(said) == []
+
+
+def test_complete_answers_take_no_memory() -> None:
+    text = TextFold()
+    said = [frames.encode(frame) for number in range(100) for frame in answer(f"m{number}", "x" * 20_000)]
+    tracemalloc.start()
+    try:
+        pieces = sum(len(list(text.feed(read(line)))) for line in said)
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert pieces == 100
+    assert grown < 200_000  # of 2 MB
+    assert list(text.feed(read(block("m1", "x")))) == []  # what came as deltas is still known
+    list(text.feed(read(result("done"))))
+    assert list(text.feed(read(block("m1", "x")))) == ["x"]
 
 
 # Attempts that broke ---------------------------------------------------------------------------------------------
