@@ -7,11 +7,29 @@ are those of the rules of gitleaks (8.30) and detect-secrets (1.5).
 import json
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import unescape
+from itertools import pairwise
 from typing import Any, Final
 from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN: Final = "***"
+
+_ESCAPES: Final[Sequence[tuple[str, str, Callable[[re.Match[str]], str]]]] = (
+    ("\x1b", r"\x1b\[[0-9:;?]{0,40}[A-Za-z]", lambda _: ""),
+    ("&", r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});", lambda found: unescape(found[0])),
+    ("\\", r"(?s)\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", lambda found: _undo_backslash(*found.groups())),
+    ("%", r"(?i)%(?:[c-f][0-9a-f](?:%[89ab][0-9a-f]){1,3}|[0-9a-f]{2})", lambda found: unquote(found[0])),
+)
+"""Escapes of terminals, HTML, JSON and code, and URLs: a text in them, their pattern, and what is written so."""
+_CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_MOST_ESCAPED: Final = 6
+"""How many kinds and levels of escapes are undone, such as of JSON in JSON."""
+_LONGEST_MATCH: Final = 4096
+_REST: Final = r"""[^\s"'\\<>]*+"""
+"""What follows a match of this length and belongs to it: few patterns match more, because tools write the texts."""
 
 _MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment"})
 """Objects whose values are all hidden."""
@@ -49,14 +67,14 @@ _FORMS: Final = (
     ("sk-ant-", r"sk-ant-[\w-]+"),
     *((word, rf"(?<![\w-]){word}(?=[\w-]{{0,40}}\d)[\w-]{{16,}}") for word in _WORDY),
     *((f"{word}.", rf"(?<![\w.]){word}\.[\w.-]{{24,}}") for word in ("SG", "hvs", "hvb", "hvr")),
-    ("eyJ", r"(?<![\w-])eyJ[\w-]{8,}+\.[\w-]{8,}+\.?[\w-]*"),
+    ("eyJ", r"(?<![\w-])eyJ[\w-]{8,}+\.(?:[\w-]{8,}+|\.)[\w.-]*"),
     (
         "-----BEGIN",
         r"(?s)-----BEGIN[ A-Z0-9_-]{0,99}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END[ A-Z0-9_-]{0,99}-----|\Z)",
     ),
     ("---- BEGIN", r"(?s)---- BEGIN[ A-Z0-9]{0,99}PRIVATE KEY ----.*?(?:---- END[ A-Z0-9]{0,99}----|\Z)"),
     ("Private-Lines:", r"(?s)(?<=Private-Lines:).*?(?=Private-MAC|\Z)"),
-    ("://", r"(?<=://)[^\s:@/\"'<>\\]{0,99}+:[^\s/\"'<>\\]{1,256}(?=@)|(?<=://)[^\s:@/\"'<>\\]{20,256}+(?=@)"),
+    ("://", r"(?<=://)[^\s:@/\"'<>\\]{0,999}+:[^\s/\"'<>\\]{1,4096}(?=@)|(?<=://)[^\s:@/\"'<>\\]{20,4096}+(?=@)"),
     ("aws_", r"(?<=aws_secret_access_key = )[\w/+=]{16,}|(?<=aws_session_token = )[\w/+=]{16,}"),
     ("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi[\w/+=]{16,}"),  # keys in PEM, in base64 once more, as in a kubeconfig
     ("sig=", r"(?<=[?&]sig=)[\w%+/=]{16,}"),
@@ -131,16 +149,21 @@ _COMMANDS: Final = (
 )
 """Passwords in commands, SQL, XML, `.netrc`, and lists of names and values, each pattern after a text that it contains.
 `keep` is not hidden."""
-_QUERY: Final = r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)[^\s&#;"'<>\\]{1,4096}+"""
+_QUERY: Final = (
+    r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)"""
+    r"""(?:[^\s?&#;"'<>\\]|[?](?![\w.%-]{2,60}=)){1,4096}+"""
+)
 _NAME: Final = (
-    r"""(?:(?<![\w?&-])|(?<=%[23][0-9A-Fa-f]))(?P<name>[A-Za-z_][\w-]{0,99}+)"""
-    r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::{1,2}=|[?+]=|=>|->|=|:|%3[ADad])(?![=/])[ \t]{0,8})"""
+    r"""(?<![\w?&-])(?P<name>[A-Za-z_][\w-]{0,99}+)"""
+    r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::{1,2}=|[?+]=|=>|->|=|:)(?![=/])[ \t]{0,8})"""
 )
 """What `env` prints before a value, and scripts, settings, code and JSON have there."""
 _VALUE: Final = (
-    r"""(?s)[bBrRuU]{0,2}(?P<mark>"{3}|'{3}|\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?P=mark)"""
+    r"""(?s)[bBrRuU]{0,2}(?:(?P<mark>"{3}|'{3}|\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?=(?P=mark))"""
+    r"""|(?P<open>\\{0,4}["'])(?P<line>(?:(?!(?P=open))(?:\\.|[^\\\n]))++))"""
     r"""|(?!["'$<{(\[])(?P<word>[^\s"'\\,;)}\]]{1,4096}+)"""
 )
+"""The line is a value whose end is far away or was cut off."""
 _BLOCK: Final = (
     r"""[|>][-+0-9]{0,2}[ \t]*\n(?P<indent>[ \t]+)(?=\S)(?P<block>[^\n]*+(?:\n(?P=indent)[^\n]*+|\n[ \t]*+(?=\n))*+)"""
 )
@@ -158,6 +181,8 @@ _ABOUT_SECRETS: Final = re.compile(
 _NO_SECRET: Final = re.compile(
     r"(?i)true|false|null|none|nil|undefined|yes|no|on|off|required|optional|str(?:ing)?|x{3,}|\*+|\.+"
 )
+_HAS_NUMBERS: Final = re.compile("(?i)passw|secret|pass$|pwd")
+"""Names of secrets that may be numbers."""
 _NUMBER: Final = re.compile(r"[\d.,_]+[a-z]?")
 _CODE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]+[0-9]?|[\w.]+[(\[].*")
 """An expression: a word, or the attribute of an object."""
@@ -175,20 +200,23 @@ _SHORTEST_LINE: Final = 16
 
 
 def without_secrets(value: object, name: str = "", hide: Callable[[str], str] | None = None) -> Any:
-    """Return JSON with values hidden whose names say that they are secret. `hide` changes the other texts."""
+    """Return JSON with values hidden whose names say that they are secret. `hide` changes names and other texts."""
     if isinstance(value, dict):
-        if name in _MAPS_OF_SECRETS:
+        if name.lower() in _MAPS_OF_SECRETS:
             return dict.fromkeys(value, HIDDEN)
         named = next((each for key in ("name", "key") if isinstance(each := value.get(key), str)), "")
-        return {key: without_secrets(item, named if key == "value" else key, hide) for key, item in value.items()}
+        items = [(key, without_secrets(item, named if key == "value" else key, hide)) for key, item in value.items()]
+        return {key if hide is None else hide(key): item for key, item in items}
     if isinstance(value, list):
-        if name in _MAPS_OF_SECRETS:  # as a list of pairs, or of objects with a name and a value
+        if name.lower() in _MAPS_OF_SECRETS:  # as a list of pairs, or of objects with a name and a value
             return [_hide_second(item) for item in value]
         before = [None, *value]
         return [
             HIDDEN if _takes_secret(option, item) else without_secrets(item, name, hide)
             for option, item in zip(before, value, strict=False)
         ]
+    if type(value) in (int, float) and _HAS_NUMBERS.search(name):
+        return HIDDEN
     if not isinstance(value, str) or not value:
         return value
     if is_secret_name(name):
@@ -220,71 +248,133 @@ def is_secret_name(name: str) -> bool:
 
 def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
     """Return text without keys and tokens of common services, credentials in URLs and headers, and secret variables."""
-    return _hide_assigned(_hide_in_commands(_hide_forms(text, hidden), hidden), hidden)
+    found = [
+        (source(begin + start), source(begin + end), hidden)
+        for plain, begin, source in _undo_escapes(text)
+        for find in (_find_forms, _find_arguments, _find_assigned)
+        for start, end in find(plain)
+    ]
+    return _replace(text, found)
 
 
-def _hide_forms(text: str, hidden: str) -> str:
+def _undo_escapes(text: str) -> Iterator[tuple[str, int, Callable[[int], int]]]:
+    """Yield a text, and what it is around escapes when they are undone, one kind and one level after another.
+
+    Each comes with its place, and a function that returns where a position is in the original text.
+    """
+    levels: list[tuple[list[int], list[int]]] = []
+
+    def find_source(position: int) -> int:
+        for ends, shifts in reversed(levels):
+            position += shifts[bisect_right(ends, position)]
+        return position
+
+    yield text, 0, find_source
+    while len(levels) < _MOST_ESCAPED:
+        kind = next((kind for kind in _ESCAPES if kind[0] in text and re.search(kind[1], text)), None)
+        if kind is None:
+            return
+        parts: list[str] = []
+        done = length = 0
+        ends, shifts = [], [0]
+        for escape in re.finditer(kind[1], text):
+            parts += [text[done : escape.start()], kind[2](escape)]
+            length += escape.start() - done + len(parts[-1])
+            done = escape.end()
+            ends.append(length)
+            shifts.append(done - length)
+        levels.append((ends, shifts))
+        text = "".join([*parts, text[done:]])
+        for begin, end in _find_neighbours(ends):
+            yield text[begin:end], begin, find_source
+
+
+def _find_neighbours(positions: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Yield the parts of a text that are near these positions."""
+    begin = max(0, positions[0] - _LONGEST_MATCH)
+    for one, other in pairwise([*positions, sys.maxsize]):
+        if other - one > 2 * _LONGEST_MATCH:
+            yield begin, one + _LONGEST_MATCH
+            begin = other - _LONGEST_MATCH
+
+
+def _undo_backslash(wide: str | None, narrow: str | None, char: str) -> str:
+    code = wide or narrow
+    return chr(int(code, 16)) if code else _CONTROLS.get(char, char)
+
+
+def _replace(text: str, found: Iterable[tuple[int, int, str]]) -> str:
+    """Return text with each part replaced; of parts that overlap, all by the text for the first one."""
+    parts: list[str] = []
+    done, find_rest = 0, re.compile(_REST).match
+    for start, end, hidden in sorted(found, key=lambda part: (part[0], -part[1])):
+        if end - start >= _LONGEST_MATCH and end > done and (rest := find_rest(text, end)):
+            end = rest.end()  # the pattern stopped at its limit
+        if start >= done and end > start:
+            parts += [text[done:start], hidden]
+        done = max(done, end)
+    return "".join([*parts, text[done:]]) if parts else text
+
+
+def _find_forms(text: str) -> Iterator[tuple[int, int]]:
     for prefix in _PREFIXES:  # looking for a text is much faster than matching a pattern
         if prefix in text:
-            text = re.sub(_TOKEN.format(re.escape(prefix)), hidden, text)
+            yield from (found.span() for found in re.finditer(_TOKEN.format(re.escape(prefix)), text, re.ASCII))
     for part, pattern in _FORMS:
         if part in text:
-            text = re.sub(pattern, hidden, text)
+            yield from (found.span() for found in re.finditer(pattern, text, re.ASCII))
     lower = text.lower()
     if "bearer " in lower or "basic " in lower:
-        text = re.sub(_SCHEME, hidden, text)
+        yield from (found.span() for found in re.finditer(_SCHEME, text, re.ASCII))
     for part, pattern in _HEADERS:
         if part in lower:
-            text = re.sub(pattern, rf"\g<keep>{hidden}", text)
-    return text
+            yield from ((found.end("keep"), found.end()) for found in re.finditer(pattern, text, re.ASCII))
 
 
-def _hide_in_commands(text: str, hidden: str) -> str:
-    """Hide the secret arguments of commands and parameters of URLs."""
-    for part, pattern in _COMMANDS:
+def _find_arguments(text: str) -> Iterator[tuple[int, int]]:
+    """Find the secret arguments of commands and parameters of URLs."""
+    for part, pattern in (*_COMMANDS, ("=", _QUERY)):
         if part in text:
-            text = re.sub(pattern, lambda found: _hide_argument(found, hidden), text)
-    return re.sub(_QUERY, lambda found: _hide_argument(found, hidden), text) if "=" in text else text
+            for found in re.finditer(pattern, text, re.ASCII):
+                if _is_secret_argument(found):
+                    yield found.end("keep"), found.end()
 
 
-def _hide_argument(found: "re.Match[str]", hidden: str) -> str:
-    """Hide the argument of an option or a parameter of a URL, if it is named and its name says that it is secret."""
+def _is_secret_argument(found: re.Match[str]) -> bool:
+    """Return whether an option or a parameter of a URL has no name, or one that says that it is secret."""
     name = found.groupdict().get("name")
+    if name is None:
+        return True
     value = found[0].removeprefix(found["keep"])
-    if name is not None:
-        key = name.replace("-", "_").lower()
-        is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig") or key.endswith("signature")
-        if not is_secret or _ABOUT_SECRETS.search(key) or _OPTION_WORD.fullmatch(value.lower()) or value.isupper():
-            return found[0]
-    return f"{found['keep']}{hidden}"
+    key = name.replace("-", "_").lower()
+    is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig") or key.endswith("signature")
+    return is_secret and not (_ABOUT_SECRETS.search(key) or _OPTION_WORD.fullmatch(value.lower()) or value.isupper())
 
 
-def _hide_assigned(text: str, hidden: str) -> str:
-    """Hide what is assigned to names that say that it is secret."""
-    if not any(sign in text for sign in ("=", ":", "->", "%3")):
-        return text
-    parts: list[str] = []
+def _find_assigned(text: str) -> Iterator[tuple[int, int]]:
+    """Find what is assigned to names that say that it is secret."""
+    if not any(sign in text for sign in ("=", ":", "->")):
+        return
     done, find_value, find_block = 0, re.compile(_VALUE).match, re.compile(_BLOCK).match
-    for found in re.finditer(_NAME, text):
+    for found in re.finditer(_NAME, text, re.ASCII):
         name, sign = found["name"], found["sign"]
         if found.start() < done or not _may_be_secret(name):
             continue
         block = find_block(text, found.end()) if sign.strip() == ":" else None
         if block is not None:
             if not _ABOUT_SECRETS.search(name.replace("-", "_").lower()):
-                parts += [text[done : block.start("block")], hidden]
+                yield block.span("block")
                 done = block.end()
             continue
         value = find_value(text, found.end())
         if value is None:
             continue
-        mark = value["mark"] or ""
-        given = value["text"] if mark else value["word"]
-        is_setting = not mark and _is_setting(text, found.start(), given)
-        if _is_secret(name, sign, given, is_quoted=bool(mark), is_setting=is_setting):
-            parts += [text[done : value.start("mark" if mark else "word")], mark, hidden, mark]
+        kind = value.lastgroup or ""
+        given = value[kind]
+        is_setting = kind == "word" and _is_setting(text, found.start(), given)
+        if _is_secret(name, sign, given, is_quoted=kind != "word", is_setting=is_setting):
+            yield value.span(kind)
             done = value.end()
-    return "".join([*parts, text[done:]])
 
 
 def _may_be_secret(name: str) -> bool:
@@ -302,10 +392,10 @@ def _is_setting(text: str, name_start: int, value: str) -> bool:
 def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool, is_setting: bool) -> bool:
     """Return whether the value that is assigned to a name is a secret."""
     key = name.replace("-", "_")
-    if _NO_SECRET.fullmatch(value) or value == HIDDEN:
+    if _NO_SECRET.fullmatch(value):
         return False
     is_number = _NUMBER.fullmatch(value) is not None
-    if is_number and not re.search("(?i)passw|secret|pass$|pwd", key):
+    if is_number and not _HAS_NUMBERS.search(key):
         return False
     if name.isupper():
         return len(value) >= _SHORTEST_VALUE
@@ -356,7 +446,12 @@ def _spell(secret: str) -> list[str]:
 
 def hide_values(text: str, secrets: Iterable[tuple[str, str]]) -> str:
     """Return text with each secret replaced by its placeholder."""
-    for secret, placeholder in secrets:
-        if secret in text:
-            text = text.replace(secret, placeholder)
-    return text
+    secrets = list(secrets)
+    found = [
+        (source(begin + part.start()), source(begin + part.end()), placeholder)
+        for plain, begin, source in _undo_escapes(text)
+        for secret, placeholder in secrets
+        if secret in plain
+        for part in re.finditer(re.escape(secret), plain)
+    ]
+    return _replace(text, found)

@@ -73,12 +73,23 @@ class WireLog:
 
     def _redact(self, frame: object) -> str:
         try:
-            return json.dumps(redaction.without_secrets(frame, hide=self._hide))
+            return json.dumps(redaction.without_secrets(_without_pieces(frame), hide=self._hide))
         except (ValueError, RecursionError):
             return "?"
 
     def _hide(self, text: str) -> str:
         return redaction.hide_secrets(redaction.hide_values(text, self._secrets.items()))
+
+
+def _without_pieces(frame: object) -> object:
+    """Return a frame without the pieces of streamed texts, in which a secret may be split; the whole text follows."""
+    match frame:
+        case {"event": {"type": "content_block_delta", "delta": {"type": kind, **texts}, **event}, **fields}:
+            sizes = {
+                name: f"<{len(text)} characters>" if isinstance(text, str) else text for name, text in texts.items()
+            }
+            return {**fields, "event": {"type": "content_block_delta", **event, "delta": {"type": kind, **sizes}}}
+    return frame
 
 
 def _identify_frame(frame: Mapping[str, object]) -> tuple[str, str]:

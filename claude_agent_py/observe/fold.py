@@ -37,7 +37,15 @@ from claude_agent_py._journal.facts import (
     TurnStarted,
 )
 from claude_agent_py._journal.views import MessageFold, View
-from claude_agent_py.observe.open_spans import CALL_STATUSES, MAX_NAME_CHARS, OpenSpan, Texts, add_usage, pick_larger
+from claude_agent_py.observe.open_spans import (
+    CALL_STATUSES,
+    MAX_NAME_CHARS,
+    MAX_SECRET_CHARS,
+    OpenSpan,
+    Texts,
+    add_usage,
+    pick_larger,
+)
 from claude_agent_py.observe.spans import TASK_STATUSES, Span, SpanKind
 from claude_agent_py.wire.messages.content import TextBlock, ThinkingBlock, text_of
 from claude_agent_py.wire.messages.tasks import AGENT_TYPES, CHILD_AGENT
@@ -301,7 +309,7 @@ class SpanFold(View):
             model.attributes["output_tokens_so_far"] = None
         for block in fact.content:
             if type(block) is TextBlock and self._texts.limit:
-                model.attributes["output"] += block.text[: self._texts.limit + 64]
+                model.attributes["output"] += block.text[: self._texts.limit + MAX_SECRET_CHARS]
             elif type(block) is ThinkingBlock:
                 model.attributes["is_thinking"] = True
 

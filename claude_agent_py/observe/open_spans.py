@@ -16,6 +16,8 @@ NAME_CHARS: Final = 80
 """The length of a name that is the start of a text."""
 MAX_NAME_CHARS: Final = 200
 """The maximum length of the other names, which a model may invent, such as those of tools."""
+MAX_SECRET_CHARS: Final = 512
+"""The maximum length of a secret that is recognised also if it is cut."""
 CALL_STATUSES: Final[Mapping[ToolCallStatus, SpanStatus]] = {
     ToolCallStatus.SUCCEEDED: "ok",
     ToolCallStatus.FAILED: "error",
@@ -60,11 +62,8 @@ class Texts:
         """Return a text cut to the limit, without secrets. None if nothing is left."""
         if not text or not self.limit:
             return None
-        # A key that is cut in half is not recognised as a secret, so look a little beyond the limit.
-        kept = hide_secrets(text[: self.limit + 64])
-        if len(text) <= self.limit:
-            return kept
-        return f"{kept[: self.limit]}... [{len(text)} characters]"
+        kept = _cut(text, self.limit)
+        return kept if len(text) <= self.limit else f"{kept}... [{len(text)} characters]"
 
     def shorten_json(self, value: object) -> str | None:
         """Return JSON as text, cut to the limit, without secrets. None if nothing is left."""
@@ -77,8 +76,18 @@ class Texts:
         """Return the start of a text in one line, for a name; empty if texts are dropped."""
         if not self.limit:
             return ""
-        line = " ".join(hide_secrets(text[: NAME_CHARS * 2]).split())
+        line = " ".join(_cut(text, NAME_CHARS * 2).split())
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return the start of a text without secrets.
+
+    A secret that is cut is not recognised, so the end of what was looked at is not shown.
+    """
+    hidden = hide_secrets(text[: limit + MAX_SECRET_CHARS])
+    unseen = min(max(0, len(text) - limit), MAX_SECRET_CHARS)
+    return hidden[: min(limit, len(hidden) - unseen)] if unseen else hidden
 
 
 def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:

@@ -26,7 +26,7 @@ from claude_agent_py.journal import (
     TurnStarted,
     read_recording,
 )
-from claude_agent_py.messages import InitMessage, UserMessage
+from claude_agent_py.messages import InitMessage, UserContent, UserMessage
 from claude_agent_py.observe import Span, SpanFold, Timeline
 from claude_agent_py.observe.spans import SpanLog
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
@@ -347,3 +347,24 @@ def test_a_child_agent_is_a_span_of_its_own_kind() -> None:
         fold.feed(decode(json.dumps(frame).encode()))
     fold.finish()
     assert [(span.kind, span.status) for span in spans if span.id.startswith("c1")] == [("child", "ok")]
+
+
+def test_a_secret_at_the_limit_of_a_text_is_hidden_wherever_it_is_cut() -> None:
+    secret = "hunter2" * 12
+    spellings = [
+        f"ghp_{secret}",
+        f"https://me:{secret}@host/",
+        f'\'{{"token": "{secret}"}}\'',
+        f"<password>{secret}</password>",
+    ]
+    for spelling in spellings:
+        for before in range(40, 360, 3):
+            prompt = f"{'ghp_' + secret + ' '}{'x' * before} {spelling}{' y' * 300}"
+            spans: list[Span] = []
+            fold = SpanFold(spans.append, max_chars=300)
+            fold.feed(UserMessage(message=UserContent(role="user", content=prompt), uuid="u1"), 1.0, sent=True)
+            for frame in (frames.init(), frames.assistant(prompt), frames.result(prompt, user_message_uuids=["u1"])):
+                fold.feed(decode(recordings.as_line(frame)), 2.0)
+            fold.finish()
+            assert {span.kind for span in spans} == {"run", "turn", "model"}
+            assert "hunter2" not in str([(span.name, span.attributes) for span in spans])

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import Callable
+from html import escape
 from urllib.parse import quote, quote_plus
 
 import pytest
@@ -83,6 +84,22 @@ SPELLINGS = [
     "TOKEN += {}",
     "TOKEN ::= {}",
 ]
+ESCAPES: dict[str, Callable[[str], str]] = {
+    "JSON": lambda text: json.dumps({"stdout": f"first\n{text}"}),
+    "JSON in JSON": lambda text: json.dumps([json.dumps({"stdout": f"\t{text}"})]),
+    "JSON in JSON in JSON": lambda text: json.dumps([json.dumps([json.dumps({"stdout": text})])]),
+    "JSON of PHP": lambda text: json.dumps({"stdout": text}).replace("/", "\\/"),
+    "JSON of Go": lambda text: json.dumps({"a": text}).replace("&", r"\u0026").replace("<", r"\u003c"),
+    "JSON of .NET": lambda text: json.dumps({"a": text}).replace('\\"', r"\u0022").replace("+", r"\u002B"),
+    "a repr": lambda text: repr({"stdout": f"first\n{text}"}),
+    "a repr of bytes": lambda text: repr(f"\r\n{text}".encode()),
+    "a parameter of a URL": lambda text: f"https://host/?q={quote(text, safe='')}&x=1",
+    "HTML": lambda text: f"<p>{escape(text)}</p>",
+    "JSON in HTML": lambda text: escape(json.dumps({"stdout": f"\n{text}"})),
+    "colours": lambda text: f"\x1b[0;32m{text}\x1b[0m",
+    "colours in JSON": lambda text: json.dumps({"stdout": f"\x1b[1m{text}\x1b[m"}),
+    "letters before": lambda text: f"密码{text}",
+}
 WORDS = ["password: {}", "  - db_password: {}", "client_secret={}", "export auth_token={}", "#!/bin/sh\npassword={}"]
 """Settings whose value is a word."""
 HARMLESS = [
@@ -130,6 +147,29 @@ def test_a_secret_is_hidden_however_it_is_spelt(spelling: str) -> None:
     assert hidden.startswith("before\n")
 
 
+@pytest.mark.parametrize("how", ESCAPES)
+def test_a_secret_is_hidden_however_its_text_is_escaped(how: str) -> None:
+    texts = [
+        *(spelling.format(SECRET) for spelling in SPELLINGS),
+        f"ghp_{SECRET}23",
+        f"https://hooks.slack.com/services/T/{SECRET}",
+    ]
+    hidden = {text: hide_secrets(ESCAPES[how](text)) for text in texts}
+    assert {text: shown for text, shown in hidden.items() if SECRET in shown} == {}
+
+
+@pytest.mark.parametrize(
+    "spelling", ["API_KEY={}", '{{"password": "{}"}}', "login --token {}", "https://me:{}@host/", "Cookie: a={}"]
+)
+def test_a_long_secret_is_hidden_to_its_end(spelling: str) -> None:
+    assert SECRET not in hide_secrets(spelling.format("a1" * (1000 if "@" in spelling else 10_000) + SECRET))
+
+
+def test_a_quoted_secret_whose_end_is_cut_off_is_hidden() -> None:
+    assert hide_secrets(f'a\n{{"password": "{SECRET} and') == 'a\n{"password": "***'
+    assert hide_secrets(f"password = '{SECRET} and\nb") == "password = '***\nb"
+
+
 @pytest.mark.parametrize("spelling", WORDS)
 def test_a_word_that_a_setting_has_as_its_secret_is_hidden(spelling: str) -> None:
     assert hide_secrets(spelling.format("correcthorse")) == spelling.format("***")
@@ -141,13 +181,20 @@ def test_json_that_lists_names_and_values_has_no_secrets() -> None:
         "headers": [["X-Api-Key", SECRET], {"name": "X", "value": SECRET}],
         "env": [f"A={SECRET}"],
         "args": ["run", "--api-key", SECRET, "--token-file", "/path", "--token", "--quiet"],
+        "Env": {"A": SECRET},
+        "password": 12345678,
+        "max_tokens": 12345678,
     }
     assert without_secrets(listed) == {
         "vars": [{"name": "API_KEY", "value": "***"}, {"name": "PORT", "value": "80"}],
         "headers": [["X-Api-Key", "***"], {"name": "X", "value": "***"}],
         "env": ["A=***"],
         "args": ["run", "--api-key", "***", "--token-file", "/path", "--token", "--quiet"],
+        "Env": {"A": "***"},
+        "password": "***",
+        "max_tokens": 12345678,
     }
+    assert without_secrets({f"key ghp_{SECRET}23?": "yes"}, hide=hide_secrets) == {"key ***?": "yes"}
 
 
 @pytest.mark.parametrize("text", HARMLESS)
@@ -212,6 +259,13 @@ def test_a_secret_of_the_environment_is_hidden_however_it_is_escaped(
     monkeypatch.setenv("DATABASE_URL", f"postgres://me:{quote(secret[::-1], safe='')}@host/db")
     for value, placeholder in ((secret, "<SERVICE_TOKEN>"), (secret[::-1], "<DATABASE_URL>")):
         assert redact(f"no {write(value)}").replace("'", "").replace('"', "") == f"no {placeholder}"
+
+
+def test_a_secret_of_the_environment_is_hidden_however_deeply_it_is_escaped(monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = 'a/"b" c\\d+e\nf&<g>'
+    monkeypatch.setenv("SERVICE_TOKEN", secret)
+    for how, write in ESCAPES.items():
+        assert "<SERVICE_TOKEN>" in redact(write(f"no {secret}")), how
 
 
 def test_json_is_escaped_and_keeps_its_value() -> None:

@@ -116,6 +116,19 @@ async def test_secrets_are_hidden_in_texts(caplog: pytest.LogCaptureFixture) -> 
 
 
 @pytest.mark.one_backend
+async def test_the_pieces_of_a_stream_are_not_shown_as_a_secret_may_be_split(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(5, "claude_agent_py.wire")
+    token = "ghp_" + "aB3d" * 9
+    stream = frames.text_stream("the key is ghp_aB3d", token[8:])
+    async with start_in_memory(FakeCLI(steps.turn([*stream, frames.assistant(f"the key is {token}")]))) as client:
+        await client.query("hello there")
+    told = "\n".join(lines(caplog))
+    assert "the key is ***" in told
+    assert '"delta": {"type": "text_delta", "text": "<19 characters>"}' in told
+    assert "aB3daB3d" not in told
+
+
+@pytest.mark.one_backend
 async def test_secrets_that_the_cli_gets_are_hidden_wherever_they_appear(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
