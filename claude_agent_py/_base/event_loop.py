@@ -245,21 +245,21 @@ def spawn_detached(function: Callable[[], Returned[None]], *, name: str) -> None
     asyncio.get_running_loop().create_task(started, name=name)
 
 
-async def run_to_its_end(function: Callable[[], Returned[T]], *, name: str) -> T:
+async def run_to_its_end(function: Callable[[], Returned[None]], *, name: str, seconds: float = math.inf) -> None:
     """Run an async function to its end, however often the caller is cancelled; then raise the cancellation, if any.
 
     A cancellation by asyncio itself passes a shield, and a second one reaches what cleans up after the first. So the
-    function runs in a worker.
+    function runs in a worker, which is cancelled after this many seconds.
     """
     waiters: Waiters = []
-    results: list[T] = []
     failure: Exception | None = None
     is_over = False
 
     async def work() -> None:
         nonlocal failure, is_over
         try:
-            results.append(await function())
+            with anyio.move_on_after(seconds):
+                await function()
         except Exception as error:
             failure = error
         finally:
@@ -278,7 +278,6 @@ async def run_to_its_end(function: Callable[[], Returned[T]], *, name: str) -> T
         raise cancellation
     if failure is not None:
         raise failure
-    return results[0]
 
 
 def call_later(delay: float, function: Callable[[], object]) -> Callable[[], object]:

@@ -9,7 +9,7 @@ import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.mirror_check import MirrorCheck
@@ -86,7 +86,7 @@ class StoreSync:
             if self._folder is None and transport is None:
                 await self._replace_unwritable_folder()
         except BaseException:
-            await self.end()
+            await run_to_its_end(self.end, name="claude_agent_py store")
             raise
 
     @property

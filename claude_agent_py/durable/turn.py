@@ -13,7 +13,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.callbacks import Callback
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
@@ -233,8 +233,7 @@ class _DurableTurn:
                 await self.reports.tell_ends()
                 await self.questions.withdraw()
         finally:
-            with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                await self.store.give_back()
+            await run_to_its_end(self.store.give_back, name="claude_agent_py lease", seconds=RELEASE_SECONDS)
         assert outcome is not None  # noqa: S101 - only `_end` cancels the scope
         return outcome
 

@@ -1,6 +1,7 @@
 """A lease is held through failures of its store, from each `take` to its `release`."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +11,8 @@ from bounds import set_bound
 
 from claude_agent_py.errors import StaleLeaseError, StoreError
 from claude_agent_py.sessions import HeldLease, MemoryStore, SessionKey
+from claude_agent_py.sessions.stores.base import ChangeLease
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place
 
 pytestmark = pytest.mark.anyio
 KEY: SessionKey = {"project_key": "p", "session_id": "11111111-1111-4111-8111-111111111111"}
@@ -73,6 +76,41 @@ async def test_a_lease_outlives_a_fault_of_its_store(fault: Callable[[], None]) 
         await held.take()
     assert await held.take() is not None
     await held.release()
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_cancellations_by_asyncio_in_a_row_leave_no_lease(is_held: bool, anyio_backend: str) -> None:
+    """The later ones reach what cleans up after the first: a release, or the return of a lease that nobody got."""
+    taken, held = threading.Event(), anyio.Event()
+
+    class Store(MemoryStore):
+        def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+            state = super()._change_lease(place, change)
+            taken.set()
+            return state
+
+    async def hold() -> None:
+        async with HeldLease(store, KEY):
+            held.set()
+            await anyio.sleep_forever()
+
+    store = Store()
+    holding = asyncio.create_task(hold())
+    with anyio.fail_after(60):
+        if is_held:
+            await held.wait()
+        else:
+            while not taken.wait(0.01):
+                await asyncio.sleep(0)
+        for _ in range(4):
+            holding.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([holding])
+    assert holding.cancelled()
+    with anyio.fail_after(20):  # less than a lease lasts
+        while await store.find_lease(KEY) is not None:
+            await anyio.sleep(0.01)  # a thread may return it
 
 
 async def test_a_lease_that_was_lost_is_not_renewed() -> None:

@@ -1,5 +1,6 @@
 """A client with a session store: where it resumes a session from, and what becomes of entries that the store lacks."""
 
+import asyncio
 import json
 import os
 import tempfile
@@ -273,6 +274,33 @@ async def test_an_answer_that_was_not_stored_before_a_clean_end_is_reported(star
     assert [str(error).partition(":")[0].partition(" of ")[0] for error in lost] == [
         "the session store lacks 1 messages"
     ]
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_cancellations_by_asyncio_in_a_row_leave_nothing_of_a_session_that_was_not_resumed(
+    stored: Stored, resume: Callable[..., Client], temporary: Path, anyio_backend: str
+) -> None:
+    is_copying = anyio.Event()
+
+    class Stalling(Store):
+        async def list_subkeys(self, key: Any) -> list[str]:
+            is_copying.set()
+            await anyio.sleep_forever()
+            return []
+
+    store = Stalling()
+    await store.append(KEY, read(stored.path))
+    connecting = asyncio.create_task(resume(FakeCLI(), store).connect())
+    with anyio.fail_after(60):
+        await is_copying.wait()
+        assert list(temporary.iterdir()) != []
+        for _ in range(4):
+            connecting.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([connecting])
+    assert connecting.cancelled()
+    assert await store.find_lease(KEY) is None
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.each_backend

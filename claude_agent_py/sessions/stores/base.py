@@ -3,13 +3,15 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
 from typing import Final, NamedTuple, TypeVar, TypeVarTuple, cast
 
 import anyio
 from anyio import to_thread
 
 from claude_agent_py._base.errors import SessionError, StoreError
-from claude_agent_py._base.event_loop import PerLoop
+from claude_agent_py._base.event_loop import PerLoop, run_to_its_end
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.stores.protocol import (
     LEASE_SECONDS,
@@ -263,8 +265,9 @@ class BlockingStore(ABC):
         except BaseException:
             taken = claims.setdefault(place, None)
             if taken is not None:
-                with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-                    await self.release_lease(taken)
+                give_back = partial(self.release_lease, taken)
+                with suppress(StoreError):  # then it expires
+                    await run_to_its_end(give_back, name="claude_agent_py lease", seconds=RELEASE_SECONDS)
             raise
 
     async def renew_lease(self, lease: Lease, *, ttl: float = LEASE_SECONDS) -> Lease:

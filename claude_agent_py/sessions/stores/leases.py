@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 
 from claude_agent_py._base.errors import SessionLeasedError, StaleLeaseError, StoreError
+from claude_agent_py._base.event_loop import run_to_its_end
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
@@ -122,5 +123,4 @@ class HeldLease:
         return await self.take()
 
     async def __aexit__(self, *exc: object) -> None:
-        with anyio.move_on_after(RELEASE_SECONDS, shield=True):
-            await self.release()
+        await run_to_its_end(self.release, name="claude_agent_py lease", seconds=RELEASE_SECONDS)
