@@ -437,6 +437,26 @@ async def test_an_unexpected_error_ends_the_child(agent_of: MakeAgent, caplog: p
     assert "the child agent worker failed" in caplog.text
 
 
+async def test_a_message_of_a_child_that_cannot_be_forwarded_ends_no_session(
+    agent_of: MakeAgent, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = agent_of(child_cli(steps.turn("all is done")))
+    with anyio.fail_after(60):
+        async with parent() as client:
+            inject = client.connection.inject
+
+            def refuse_answers(message: object) -> None:
+                if isinstance(message, AssistantMessage):
+                    raise RuntimeError("a fault")
+                inject(message)
+
+            monkeypatch.setattr(client.connection, "inject", refuse_answers)
+            outcome = await (await client.spawn(agent, "Do it."))
+            assert client.is_open
+    assert (outcome.status, outcome.summary) == (TaskStatus.COMPLETED, "all is done")
+    assert "a message of the child agent worker was not forwarded" in caplog.text
+
+
 async def test_a_denied_call_of_a_child_is_attributed_to_it(agent_of: MakeAgent) -> None:
     denied = frames.system("permission_denied", tool_name="Bash", tool_use_id="t1", message="not here")
     agent = agent_of(fake := child_cli(steps.turn([denied, frames.assistant("Well.")])), options=in_memory(fake))

@@ -89,12 +89,14 @@ def test_own_options_take_the_place_of_the_parent_s() -> None:
         agents={"helper": WORKER},
         system_prompt=SystemPromptPreset(append="Be brief."),
         verbatim_prompts=False,
+        telemetry=False,
     )
-    options = options_of(own=own, parent=ClientOptions(model="opus", permission_mode="plan"))
+    options = options_of(own=own, parent=ClientOptions(model="opus", permission_mode="plan", telemetry=True))
     assert (options.model, options.permission_mode) == ("sonnet", None)
     assert list(options.agents or ()) == ["helper", "worker"]
     assert options.system_prompt == SystemPromptPreset(append="Be brief.")
-    assert not options.verbatim_prompts
+    assert (options.verbatim_prompts, options.telemetry) == (False, False)
+    assert options_of(own=ClientOptions(model="sonnet"), parent=ClientOptions(telemetry=True)).telemetry is True
 
 
 def test_the_definition_outweighs_inherited_options() -> None:

@@ -2,6 +2,7 @@
 
 import anyio
 import pytest
+from asking_cli import AskingCLI
 
 from claude_agent_py import (
     Client,
@@ -13,7 +14,22 @@ from claude_agent_py import (
     run,
     run_sync,
 )
-from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.testing import FakeCLI, steps
+
+
+class LastWords(AskingCLI):
+    """A CLI that ends with its first answer: whoever reads that reads the end before anything else happens."""
+
+    async def receive(self) -> bytes:
+        if self.received and not self._said.statistics().current_buffer_used:
+            self._is_closed = True
+            return b""
+        return await super().receive()
+
+    @property
+    def exit_code(self) -> int | None:
+        return 3 if self._is_closed else None
+
 
 OPTIONS = ClientOptions(cli_path="/there/is/none")
 
@@ -54,11 +70,11 @@ async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
 @pytest.mark.anyio
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_run_whose_program_ends_before_the_prompt_is_sent_leaves_nothing() -> None:
-    start = [steps.wait_for_request("initialize"), steps.answer(frames.initialize_response())]
-    transport = FakeCLI(start, steps.exit(3)).transport()
+    transport = LastWords()
     with anyio.fail_after(60), pytest.raises(CLIExitError) as caught:
         await query("hi", transport=transport)
     assert (caught.value.exit_code, transport.exit_code) == (3, 3)
+    assert [frame["type"] for frame in transport.received] == ["control_request"]
 
 
 def test_an_invalid_transport_is_refused() -> None:

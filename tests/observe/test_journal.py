@@ -443,6 +443,27 @@ async def test_a_client_streams_its_journal_and_a_late_reader_begins_with_what_i
 
 
 @pytest.mark.anyio
+async def test_a_late_reader_is_told_of_no_call_of_an_agent_that_is_not_known(start: MakeClient) -> None:
+    gate, call = Gate(), frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")], id="m1")
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        steps.emit(frames.init(**frames.PROMPT_FIELDS), {**call, "parent_tool_use_id": "t0"}),
+        steps.wait_gate(gate),
+        frames.result("Done."),
+    )
+    async with start(fake) as client:
+        messages, run = client.messages(), client.query("go")
+        with anyio.fail_after(60):
+            while not isinstance(await anext(messages), AssistantMessage):
+                pass
+            late = client.journal()
+            gate.open()
+            await run
+        late.close()
+        assert [type(fact) async for fact in late] == [TurnStarted, TurnEnded]
+
+
+@pytest.mark.anyio
 @pytest.mark.parametrize("is_followed", [True, False])
 async def test_a_reader_that_begins_during_a_call_gets_its_end_and_how_the_turn_ended(
     start: MakeClient, is_followed: bool
@@ -575,6 +596,17 @@ async def test_a_session_that_nobody_follows_has_no_journal(start: MakeClient) -
         stream.close()
         assert [type(fact).__name__ async for fact in stream][-1] == "TurnEnded"
         await client.query("hello")
+
+
+@pytest.mark.anyio
+async def test_the_journal_ends_with_a_reader_of_facts_among_messages(start: MakeClient) -> None:
+    async with start(FakeCLI(*[steps.turn("Hi.")] * 2)) as client:
+        events = client.events(facts=True)
+        await client.query("hello")
+        assert isinstance(await anext(events), PromptSent)
+        del events
+        await client.query("hello")
+        assert client.session.journal is None
 
 
 @pytest.mark.anyio

@@ -397,6 +397,21 @@ async def test_entries_stay_in_the_transcript_unless_it_is_in_a_home_that_is_rem
         assert errors[-1].kept_in == str(tmp_path / "config")
 
 
+async def test_entries_stay_in_the_transcript_of_a_resumed_session(
+    stored: Stored, resume: Callable[..., Client]
+) -> None:
+    store, errors, fake = Store(), list[StoreError](), recording(steps.turn("second"))
+    await store.append(KEY, read(stored.path))
+    async with resume(fake, store, on_store_error=errors.append) as client:
+        transcript = config_of(fake) / "projects" / "fake" / f"{SESSION}.jsonl"
+        transcript.parent.mkdir(parents=True)
+        transcript.write_text("")
+        store.refusals = 1000
+        await client.query("two")
+    assert errors[-1].kept_in == str(config_of(fake))
+    assert transcript.exists()
+
+
 async def test_a_lease_that_is_lost_while_the_session_is_copied_is_reported(
     stored: Stored, resume: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -246,6 +246,16 @@ def test_what_was_kept_needs_no_summary(stored: Stored) -> None:
     assert said(found.history) == ["one", "two", "kept answer", "three"]
 
 
+def test_what_was_kept_precedes_a_summary_that_is_not_the_one_named(stored: Stored) -> None:
+    one = stored.user("one")
+    kept = [stored.user("two"), stored.assistant("kept answer")]
+    stored.assistant("an answer that was left", after=one)
+    compacted(stored, kept, "00000000-0000-0000-0000-000000000009", kept[-1])
+    stored.user("summary", isCompactSummary=True)
+    stored.user("three")
+    assert said(session(stored).messages) == ["two", "kept answer", "summary", "three"]
+
+
 def test_a_compaction_on_a_branch_that_was_left_does_not_count(stored: Stored) -> None:
     stored.user("one")
     last = stored.assistant("first answer")

@@ -438,8 +438,12 @@ def test_a_late_notification_of_an_earlier_run_leaves_the_current_one_alone(desk
 def test_a_start_of_an_earlier_run_that_comes_late_is_history(desk: Desk) -> None:
     desk.fold(frames.task_started("a1", run_id="1-a1"))
     desk.fold(frames.task_started("a1", run_id="0-a1", prompt="older"))
+    active_at = desk.ledger.records["a1"].last_activity
+    desk.clock.now += 1
+    assert desk.fold(frames.task_updated("a1", "paused", run_id="0-a1")) == []
+    assert desk.ledger.records["a1"].last_activity == active_at
     assert [run.run_id for run in desk.ledger.records["a1"].runs] == ["0-a1", "1-a1"]
-    assert desk.run("a1").run_id == "1-a1"
+    assert (desk.run("a1").run_id, desk.status("a1")) == ("1-a1", "running")
 
 
 def test_a_run_whose_start_was_lost(desk: Desk) -> None:
