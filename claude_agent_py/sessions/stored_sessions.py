@@ -16,7 +16,7 @@ from typing import Final, TypeVar, cast
 import anyio
 
 from claude_agent_py._base.errors import OptionsError, SessionError, StoreError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.changes import (
     build_tag,
@@ -181,7 +181,8 @@ class StoredSessions:
                     self._store, fork.id, config_dir=folder.path, project_key=place.project, timeout=self._timeout
                 )
             except BaseException:
-                await _delete_part(access, place._replace(session=fork.id))
+                delete = partial(_delete_part, access, place._replace(session=fork.id))
+                await run_to_its_end(delete, name="claude_agent_py delete", seconds=_DELETE_SECONDS)
                 raise
         return replace(fork, path="")
 
@@ -234,12 +235,12 @@ async def _delete(access: StoreAccess, place: Place) -> None:
 
 async def _delete_part(access: StoreAccess, place: Place) -> None:
     """Delete a session that was copied in part, if the store can. Failures are logged."""
-    with anyio.move_on_after(_DELETE_SECONDS, shield=True):
-        try:
-            if implements(access.store, "delete"):
+    try:
+        if implements(access.store, "delete"):
+            async with access.hold_lease(place):  # so that the store refuses what a cancelled call appends later
                 await _delete(access, place)
-        except StoreError as error:
-            logger.warning("a part of session %s stays in the store: %s", place.session, error)
+    except StoreError as error:
+        logger.warning("a part of session %s stays in the store: %s", place.session, error)
 
 
 def _make_folder() -> PrivateFolder:

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import tempfile
+import threading
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -15,6 +16,7 @@ from uuid import uuid4
 
 import anyio
 import pytest
+from anyio import to_thread
 from bounds import set_bound
 from forks import run_program
 from stored import SESSION, Stored
@@ -179,6 +181,29 @@ async def test_a_cancelled_export_leaves_nothing(stored: Stored, tmp_path: Path)
     with anyio.CancelScope() as scope:
         await export_session(store, SESSION, config_dir=out, project_key="-work")
     assert scope.cancelled_caught
+    assert [path for path in out.rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.each_backend
+async def test_an_export_that_is_cancelled_while_it_writes_leaves_nothing(
+    stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_writing, may_write = threading.Event(), threading.Event()
+
+    def sync(descriptor: int) -> None:
+        is_writing.set()
+        may_write.wait(60)
+
+    store, out = MemoryStore(), tmp_path / "out"
+    await import_session(store, SESSION, config_dir=stored.config)
+    monkeypatch.setattr(os, "fsync", sync)  # of a slow disk
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(export_session, store, SESSION, config_dir=out, project_key="-work"))
+        await to_thread.run_sync(is_writing.wait, 60)
+        group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await anyio.wait_all_tasks_blocked()
+        may_write.set()
     assert [path for path in out.rglob("*") if path.is_file()] == []
 
 

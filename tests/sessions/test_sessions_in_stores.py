@@ -4,9 +4,11 @@ import asyncio
 import gc
 import os
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any, cast
 
+import anyio
 import pytest
 from anyio import to_thread
 from stored import SESSION, Stored
@@ -25,6 +27,8 @@ from claude_agent_py.sessions import (
     list_sessions,
     project_key_for_directory,
 )
+from claude_agent_py.sessions.stores.base import EntryRow
+from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +180,33 @@ async def test_a_fork_that_fails_leaves_nothing_in_the_store(stored: Stored, tem
     with pytest.raises(StoreError, match="not now"):
         await StoredSessions(store).fork(SESSION)
     assert [info.id for info in await StoredSessions(store).list()] == [SESSION]
+    assert {key["session_id"] for key in store.keys} == {SESSION}
+
+
+@pytest.mark.each_backend
+async def test_a_fork_that_is_cancelled_leaves_nothing_in_the_store(stored: Stored) -> None:
+    """Not even what the thread of the cancelled call appends afterwards."""
+    is_appending, may_append, is_over = threading.Event(), threading.Event(), threading.Event()
+
+    class Slow(MemoryStore):
+        def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
+            if place.session != SESSION:
+                is_appending.set()
+                may_append.wait(60)
+            try:
+                super()._append(place, rows, epoch)
+            finally:
+                is_over.set()
+
+    store = Slow()
+    await import_session(store, SESSION, config_dir=stored.config)
+    is_over.clear()
+    async with anyio.create_task_group() as group:
+        group.start_soon(StoredSessions(store).fork, SESSION)
+        await to_thread.run_sync(is_appending.wait, 60)
+        group.cancel_scope.cancel()
+    may_append.set()
+    await to_thread.run_sync(is_over.wait, 60)
     assert {key["session_id"] for key in store.keys} == {SESSION}
 
 

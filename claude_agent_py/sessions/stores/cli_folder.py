@@ -5,16 +5,18 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Final, cast
 
 from claude_agent_py._base.bounded_reading import read_bytes
 from claude_agent_py._base.errors import StoreError
+from claude_agent_py._base.event_loop import run_to_its_end
 from claude_agent_py.sessions.files import append_line, delete_transcript, rename_new, write_atomically
 from claude_agent_py.sessions.folders import AnyPath, regular_file
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stores.base import BlockingStore, drop_duplicates, encode_entry, parse_entry
-from claude_agent_py.sessions.stores.protocol import Place, SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Place, SessionKey, SessionStoreEntry
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 
 SUFFIX: Final = ".jsonl"
@@ -61,6 +63,10 @@ class CLIFolder(BlockingStore):
         status = regular_file(path)
         if status is not None:
             yield from filter(None, Snapshot(path, status.st_size, uid=self._uid).copied_lines())
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], *, epoch: int | None = None) -> None:
+        """Append entries, even if cancelled meanwhile: left to its thread, the file could return after its removal."""
+        await run_to_its_end(partial(super().append, key, entries), name="claude_agent_py append")
 
     def _append_all(self, place: Place, entries: list[SessionStoreEntry], epoch: int | None) -> None:
         path = self.find_path(place)

@@ -3,11 +3,10 @@
 import contextlib
 import os
 import secrets
-
-import anyio
+from functools import partial
 
 from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, locate, open_folder
 from claude_agent_py.sessions.stores.protocol import STORE_SECONDS, Place, SessionStore
@@ -179,8 +178,7 @@ async def export_session(
     except OSError as error:
         raise SessionError(f"{path} cannot be written: {error}", session_id=session_id) from error
     finally:
-        with anyio.CancelScope(shield=True):
-            await folder.delete(draft.key)
+        await run_to_its_end(partial(folder.delete, draft.key), name="claude_agent_py delete")
     return path
 
 
