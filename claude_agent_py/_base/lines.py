@@ -96,6 +96,7 @@ class StderrTail:
         self._max_bytes = max_bytes
         self._on_line = on_line
         self._tail = bytearray()
+        self._is_cut = False
         self._rest = b""
 
     def feed(self, data: bytes) -> None:
@@ -106,7 +107,9 @@ class StderrTail:
                 self._rest = b""
             return
         self._tail += data
-        del self._tail[: max(0, len(self._tail) - self._max_bytes)]
+        excess = max(0, len(self._tail) - self._max_bytes)
+        self._is_cut = self._is_cut or excess > 0
+        del self._tail[:excess]
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > self._max_bytes:
             lines, self._rest = [*lines, self._rest], b""
@@ -114,5 +117,6 @@ class StderrTail:
             self._on_line(line.decode(errors="replace").rstrip("\r"))
 
     def text(self) -> str:
-        """Return the tail as text."""
-        return self._tail.decode(errors="replace")
+        """Return the tail as text, without a line whose beginning was dropped: it may be the rest of a secret."""
+        line_end = self._tail.find(b"\n") + 1 if self._is_cut else 0
+        return self._tail[line_end:].decode(errors="replace")

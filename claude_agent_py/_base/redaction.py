@@ -31,13 +31,13 @@ _LONGEST_MATCH: Final = 4096
 _REST: Final = r"""[^\s"'\\<>]*+"""
 """What follows a match of this length and belongs to it: few patterns match more, because tools write the texts."""
 
-_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "variables", "environment"})
+_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "cookies", "variables", "environment"})
 """Objects whose values are all hidden."""
 
 _SECRET_NAME: Final = re.compile(
     r"(?i:secret|passw|passphrase|credential|cookie|authorization|bearer"
     r"|(?:api|private|signing|encryption|access|account|master|shared|subscription)_?key"
-    r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$|(?:db|user|admin|root|smtp|mail|ftp|ssh|login)_?pass$)"
+    r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$|(?:db|user|admin|root|smtp|mail|ftp|ssh|login)_?pass$|^pass$)"
     # Names of variables. As names of JSON fields, their lower-case forms are common.
     r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|KEYS?(?:_|$)"
     r"|DATABASE_UR[IL]|CONN(?:ECTION)?_?STR"
@@ -202,11 +202,14 @@ _SHORTEST_LINE: Final = 16
 def without_secrets(value: object, name: str = "", hide: Callable[[str], str] | None = None) -> Any:
     """Return JSON with values hidden whose names say that they are secret. `hide` changes names and other texts."""
     if isinstance(value, dict):
-        if name.lower() in _MAPS_OF_SECRETS:
-            return dict.fromkeys(value, HIDDEN)
-        named = next((each for key in ("name", "key") if isinstance(each := value.get(key), str)), "")
-        items = [(key, without_secrets(item, named if key == "value" else key, hide)) for key, item in value.items()]
-        return {key if hide is None else hide(key): item for key, item in items}
+        named = next((each for key in ("name", "key") if isinstance(each := value.get(key), str)), name)
+        hidden = {
+            key: HIDDEN
+            if name.lower() in _MAPS_OF_SECRETS
+            else without_secrets(item, named if key == "value" else key, hide)
+            for key, item in value.items()
+        }
+        return hidden if hide is None else {hide(key): item for key, item in hidden.items()}
     if isinstance(value, list):
         if name.lower() in _MAPS_OF_SECRETS:  # as a list of pairs, or of objects with a name and a value
             return [_hide_second(item) for item in value]
@@ -243,7 +246,7 @@ def _hide_second(pair: object) -> object:
 
 def is_secret_name(name: str) -> bool:
     """Return whether the name of a variable or a field says that its value is secret."""
-    return _SECRET_NAME.search(name) is not None and name not in _NOT_SECRET
+    return _SECRET_NAME.search(name.replace("-", "_")) is not None and name not in _NOT_SECRET
 
 
 def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
@@ -386,7 +389,7 @@ def _is_setting(text: str, name_start: int, value: str) -> bool:
     """Return whether an assignment is a line of a settings file, with a word as its value."""
     start = text.rfind("\n", 0, name_start) + 1
     is_line = _SETTING.match(text, start, start + 400) is not None
-    return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value.replace("-", "_"))
+    return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value)
 
 
 def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool, is_setting: bool) -> bool:

@@ -1,6 +1,5 @@
 """`query`: one prompt, or several, in a process of their own, with the messages until it exits."""
 
-import logging
 import math
 import os
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Mapping
@@ -9,13 +8,14 @@ from typing import Any, Final
 
 import anyio
 
+from claude_agent_py._base.log import get_logger
 from claude_agent_py.compat import types
 from claude_agent_py.compat.messages import read_message
 from claude_agent_py.compat.session import Session
 from claude_agent_py.compat.transport import Transport
 from claude_agent_py.wire import JSONObject
 
-_logger = logging.getLogger("claude_agent_py.compat")
+_logger = get_logger("claude_agent_py.compat")
 
 CEILING: Final = "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS"
 """The variable with the longest wait between turns, in milliseconds; 0 means no limit."""

@@ -1,6 +1,5 @@
 """`ClaudeAgentOptions` as the options of this package, with adapters for its callbacks."""
 
-import logging
 import os
 import re
 import sys
@@ -12,6 +11,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from claude_agent_py import Allow, ClientOptions, Deny
+from claude_agent_py._base.log import get_logger
 from claude_agent_py.agents import AgentDefinition
 from claude_agent_py.compat import types
 from claude_agent_py.control import CanUseToolRequest
@@ -19,7 +19,7 @@ from claude_agent_py.options import Limits, OptionsWarning, Timeouts
 from claude_agent_py.permissions import PermissionContext, PermissionRequest
 from claude_agent_py.wire import JSONObject
 
-_logger = logging.getLogger("claude_agent_py.compat")
+_logger = get_logger("claude_agent_py.compat")
 
 _SAME: Final = (
     *("tools", "mcp_servers", "strict_mcp_config", "permission_mode", "continue_conversation", "resume"),

@@ -1,6 +1,5 @@
 """`tool` of the official SDK, and the schemas and results of such tools."""
 
-import logging
 import types as python_types
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,12 +7,13 @@ from typing import Annotated, Any, Final, Generic, NotRequired, Required, TypeVa
 
 from typing_extensions import ReadOnly, get_type_hints, is_typeddict
 
+from claude_agent_py._base.log import get_logger
 from claude_agent_py.wire import JSONObject
 
 T = TypeVar("T")
 Handler = Callable[[Any], Awaitable[JSONObject]]
 
-_logger = logging.getLogger("claude_agent_py.compat")
+_logger = get_logger("claude_agent_py.compat")
 
 _SCALARS: Final[Mapping[object, str]] = {
     str: "string",

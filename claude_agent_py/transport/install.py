@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from claude_agent_py._base.errors import CLIError, CLIInstallError, OptionsError
+from claude_agent_py._base.redaction import redact
 from claude_agent_py._version import CLI_VERSION
 from claude_agent_py.transport.checksums import CHECKSUMS, WHEELS
 from claude_agent_py.transport.locate import (
@@ -102,7 +103,7 @@ def install_cli(
         try:
             return _install_with(way, version, root, report, environ, exact=is_exact)
         except (_WayFailed, CLIError, OSError, tarfile.TarError, zipfile.BadZipFile) as error:
-            tried.append(f"{name}: {error}")
+            tried.append(redact(f"{name}: {error}"))  # a client may print the address of a registry with its password
             report(tried[-1])
     raise CLIInstallError(version, tried)
 

