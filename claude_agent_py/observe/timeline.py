@@ -14,6 +14,7 @@ from claude_agent_py._journal.fold import Journal, TimedFrame, fold, fold_frames
 from claude_agent_py._journal.tasks.spending import read_spent
 from claude_agent_py.observe.exports import chrome_trace
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
+from claude_agent_py.observe.open_spans import Texts
 from claude_agent_py.observe.page import build_iframe, build_page
 from claude_agent_py.observe.sources import message_frames, read_recording, run_frames
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog, Summary
@@ -156,7 +157,7 @@ class Timeline:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        title = session.info.summary or session.id
+        title = Texts(max_chars).to_line(session.info.summary) or session.id
         facts = session.journal()
         timeline = cls.from_facts(facts, title=title, source=source, max_spans=max_spans, max_chars=max_chars)
         # No entry of a transcript has the cost of a turn.

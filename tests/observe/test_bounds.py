@@ -44,6 +44,19 @@ def test_a_long_transcript_takes_bounded_memory(tmp_path: Path) -> None:
     assert peak < 6_000_000
 
 
+def test_no_secret_of_a_transcript_is_in_its_timeline(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    token = "ghp_" + "aB3d" * 9
+    stored.user(f"use {token}")
+    stored.assistant(call("t1", command=f"echo\n{token}"), id="m1")
+    stored.result("t1", json.dumps({"stdout": f"\n{token}"}))
+    session = get_session(stored.id, config_dir=tmp_path)
+    timeline = Timeline.from_session(session)
+    assert timeline.title == "use ***"
+    assert "aB3daB3d" not in timeline.to_html() + json.dumps(timeline.to_chrome_trace())
+    assert Timeline.from_session(session, max_chars=0).title == stored.id
+
+
 def test_failures_runs_and_the_longest_stay_when_spans_are_left_out() -> None:
     log = SpanLog(100)
     for number in range(1000):
