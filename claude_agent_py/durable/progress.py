@@ -28,6 +28,9 @@ class Progress(NamedTuple):
     """Whether the conversation has messages."""
     uuid: str
     """The uuid of the last attempt that the conversation has; otherwise the first."""
+    unused_uuid: str
+    """The uuid of the first attempt that the transcript does not have, not even in a branch that the conversation has
+    left. The CLI (2.1.332) drops a prompt whose uuid it has read."""
     has_prompt: bool = False
     """Whether the conversation has the prompt."""
     is_over: bool = False
@@ -48,16 +51,18 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
     """Return the state of a prompt in the entries of a transcript."""
     path = _find_path(entries)
     places = {str(entry.get("uuid")): at for at, entry in enumerate(path) if entry["type"] == "user"}
-    uuid = prompt_id
+    known = {entry.get("uuid") for entry in entries}
+    uuid = unused = prompt_id
+    while unused in known:
+        uuid = unused if unused in places else uuid
+        unused = next_uuid(unused)
     if uuid not in places:
-        return Progress(bool(path), uuid)
-    while (later := next_uuid(uuid)) in places:
-        uuid = later
+        return Progress(bool(path), uuid, unused)
     rest = path[places[uuid] + 1 :]
     turn = list(takewhile(lambda entry: not is_prompt(entry), rest))
     after = _drop_notes(turn)
     calls, results = _list_calls(after, "tool_use", "id"), _list_calls(entries, "tool_result", "tool_use_id")
-    found = Progress(True, uuid, has_prompt=True, is_over=turn != rest, cut_off=frozenset(calls - results))
+    found = Progress(True, uuid, unused, has_prompt=True, is_over=turn != rest, cut_off=frozenset(calls - results))
     if not after:
         return found
     last = after[-1]

@@ -22,7 +22,7 @@ from claude_agent_py.durable.deltas import Delta
 from claude_agent_py.durable.desk import Desk, MemoryDesk
 from claude_agent_py.durable.held_store import HOLDER, HeldStore
 from claude_agent_py.durable.outcomes import Done, Failed, Interrupted, Later, Lost, TurnOutcome, Waiting
-from claude_agent_py.durable.progress import Progress, next_uuid, read_noted_cost, read_progress
+from claude_agent_py.durable.progress import Progress, read_noted_cost, read_progress
 from claude_agent_py.durable.prompt_tools import CallResult, add_tools, find_unrun_call, read_result, record_call
 from claude_agent_py.durable.questions import DeskError, Questions
 from claude_agent_py.durable.reporting import Reports
@@ -448,12 +448,10 @@ class _DurableTurn:
             now = read_progress(await self.store.load(self.store.key) or (), self.prompt_id)
             if now != progress:
                 return None
-            prompt = self.prompt
-            if progress.has_prompt:
-                # The CLI ignores a uuid that it has seen. A model that has done a part of the prompt would take it for
-                # another one, so it is sent again only if others followed it.
-                uuid = next_uuid(uuid)
-                prompt = prompt if progress.is_over else CONTINUE_PROMPT
+            # A model that has done a part of the prompt would take it for another one, so it is sent again only if
+            # others followed it.
+            is_continued = progress.has_prompt and not progress.is_over
+            prompt, uuid = CONTINUE_PROMPT if is_continued else self.prompt, progress.unused_uuid
             run = client.query(prompt, until=self.until, uuid=uuid)
         self._has_begun, self._run = True, run
         if self.stop.wish == "interrupt":

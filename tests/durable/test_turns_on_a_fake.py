@@ -12,7 +12,7 @@ import pytest
 from claude_agent_py import ClientOptions, HookMatcher, RetryPolicy
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, Lost, MemoryDesk, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.sessions import SessionKey, SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [
@@ -21,6 +21,7 @@ pytestmark = [
 ]
 
 SESSION, PROMPT = str(uuid4()), str(uuid4())
+KEY: SessionKey = {"project_key": "durable", "session_id": SESSION}
 
 
 def failing(text: str, kind: str, status: int) -> list[Any]:
@@ -54,6 +55,29 @@ async def test_a_turn_that_has_ended_is_found_in_the_store(tmp_path: Path) -> No
     assert isinstance(again, Done)
     assert (again.text, again.is_recovered) == ("Hello.", True)
     assert len(place.fake.starts) == 1
+
+
+@pytest.mark.each_backend
+async def test_a_prompt_that_is_only_in_a_branch_that_the_conversation_has_left_is_sent_under_another_uuid(
+    tmp_path: Path,
+) -> None:
+    """The CLI drops a prompt whose uuid it has read. The branch is what a process without the lease left."""
+    said = frames.of_prompt(frames.assistant("Hello."))
+    said["message"]["stop_reason"] = "end_turn"
+    place = Place(tmp_path, steps.turn([said], text="Hello."))
+    tip = str(uuid4())
+    entries: list[Any] = [
+        {"type": "user", "uuid": tip, "parentUuid": None, "message": {"role": "user", "content": "before"}},
+        {"type": "user", "uuid": PROMPT, "parentUuid": tip, "message": {"role": "user", "content": "go"}},
+        {"type": "last-prompt", "leafUuid": tip, "explicit": True},
+    ]
+    await place.store.append(KEY, entries)
+    for is_recovered in (False, True):
+        outcome = await place.turn()
+        assert isinstance(outcome, Done)
+        assert (outcome.text, outcome.is_recovered) == ("Hello.", is_recovered)
+        [sent] = place.fake.received_like({"type": "user"})
+        assert sent["uuid"] == outcome.prompt_uuid != PROMPT
 
 
 async def test_a_rate_limit_uses_no_attempt_and_an_error_of_the_server_one(tmp_path: Path) -> None:

@@ -535,6 +535,28 @@ async def test_leftovers_of_other_sessions_stay(tmp_path: Path, monkeypatch: pyt
         assert left.exists() is not is_last
 
 
+@pytest.mark.each_backend
+async def test_leftovers_may_be_removed_by_another_process_that_delivers_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = private_folder.make_folder(None).path
+    unlock(left)  # as if its process had died
+    Stored(left).user("kept")
+
+    def removed_meanwhile(path: Any) -> Any:
+        if store.keys:
+            monkeypatch.setattr(os, "scandir", scandir)
+            shutil.rmtree(left)
+        return scandir(path)
+
+    store, scandir = MemoryStore(), os.scandir
+    monkeypatch.setattr(os, "scandir", removed_meanwhile)
+    await deliver_session(store, SESSION, config_dir=tmp_path / "none")
+    assert not left.exists()
+    assert len(store.keys) == 1
+
+
 async def test_leftovers_go_to_the_store_that_lacks_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

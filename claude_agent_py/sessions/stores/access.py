@@ -3,6 +3,7 @@
 import contextlib
 import math
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
+from pathlib import Path
 from typing import Any, Final, cast
 
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StaleLeaseError, StoreError
@@ -195,9 +196,15 @@ class StoreAccess:
                     failed.append((left, own))
                 else:
                     await left.delete(own.key)
-                    if not await run_file_work(lambda path: any(path.glob(f"projects/**/*{SUFFIX}")), path):
-                        await run_file_work(remove_tree, path)
+                    await run_file_work(_remove_emptied, path)
         return failed
+
+
+def _remove_emptied(path: Path) -> None:
+    """Remove a private folder if it has no transcripts. Another process may be doing the same."""
+    with contextlib.suppress(FileNotFoundError):
+        if not any(path.glob(f"projects/**/*{SUFFIX}")):
+            remove_tree(path)
 
 
 class Batches:
