@@ -156,7 +156,7 @@ class DiscreetModel(WireModel):
 
     def __repr__(self) -> str:
         hidden = {name: ... for name in self.HIDDEN if getattr(self, name) is not None}
-        return WireModel.__repr__(msgspec.structs.replace(self, **hidden))
+        return super(DiscreetModel, msgspec.structs.replace(self, **hidden)).__repr__()
 
 
 class FrameModel(WireModel):

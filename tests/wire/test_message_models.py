@@ -23,10 +23,13 @@ from claude_agent_py import (
     UserMessage,
 )
 from claude_agent_py.control import (
+    GetSettingsReply,
     ListPermissionRulesReply,
+    MCPOAuthCallbackURLRequest,
     MCPServerStatus,
     MCPSetServersRequest,
     PermissionRulesState,
+    SettingsOfSource,
 )
 from claude_agent_py.messages import (
     AssistantContent,
@@ -328,6 +331,9 @@ def test_every_other_block_has_a_model(raw: dict[str, Any]) -> None:
         MCPServerStatus(name="s", status="connected", config={"headers": {"Authorization": "hunter2"}}),
         MCPSetServersRequest(servers={"s": {"type": "http", "headers": {"Authorization": "hunter2"}}}),
         decode('{"type":"control_request","request_id":"r","request":{"subtype":"initialize","agents":"hunter2"}}'),
+        MCPOAuthCallbackURLRequest(server_name="s", callback_url="http://localhost/?code=hunter2"),
+        GetSettingsReply(effective={"env": {"K": "hunter2"}}),
+        GetSettingsReply(sources=[SettingsOfSource(source="userSettings", settings={"env": {"K": "hunter2"}})]),
     ],
     ids=lambda model: type(model).__name__,
 )

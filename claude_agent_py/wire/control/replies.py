@@ -3,11 +3,11 @@
 Requests without a model here have no reply, or one without a fixed shape. The reply to `initialize` is in `initialize`.
 """
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from msgspec import field
 
-from claude_agent_py.wire.base import CamelModel, FrameModel, JSONObject, Number, Open, WireModel
+from claude_agent_py.wire.base import CamelModel, DiscreetModel, FrameModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.messages.catalog import (
     AgentInfo,
     EffortLevel,
@@ -136,8 +136,10 @@ class ListPermissionRulesReply(FrameModel):
     state: PermissionRulesState
 
 
-class SettingsOfSource(WireModel):
+class SettingsOfSource(DiscreetModel):
     """The settings of one source."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("settings",)
 
     source: str
     settings: JSONObject = field(default_factory=dict)
@@ -169,8 +171,10 @@ class AppliedSettings(CamelModel):
     """Whether no variable of the environment can move the CLI's own folders, which these let through."""
 
 
-class GetSettingsReply(FrameModel):
+class GetSettingsReply(DiscreetModel, FrameModel):
     """The effective settings and the settings of each source."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("effective",)
 
     effective: JSONObject = field(default_factory=dict)
     sources: list[SettingsOfSource] = field(default_factory=list)

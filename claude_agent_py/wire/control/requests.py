@@ -223,8 +223,10 @@ class MCPAuthenticateRequest(RequestModel, tag="mcp_authenticate", rename="camel
     redirect_uri_only: bool | None = None
 
 
-class MCPOAuthCallbackURLRequest(RequestModel, tag="mcp_oauth_callback_url", rename="camel"):
+class MCPOAuthCallbackURLRequest(RequestModel, DiscreetModel, tag="mcp_oauth_callback_url", rename="camel"):
     """Complete the login to an MCP server with the URL that the browser was redirected to."""
+
+    HIDDEN: ClassVar[tuple[str, ...]] = ("callback_url",)
 
     server_name: str
     callback_url: str
