@@ -39,7 +39,7 @@ _SECRET_NAME: Final = re.compile(
     r"|(?:api|private|signing|encryption|access|account|master|shared|subscription)_?key"
     r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$|(?:db|user|admin|root|smtp|mail|ftp|ssh|login)_?pass$|^pass$)"
     # Names of variables. As names of JSON fields, their lower-case forms are common.
-    r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|KEYS?(?:_|$)"
+    r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|_HEADERS$|KEYS?(?:_|$)"
     r"|DATABASE_UR[IL]|CONN(?:ECTION)?_?STR"
 )
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
@@ -195,8 +195,8 @@ _ASSIGNED: Final = re.compile(
     re.IGNORECASE,
 )
 """Values with a secret name, in upper and lower case."""
-_SHORTEST_LINE: Final = 16
-"""The minimum length of a line of a variable's value that is hidden on its own."""
+_SHORTEST_PART: Final = 16
+"""The minimum length of a line or a word of a variable's value that is hidden on its own."""
 
 
 def without_secrets(value: object, name: str = "", hide: Callable[[str], str] | None = None) -> Any:
@@ -423,7 +423,8 @@ def redact(text: str) -> str:
 def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the secrets among environment variables, each with a placeholder, the longest first.
 
-    A secret of several lines, such as a key, is also found line by line, and each as JSON, Python and URLs write it.
+    A secret of several lines or words, such as a key or `Bearer ...`, is also found by its parts, and each as JSON,
+    Python and URLs write it.
     A URL with a password is a secret.
     """
     found: dict[str, str] = {}
@@ -431,7 +432,7 @@ def find_secrets(environ: Mapping[str, str]) -> dict[str, str]:
         has_password = re.search(r"://[^\s:@/]*:(?P<password>[^\s@]+)@", value)
         if has_password or (is_secret_name(name) and not os.path.exists(value)):
             lines = [line.strip() for line in value.splitlines() if not line.startswith("-----")]
-            parts = [*_spell(value), *(line for line in lines if len(line) >= _SHORTEST_LINE)]
+            parts = [*_spell(value), *(part for part in (*lines, *value.split()) if len(part) >= _SHORTEST_PART)]
             parts += [has_password[1], *_spell(unquote(has_password[1]))] if has_password else []
             found |= {part: f"<{name}>" for part in parts if len(part) >= SHORTEST_SECRET}
     return dict(sorted(found.items(), key=lambda item: -len(item[0])))

@@ -26,7 +26,7 @@ def find_secrets(options: ClientOptions, surrounding: Mapping[str, str]) -> dict
     places += [settings.get("env") for settings in given if isinstance(settings, Mapping)]
     for server in _iter_servers(options):
         fields = server if isinstance(server, Mapping) else vars(server)
-        places += [fields.get("env"), fields.get("headers")]
+        places += [fields.get("env"), fields.get("headers"), {"url": fields.get("url")}]
     found: dict[str, str] = {}
     for place in places:
         if isinstance(place, Mapping):

@@ -107,6 +107,17 @@ def test_secrets_are_found_wherever_the_cli_gets_them() -> None:
     assert sorted(find_secrets(options, {"API_KEY": f"{SECRET}-6"})) == [f"{SECRET}-{number}" for number in range(1, 6)]
 
 
+def test_the_parts_of_a_secret_are_found_on_their_own() -> None:
+    token = f"{SECRET}-of-an-account"
+    remote = {"type": "http", "url": f"https://me:{SECRET}-1@host/", "headers": {"X-Auth-Token": f"Bearer {token}"}}
+    options = ClientOptions(
+        env={"ANTHROPIC_CUSTOM_HEADERS": f"X-Any: {token}-2\nX-Other: {token}-3"}, mcp_servers={"far": remote}
+    )
+    found = find_secrets(options, {})
+    assert {f"{SECRET}-1": "<url>", token: "<X-Auth-Token>"}.items() <= found.items()
+    assert {f"{token}-2", f"{token}-3"} <= found.keys()
+
+
 def test_a_value_that_is_half_made_has_a_repr() -> None:
     kinds: list[Any] = [ClientOptions, MCPHTTPServer, MCPStdioServer, AgentDefinition, Timeouts]
     for kind in kinds:
