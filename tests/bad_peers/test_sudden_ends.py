@@ -367,6 +367,17 @@ async def test_the_process_is_reaped_before_anybody_closes(start_process: MakeCl
             assert not is_alive(pid)
 
 
+async def test_a_run_whose_key_is_refused_does_not_wait_for_ten_attempts() -> None:
+    def retry(attempt: int, status: int) -> dict[str, Any]:
+        return frames.system("api_retry", attempt=attempt, max_retries=10, retry_delay_ms=1, error_status=status)
+
+    retries = [retry(2, 401), retry(3, 529), retry(3, 401)]
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), *retries)
+    async with Client(transport=fake.transport()) as client:
+        with anyio.fail_after(60), pytest.raises(AuthenticationError, match=r"\(HTTP 401\) after 3 attempts"):
+            await client.query("hi")
+
+
 async def test_a_run_without_a_login_does_not_wait_for_its_result() -> None:
     """The result may follow ten seconds after the message that says so."""
     refusal = frames.assistant("Not logged in", error="authentication_failed")

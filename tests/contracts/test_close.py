@@ -364,6 +364,17 @@ async def test_closing_at_any_moment_of_the_connect(start: MakeClient, turns: in
     assert client.pid is None or not is_alive(client.pid)
 
 
+async def test_a_program_on_another_machine_is_not_killed_but_aborted() -> None:
+    client = start_in_memory(FakeCLI(steps.wait_for_prompt(), steps.hang()))
+    await client.connect()
+    run = client.query("hi")
+    client.kill()
+    with anyio.fail_after(60):
+        with pytest.raises(ConnectionClosedError):
+            await run
+        await client.wait_closed()
+
+
 async def test_a_cancelled_close_ends_the_session_all_the_same(start_process: MakeClient) -> None:
     client = start_process(FakeCLI(ignore_eof=True), timeouts=Timeouts(close=6))
     await client.connect()

@@ -8,7 +8,7 @@ import pytest
 from bounds import set_bound
 from peers import MakeClient
 
-from claude_agent_py import CLIExitError, ConnectionClosedError, OptionsError, RunTimeoutError
+from claude_agent_py import CLIExitError, ConnectionClosedError, InterruptedRunError, OptionsError, RunTimeoutError
 from claude_agent_py.errors import UnreadableResultError
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -39,6 +39,19 @@ async def test_a_prompt_stream_is_closed_when_the_run_times_out(start: MakeClien
             with pytest.raises(RunTimeoutError):
                 await client.query(endless.prompts(), timeout=0.1)
             await endless.closed.wait()
+
+
+async def test_a_run_is_interrupted_before_its_first_prompt(start: MakeClient) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        await anyio.sleep_forever()
+        yield "never"
+
+    with anyio.fail_after(60):
+        async with start(FakeCLI()) as client:
+            run = client.query(prompts())
+            assert (await run.interrupt()).outcome == "interrupted"
+            with pytest.raises(InterruptedRunError, match="the run was interrupted"):
+                await run
 
 
 async def test_a_prompt_stream_is_closed_when_the_program_ends(start: MakeClient) -> None:

@@ -14,7 +14,7 @@ from claude_agent_py import (
     run,
     run_sync,
 )
-from claude_agent_py.testing import FakeCLI, steps
+from claude_agent_py.testing import FakeCLI, frames, steps
 
 
 class LastWords(AskingCLI):
@@ -43,6 +43,16 @@ async def test_a_run_over_a_transport() -> None:
         one = query("hi", OPTIONS, transport=fake.transport())
         assert [piece async for piece in one.text_stream()] == ["hello"]
         await one
+
+
+@pytest.mark.anyio
+@pytest.mark.usefixtures("nothing_left")
+async def test_a_result_that_names_no_prompt_is_that_of_the_run() -> None:
+    named = frames.result("hello")
+    result = {name: value for name, value in named.items() if name not in frames.PROMPT_FIELDS}
+    with anyio.fail_after(60):
+        found = await run("hi", OPTIONS, transport=FakeCLI(steps.wait_for_prompt(), result).transport())
+    assert found.text == "hello"
 
 
 @pytest.mark.anyio

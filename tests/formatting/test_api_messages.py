@@ -147,6 +147,11 @@ def test_content_that_the_model_did_not_see_is_left_out() -> None:
     ]
 
 
+def test_messages_without_a_block_that_the_api_takes_are_left_out() -> None:
+    messages = read(frames.user("go"), spoken(said(" ")), frames.user(" "), spoken(said("done")))
+    assert [message["role"] for message in to_api_messages(messages)] == ["user", "assistant"]
+
+
 def test_a_prompt_that_a_local_command_answered_is_left_out() -> None:
     sent = [
         lifecycle("p1", "started"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from bounds import set_bound
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from stored import Stored, call
 
 from claude_agent_py.sessions import fork_session, get_session, list_sessions, search_sessions
@@ -77,6 +77,8 @@ def test_fields_of_any_type(number: int, changed: dict[str, Any]) -> None:
     data=st.lists(st.sampled_from([b"\n", b"a", b"1234", b"12345", b"123456789"])).map(b"".join),
     chunk=st.integers(1, 9),
 )
+@example(data=b"", chunk=1)
+@example(data=b"a\n123456789\n1234", chunk=3)
 def test_the_lines_of_a_file_are_the_same_backwards_also_at_the_longest_length(data: bytes, chunk: int) -> None:
     with pytest.MonkeyPatch.context() as changes, tempfile.TemporaryDirectory() as folder:
         set_bound(changes, "READ_CHUNK", chunk)

@@ -287,14 +287,15 @@ def test_a_transcript_that_was_emptied_since_gets_no_title(stored: Stored, monke
     assert stored.path.read_bytes() == b""
 
 
-def test_a_copy_has_no_empty_lines(stored: Stored) -> None:
-    stored.path.write_bytes(stored.path.read_bytes().replace(b"\n", b"\n\n"))
+def test_a_copy_has_no_empty_and_no_damaged_lines(stored: Stored) -> None:
+    stored.path.write_bytes(stored.path.read_bytes().replace(b"\n", b"\n\n") + b'{"type": "user", "mess\n')
     copy = fork_session(stored.id, config_dir=stored.config)
     assert [message.text for message in get_session(copy.id, config_dir=stored.config).messages] == [
         "one",
         "first answer",
     ]
     assert b"\n\n" not in Path(copy.path).read_bytes()
+    assert [entry["type"] for entry in lines(Path(copy.path))] == ["user", "assistant", "custom-title"]
 
 
 def test_the_last_cost_note_that_can_be_read_counts(stored: Stored) -> None:

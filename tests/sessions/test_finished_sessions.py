@@ -15,10 +15,13 @@ from claude_agent_py.journal import (
     TaskFinished,
     TaskReopened,
     TaskStarted,
+    TurnEnded,
     TurnStarted,
 )
-from claude_agent_py.sessions import StoredSession, StoredTask, get_session
+from claude_agent_py.messages import TextBlock
+from claude_agent_py.sessions import StoredSession, StoredTask, get_session, is_prompt
 from claude_agent_py.tasks import EndedBy, Evidence
+from claude_agent_py.wire import CUT_OFF, JSONObject
 
 NOTIFICATION = """<task-notification>
 <task-id>{id}</task-id>
@@ -76,6 +79,41 @@ def test_a_conversation_can_be_sent_to_the_api(stored: Stored) -> None:
     assert [message["role"] for message in sent] == ["user", "assistant", "user", "assistant"]
     assert sent[0]["content"] == [{"type": "text", "text": "summary"}]
     assert [block["content"] for block in sent[2]["content"]] == ["result 1", "result 2"]
+
+
+def test_what_the_cli_writes_as_the_user_is_no_prompt() -> None:
+    def entry(content: object, **fields: object) -> JSONObject:
+        return {"type": "user", "message": {"role": "user", "content": content}, **fields}
+
+    result = {"type": "tool_result", "tool_use_id": "t1", "content": "done"}
+    assert is_prompt(entry("go"))
+    assert is_prompt(entry([{"type": "text", "text": "go"}]))
+    assert is_prompt(entry("summary", isCompactSummary=True, promptSource="sdk"))
+    written: list[JSONObject] = [
+        entry([result]), entry(""), entry([]), entry("<bash-stdout>"), entry("go", isMeta=True),
+        entry("summary", isCompactSummary=True), entry("go on", promptSource="system"),
+        entry("a task", origin={"kind": "task-notification"}), {"type": "assistant"},
+    ]  # fmt: skip
+    assert not any(map(is_prompt, written))
+
+
+def test_a_resumed_session_ends_the_earlier_process_once(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    go = stored.user("go")
+    for number in (1, 2):
+        stored.assistant(call(f"t{number}"), id="msg")
+    for number in (1, 2):
+        stored.result(f"t{number}", CUT_OFF)
+    answer = [{"type": "text", "text": "No response requested."}]
+    stored.entry("assistant", message={"role": "assistant", "model": "<synthetic>", "content": answer})
+    more = stored.user("more")
+    stored.assistant("done")
+    facts = [*session(stored).journal()]
+    assert [fact.id for fact in facts if isinstance(fact, CallEnded) and fact.status == "cancelled"] == ["t1", "t2"]
+    assert [fact.content for fact in facts if isinstance(fact, MessageAdded) and fact.content] == [
+        [TextBlock(text="done")]
+    ]
+    assert [fact.run for fact in facts if isinstance(fact, TurnEnded)] == [go, more]
 
 
 def test_a_notification_ends_a_task(stored: Stored) -> None:

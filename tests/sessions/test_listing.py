@@ -368,6 +368,7 @@ def test_a_process_of_another_user_runs(tmp_path: Path, monkeypatch: pytest.Monk
     (tmp_path / "sessions").mkdir()
     record = {"pid": os.getpid(), "sessionId": "s", "cwd": "/work", "startedAt": 1_700_000_000_000}
     (tmp_path / "sessions" / "1.json").write_text(json.dumps(record))
+    (tmp_path / "sessions" / "1.json.tmp").write_text(json.dumps(record))
     monkeypatch.setattr(os, "kill", refuse)
     assert [each.session_id for each in running_sessions(tmp_path)] == ["s"]
 

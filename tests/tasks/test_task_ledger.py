@@ -444,6 +444,10 @@ def test_a_start_of_an_earlier_run_that_comes_late_is_history(desk: Desk) -> Non
     assert desk.ledger.records["a1"].last_activity == active_at
     assert [run.run_id for run in desk.ledger.records["a1"].runs] == ["0-a1", "1-a1"]
     assert (desk.run("a1").run_id, desk.status("a1")) == ("1-a1", "running")
+    desk.fold(frames.task_notification("a1", summary="of the older run", run_id="0-a1"))
+    assert [end.outcome.summary for end in finished(desk)] == ["of the older run"]
+    assert desk.status("a1") == "running"
+    assert desk.ledger.live_ids() == {"a1"}
 
 
 def test_a_run_whose_start_was_lost(desk: Desk) -> None:

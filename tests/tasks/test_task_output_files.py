@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from folding import Port, child, intake_of, level, open_regular, shell_started, track_hook, tracking
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 
 from claude_agent_py import TaskManager
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
@@ -81,6 +81,7 @@ def test_ordinary_text_is_not_held_back() -> None:
 
 
 @given(st.text(), st.integers(0, 40))
+@example("\u20ac\u20ac", 5)
 def test_a_tail_never_begins_with_half_a_character(text: str, count: int) -> None:
     data = text.encode("utf-8", "replace")
     tail = last_bytes(data, count)
