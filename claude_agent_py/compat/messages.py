@@ -21,7 +21,7 @@ _BLOCKS: Final[Mapping[str, type]] = {
 _OF_USERS: Final = frozenset({"text", "tool_use", "tool_result"})
 """The blocks that a user's message may have."""
 
-_SYSTEM: Final[Mapping[object, type[types.SystemMessage]]] = {
+_SYSTEM: Final[Mapping[str, type[types.SystemMessage]]] = {
     "task_started": types.TaskStartedMessage,
     "task_progress": types.TaskProgressMessage,
     "task_notification": types.TaskNotificationMessage,
@@ -44,7 +44,7 @@ def parse_message(data: Any) -> types.Message | None:
     kind = data.get("type")
     if not kind:
         raise MessageParseError("Message missing 'type' field", data)
-    parse = _PARSERS.get(kind)
+    parse = _PARSERS.get(str(kind))
     if parse is None:
         return None
     try:
@@ -68,8 +68,12 @@ def _fill(kind: type, frame: Mapping[str, object], /, **known: object) -> Any:
     return kind(**known)
 
 
-def _blocks(content: list[JSONObject], allowed: Container[str]) -> list[Any]:
-    return [_fill(_BLOCKS[block["type"]], block) for block in content if block["type"] in allowed]
+def _blocks(data: JSONObject, allowed: Container[str]) -> list[Any]:
+    content = data["message"]["content"]
+    for block in content:
+        if not isinstance(block, dict):
+            raise MessageParseError(f"Invalid content block (expected dict, got {type(block).__name__})", data)
+    return [_fill(_BLOCKS[kind], block) for block in content if (kind := str(block["type"])) in allowed]
 
 
 def _origin(data: Mapping[str, object]) -> Any:
@@ -82,7 +86,7 @@ def _user(data: JSONObject) -> types.UserMessage:
     message: types.UserMessage = _fill(
         types.UserMessage,
         data,
-        content=_blocks(content, _OF_USERS) if isinstance(content, list) else content,
+        content=_blocks(data, _OF_USERS) if isinstance(content, list) else content,
         origin=_origin(data),
     )
     return message
@@ -90,10 +94,13 @@ def _user(data: JSONObject) -> types.UserMessage:
 
 def _assistant(data: JSONObject) -> types.AssistantMessage:
     inner = data["message"]
+    if not isinstance(inner["content"], list):
+        found = type(inner["content"]).__name__
+        raise MessageParseError(f"Invalid assistant content (expected list, got {found})", data)
     message: types.AssistantMessage = _fill(
         types.AssistantMessage,
         data,
-        content=_blocks(inner["content"], _BLOCKS),
+        content=_blocks(data, _BLOCKS),
         model=inner["model"],
         usage=inner.get("usage"),
         message_id=inner.get("id"),
@@ -114,7 +121,7 @@ def _system(data: JSONObject) -> types.SystemMessage:
     if subtype == "mirror_error" and isinstance(data.get("key"), dict):
         key = {_KEY.get(name, name): value for name, value in data["key"].items()}
         return types.MirrorErrorMessage(subtype, data, cast("types.SessionKey", key), data.get("error", ""))
-    message: types.SystemMessage = _fill(_SYSTEM.get(subtype, types.SystemMessage), data, data=data)
+    message: types.SystemMessage = _fill(_SYSTEM.get(str(subtype), types.SystemMessage), data, data=data)
     return message
 
 

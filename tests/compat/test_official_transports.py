@@ -1,11 +1,17 @@
 """Programs that bring a transport of the official SDK, and options that do not start a program."""
 
+import copy
 import json
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from functools import cache
+from random import Random
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
+from hypothesis import given, strategies as st
+from later import Later
+from recordings_loader import all_frames
 
 from claude_agent_py.compat import (
     CanUseToolShadowedWarning,
@@ -25,6 +31,11 @@ from claude_agent_py.compat import (
     query,
 )
 from claude_agent_py.compat.messages import parse_message
+
+if TYPE_CHECKING:
+    import claude_agent_sdk._internal.message_parser as official_parser
+else:
+    official_parser = Later("claude_agent_sdk._internal.message_parser")
 
 pytestmark = [pytest.mark.anyio, pytest.mark.each_backend]
 
@@ -320,3 +331,38 @@ async def test_messages_of_every_kind_are_those_of_the_official_sdk() -> None:
     assert (type(mirror).__name__, mirror.error) == ("MirrorErrorMessage", "full")
     assert mirror.key == {"project_key": "-work", "session_id": "s"}
     assert (type(rate).__name__, rate.rate_limit_info.resets_at) == ("RateLimitEvent", 5)
+
+
+ODD: tuple[Any, ...] = (None, True, 5, "", "text", [], {}, [[]], {"type": "text"}, [{"type": "text", "text": "x"}])
+"""Values that replace others in a frame."""
+
+
+def break_at_random(value: Any, rate: float, random: Random) -> Any:
+    """Return a copy of a part of a frame in which some parts are odd or missing."""
+    if random.random() < rate:
+        return copy.deepcopy(random.choice(ODD))
+    if isinstance(value, dict):
+        return {key: break_at_random(part, rate, random) for key, part in value.items() if random.random() > rate}
+    return [break_at_random(part, rate, random) for part in value] if isinstance(value, list) else value
+
+
+def read_with(parse: Callable[[Any], Any], frame: Any) -> str:
+    """Return the name and the fields of the message, or the text of the error."""
+    try:
+        return repr(parse(copy.deepcopy(frame)))
+    except Exception as error:
+        is_of_field = isinstance(error, TypeError) or "Invalid field" in str(error)
+        return "an error of a field" if is_of_field else str(error)  # the official SDK does not wrap a TypeError
+
+
+@given(seed=st.integers(0, 2**32))
+def test_broken_messages_are_read_as_by_the_official_sdk(seed: int) -> None:
+    random = Random(seed)
+    frame = random.choice(sent_by_the_cli())
+    broken = break_at_random(frame, random.choice((0.0, 0.01, 0.1)), random)
+    assert read_with(parse_message, broken) == read_with(official_parser.parse_message, broken)
+
+
+@cache
+def sent_by_the_cli() -> list[Any]:
+    return [frame for _, direction, frame in all_frames() if direction == "out"]
