@@ -39,7 +39,7 @@ _SECRET_NAME: Final = re.compile(
     r"|(?:api|private|signing|encryption|access|account|master|shared|subscription)_?key"
     r"|(?:^|_|[a-z])token$|(?:^|_)token_|(?:^|_)auth$|(?:db|user|admin|root|smtp|mail|ftp|ssh|login)_?pass$|^pass$)"
     # Names of variables. As names of JSON fields, their lower-case forms are common.
-    r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|_HEADERS$|KEYS?(?:_|$)"
+    r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|(?:CUSTOM|OTLP(?:_[A-Z]+)?)_HEADERS$|KEYS?(?:_|$)"
     r"|DATABASE_UR[IL]|CONN(?:ECTION)?_?STR"
 )
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
@@ -160,7 +160,7 @@ _NAME: Final = (
 """What `env` prints before a value, and scripts, settings, code and JSON have there."""
 _VALUE: Final = (
     r"""(?s)[bBrRuU]{0,2}(?:(?P<mark>"{3}|'{3}|\\{0,4}["'])(?P<text>(?:(?!(?P=mark))(?:\\.|[^\\])){1,8192}+)(?=(?P=mark))"""
-    r"""|(?P<open>\\{0,4}["'])(?P<line>(?:(?!(?P=open))(?:\\.|[^\\\n]))++))"""
+    r"""|(?P<open>\\{0,4}["'])(?P<line>(?=\S)(?:(?!(?P=open))(?:\\.|[^\\\n]))++))"""
     r"""|(?!["'$<{(\[])(?P<word>[^\s"'\\,;)}\]]{1,4096}+)"""
 )
 """The line is a value whose end is far away or was cut off."""
