@@ -499,6 +499,27 @@ def test_secrets_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, mon
     alive.remove()
 
 
+@pytest.mark.parametrize("is_removed_meanwhile", [False, True])
+def test_a_folder_without_transcripts_that_a_killed_process_left_is_removed_by_the_next(
+    is_removed_meanwhile: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    left = private_folder.make_folder(None).path
+    unlock(left)  # as if its process had died
+    os.utime(left, (os.stat(left).st_mtime - 120,) * 2)
+
+    def removed_meanwhile(path: Any) -> Any:
+        if is_removed_meanwhile and str(path).startswith(str(left)):
+            monkeypatch.setattr(os, "scandir", scandir)
+            shutil.rmtree(left)
+        return scandir(path)
+
+    scandir = os.scandir
+    monkeypatch.setattr(os, "scandir", removed_meanwhile)
+    private_folder.make_folder(None).remove()
+    assert os.listdir(tmp_path) == []
+
+
 def test_a_private_folder_is_removed_once_and_not_by_a_forked_process(tmp_path: Path) -> None:
     program = """
 import os, sys, tempfile

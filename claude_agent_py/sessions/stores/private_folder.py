@@ -180,14 +180,16 @@ def _filter_settings(content: bytes | None, *, has_plugins: bool) -> bytes | Non
 
 
 def _remove_leftovers() -> None:
-    """Remove the secrets from folders of killed processes, and remove old folders entirely."""
+    """Remove the secrets from folders of killed processes. Old folders, and those without transcripts, go entirely."""
     for path in find_left_behind(PREFIX, min_age=NEW_SECONDS):
-        # The folder itself does not change while a transcript in it grows.
-        last = max(each.lstat().st_mtime for each in (path, *path.glob("projects/**/*.jsonl")))
-        if time.time() - last > KEPT_DAYS * 24 * 3600:
-            remove_tree(path)
-        else:
-            _remove_private_files(path)
+        with contextlib.suppress(FileNotFoundError):  # another process delivers it, and removes it meanwhile
+            kept = [*path.glob("projects/**/*.jsonl")]
+            # The folder itself does not change while a transcript in it grows.
+            last = max(each.lstat().st_mtime for each in (path, *kept))
+            if not kept or time.time() - last > KEPT_DAYS * 24 * 3600:
+                remove_tree(path)
+            else:
+                _remove_private_files(path)
 
 
 def _remove_private_files(path: Path) -> None:
