@@ -171,6 +171,7 @@ _BLOCK: Final = (
 _SHORTEST_VALUE: Final = 4
 _SETTING: Final = re.compile(r"(?m)^[ \t]*+(?:-[ ])?(?:export[ ])?[\w.-]++(?:=|:[ ]+)[a-z][a-z0-9_-]{3,}[ \t]*$")
 """A line of a settings file with a word as its value; in code, what follows is a type or an expression."""
+_LONGEST_SETTING: Final = 400
 _TYPES: Final = re.compile("str(?:ing)?|bytes|bool(?:ean)?|text|object|number|unknown|float|varchar|char|keyword|any")
 _ABOUT_SECRETS: Final = re.compile(
     r"(?i)(?:^|_)(?:stop|pad|eos|bos|unk|mask|next|special)_tokens?|(?:^|_)(?:max|min|num|count|total|used?|has|is|no|needs?|requires?)_|tokens?_(?:count|limit|type|usage|budget)"
@@ -387,8 +388,9 @@ def _may_be_secret(name: str) -> bool:
 
 def _is_setting(text: str, name_start: int, value: str) -> bool:
     """Return whether an assignment is a line of a settings file, with a word as its value."""
-    start = text.rfind("\n", 0, name_start) + 1
-    is_line = _SETTING.match(text, start, start + 400) is not None
+    first = max(0, name_start - _LONGEST_SETTING)
+    start = text.rfind("\n", first, name_start) + 1 or first
+    is_line = _SETTING.match(text, start, start + _LONGEST_SETTING) is not None
     return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value)
 
 
