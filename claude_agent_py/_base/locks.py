@@ -55,6 +55,16 @@ def lock(folder: Path) -> None:
         _locks[folder] = descriptor
 
 
+def make_locked(folder: Path) -> None:
+    """Create a private folder, and lock it before it has the name by which other processes find it."""
+    draft = folder.with_name(f".{folder.name}")
+    draft.mkdir(mode=0o700)
+    lock(draft)
+    draft.rename(folder)
+    if draft in _locks:
+        _locks[folder] = _locks.pop(draft)
+
+
 def unlock(folder: Path) -> None:
     """Release the lock of a folder. Idempotent."""
     descriptor = _locks.pop(folder, None)

@@ -520,6 +520,28 @@ def test_a_folder_without_transcripts_that_a_killed_process_left_is_removed_by_t
     assert os.listdir(tmp_path) == []
 
 
+@pytest.mark.skipif(os.name == "nt", reason="the locks of folders are POSIX only")
+def test_a_private_folder_is_not_taken_for_one_that_was_left_before_it_is_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import fcntl
+
+    found: list[Path] = []
+
+    def look_before(descriptor: int, operation: int) -> None:
+        monkeypatch.setattr(fcntl, "flock", flock)
+        found.extend(private_folder.find_left_behind(private_folder.PREFIX))  # as another process does
+        flock(descriptor, operation)
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    flock = fcntl.flock
+    monkeypatch.setattr(fcntl, "flock", look_before)
+    folder = private_folder.make_folder(None)
+    assert found == []
+    assert os.listdir(tmp_path) == [folder.path.name]
+    folder.remove()
+
+
 def test_a_private_folder_is_removed_once_and_not_by_a_forked_process(tmp_path: Path) -> None:
     program = """
 import os, sys, tempfile

@@ -21,7 +21,7 @@ from typing import Final
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py._base.credentials import read_credentials, read_setting
 from claude_agent_py._base.errors import StoreError
-from claude_agent_py._base.locks import leftovers, lock, unlock
+from claude_agent_py._base.locks import leftovers, make_locked, unlock
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.private_files import find_other, give_tree, opened_folder, temporary_folder
 from claude_agent_py.transport.processes import NOT_WRITABLE, make_folder_as
@@ -47,8 +47,7 @@ class PrivateFolder:
 
     def __init__(self, prefix: str, at_exit: Callable[[Path], object], mark: str = "") -> None:
         self.path: Path = _find_parent_folder() / f"{prefix}{secrets.token_hex(8)}{mark}"
-        self.path.mkdir(mode=0o700)
-        lock(self.path)
+        make_locked(self.path)
         self._owner = os.getpid()
         self._at_exit = weakref.finalize(self, _clean_up, self.path, self._owner, at_exit)
 
