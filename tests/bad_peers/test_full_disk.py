@@ -134,12 +134,14 @@ async def test_within_the_bound_nothing_is_lost() -> None:
 @pytest.mark.one_backend
 @pytest.mark.usefixtures("no_room", "nothing_left")
 async def test_a_run_that_takes_too_long_and_whose_messages_do_not_fit_waits_for_nothing_known() -> None:
-    words = ["x" * 10_000] * 300
-    fake = FakeCLI(steps.wait_for_prompt(), frames.of_prompt(frames.init()), *map(frames.assistant, words))
+    words = [frames.assistant("x" * 10_000)] * 600
+    fake = FakeCLI(steps.wait_for_prompt(), steps.emit(frames.of_prompt(frames.init()), *words))
     with anyio.fail_after(60):
-        async with start_in_memory(fake, limits=LIMITS, timeouts=Timeouts(silence=0.05)) as client:
+        async with start_in_memory(fake, limits=LIMITS, timeouts=Timeouts(silence=1)) as client:
             with pytest.raises(RunTimeoutError) as caught:
                 await client.query("go")
+            with pytest.raises(BacklogError):
+                list(caught.value.result.messages)
             assert caught.value.waiting_for == ()
 
 
