@@ -86,14 +86,9 @@ Table: TypeAlias = dict[int, tuple[int, str]]
 
 def in_proc(pids: Collection[int] | None = None) -> Table:
     """Look up these processes, or all, in /proc. Empty if it is not mounted."""
-    table: Table = {}
     if pids is None:
         pids = [pid for pid, _ in _folders()]
-    for pid in pids:
-        stat = parent_and_start(pid)
-        if stat is not None:
-            table[pid] = stat
-    return table
+    return {pid: stat for pid in pids if (stat := parent_and_start(pid)) is not None}
 
 
 def in_ps(pids: Collection[int] | None = None) -> Table:
