@@ -92,14 +92,16 @@ imports: $(VENV)/.dev  ## Check that lower layers import no higher ones
 	$(BIN)/lint-imports
 
 coverage: export COVERAGE_FILE := $(CURDIR)/.coverage
-coverage: $(VENV)/.dev  ## All tests, with the lines and branches that they run; fails below the figures here (Python >= 3.12)
+# Only root can start programs as other users, and fill a file system.
+coverage: AS_ROOT = $(if $(SUDO),$(SUDO) --preserve-env env "PATH=$$PATH" "HOME=$$HOME")
+coverage: $(VENV)/.dev  ## All tests, with the lines and branches that they run; fails below the figures here (Python >= 3.12, as root or with SUDO=sudo)
 	@$(BIN)/python -c 'import sys; sys.exit($(NO_EVENTS) if sys.version_info < (3, 12) else 0)'
 	@$(BIN)/claude-agent-py install-cli
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal -rfE -m "not long" $(ARGS)
+	$(AS_ROOT) $(BIN)/coverage run -m pytest -n $(WORKERS) --dist worksteal -rfE -m "not long" $(ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report --skip-covered --include="$(ADD_ONS)" --fail-under=95
-	$(BIN)/coverage report --skip-covered --omit="$(ADD_ONS)" --fail-under=99.8 --precision=2
+	$(BIN)/coverage report --skip-covered --omit="$(ADD_ONS)" --fail-under=100 --precision=2
 
 changelog: $(VENV)/.dev  ## Show the next entry of the changelog, from changelog.d (ARGS="--version 0.2.0")
 	@$(BIN)/towncrier build --draft $(ARGS)
