@@ -66,16 +66,17 @@ class WireLog:
         kind, name = "?", "-"
         if isinstance(frame, dict):
             kind, name = _identify_frame(frame)
-        if frame is not None and logger.isEnabledFor(BODIES):
-            logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, self._redact(frame))
+        body = self._redact(frame) if frame is not None and logger.isEnabledFor(BODIES) else None
+        if body is not None:
+            logger.log(BODIES, "%s %s %s %d bytes %s", direction, kind, name, size, body)
         else:
             logger.debug("%s %s %s %d bytes", direction, kind, name, size)
 
-    def _redact(self, frame: object) -> str:
-        try:
+    def _redact(self, frame: object) -> str | None:
+        """Return a frame as JSON without secrets, or None if it is too deep."""
+        with contextlib.suppress(ValueError, RecursionError):
             return json.dumps(redaction.without_secrets(_without_pieces(frame), hide=self._hide))
-        except (ValueError, RecursionError):
-            return "?"
+        return None
 
     def _hide(self, text: str) -> str:
         return redaction.hide_secrets(redaction.hide_values(text, self._secrets.items()))

@@ -59,6 +59,6 @@ class _Writer(logging.Handler):
         if body:
             line = {"t": at, "dir": DIRECTIONS[str(direction)], "m": json.loads(str(body[0]))}
         else:
-            # The wire log omits the body of a frame that is too large for it.
+            # The wire log omits the body of a frame that is too large or too deep for it.
             line = {"t": at, "dir": "note", "m": f"{direction} {kind} {size} bytes were not recorded"}
         self._file.write(json.dumps(line, ensure_ascii=False) + "\n")

@@ -241,6 +241,16 @@ def test_the_answer_is_on_stdout_what_happens_on_stderr_and_both_are_recorded_wi
     assert f"{file} is not a recording" in capsys.readouterr().err
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_a_frame_that_is_too_deep_to_be_recorded_is_noted(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
+    deep = b'{"type": "x", "value": ' + b"[" * 900 + b"]" * 900 + b"}\n"
+    fake(steps.wait_for_prompt(), deep, frames.result("Hello."))
+    file = tmp_path / "run.jsonl"
+    assert main(["run", "--record", str(file), "go", "--quiet"]) == 0
+    notes = [line["m"] for line in map(json.loads, file.read_text().splitlines()) if line["dir"] == "note"]
+    assert notes == [f"<- x {len(deep) - 1} bytes were not recorded"]
+
+
 @pytest.mark.long
 def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
