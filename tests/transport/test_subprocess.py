@@ -15,7 +15,7 @@ import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from subprocess import Popen, run
+from subprocess import PIPE, Popen, run
 from typing import cast
 
 import anyio
@@ -1137,8 +1137,12 @@ def test_a_mark_after_another_variable_with_its_name_is_found() -> None:
 def test_a_scan_ends_although_each_look_finds_new_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(processes, "LOOKS", 1)
     mark = f"one-look-{os.getpid()}"
-    with Popen(["sleep", "600"], env={**os.environ, processes.MARK: mark}) as process:
+    with Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE, bufsize=0) as process:
         try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"x")
+            assert process.stdout.read(1) == b"x"  # it has its environment
             assert processes.kill_marked({mark}) == {mark}
             assert process.wait(PATIENT) == -signal.SIGKILL
             assert processes.kill_marked({mark}) == set()
