@@ -1,7 +1,15 @@
 """Hide secrets in JSON and in text that leaves the program: logs, recordings, traces, timelines.
 
-A secret is recognised by its name, by its form, or because it is the value of a secret environment variable. The forms
-are those of the rules of gitleaks (8.30) and detect-secrets (1.5).
+* `without_secrets` hides, in JSON, what the names of its fields and options say.
+* `hide_values` hides known secrets in text, such as those of the environment (`find_secrets`).
+* `hide_secrets` hides what looks like a secret in text: tokens that begin as those of a service do (`_PREFIXES`), what
+  shows by its form or its place in a command or a header (`_PATTERNS`), and what is assigned to a secret name
+  (`_find_assigned`).
+* `redact` does both to the text of an error, and is less careful with what is assigned (`_ASSIGNED`).
+
+The functions for text also look at what is behind escapes (`_undo_escapes`). `is_secret_name` decides about names. The
+forms are those of the rules of gitleaks (8.30) and detect-secrets (1.5). No pattern backtracks far, because tools write
+the texts.
 """
 
 import json
@@ -17,22 +25,7 @@ from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN: Final = "***"
 
-_ESCAPES: Final[Sequence[tuple[str, str, Callable[[re.Match[str]], str]]]] = (
-    ("\x1b", r"\x1b\[[0-9:;?]{0,40}[A-Za-z]", lambda _: ""),
-    ("&", r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});", lambda found: unescape(found[0])),
-    ("\\", r"(?s)\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", lambda found: _undo_backslash(*found.groups())),
-    ("%", r"(?i)%(?:[c-f][0-9a-f](?:%[89ab][0-9a-f]){1,3}|[0-9a-f]{2})", lambda found: unquote(found[0])),
-)
-"""Escapes of terminals, HTML, JSON and code, and URLs: a text in them, their pattern, and what is written so."""
-_CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
-_MOST_ESCAPED: Final = 6
-"""How many kinds and levels of escapes are undone, such as of JSON in JSON."""
-_LONGEST_MATCH: Final = 4096
-_REST: Final = r"""[^\s"'\\<>]*+"""
-"""What follows a match of this length and belongs to it: few patterns match more, because tools write the texts."""
-
-_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "cookies", "variables", "environment"})
-"""Objects whose values are all hidden."""
+# Names ---------------------------------------------------------------------------------------------------------------
 
 _SECRET_NAME: Final = re.compile(
     r"(?i:secret|passw|passphrase|credential|cookie|authorization|bearer"
@@ -42,7 +35,19 @@ _SECRET_NAME: Final = re.compile(
     r"|AUTH(?!OR)|(?:^|_)(?:PAT|PASS|PW|PWD|CREDS|DSN|SAS|WEBHOOK)(?:_|$)|(?:CUSTOM|OTLP(?:_[A-Z]+)?)_HEADERS$|KEYS?(?:_|$)"
     r"|DATABASE_UR[IL]|CONN(?:ECTION)?_?STR"
 )
-_NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
+"""The part of a name that says so, after `-` became `_`."""
+_ABOUT_SECRETS: Final = re.compile(
+    r"(?i)(?:^|_)(?:stop|pad|eos|bos|unk|mask|next|special)_tokens?|(?:^|_)(?:max|min|num|count|total|used?|has|is|no|needs?|requires?)_|tokens?_(?:count|limit|type|usage|budget)"
+    r"|_(?:count|limit|type|name|file|path|dir|url|uri|ids?|at|in|ttl|expir\w*|length|size|usage|budget|policy|prompt"
+    r"|field|env|var|hash_algo\w*|fn|func\w*|callback|handler|class|provider|manager|required|enabled)$"
+)
+"""Names, in lower case, of what is not the secret itself."""
+_HAS_NUMBERS: Final = re.compile("(?i)passw|secret|pass$|pwd")
+"""Names of secrets that may be numbers."""
+_MAPS_OF_SECRETS: Final = frozenset({"env", "headers", "cookies", "variables", "environment"})
+"""Objects whose values are all hidden."""
+
+# Forms ---------------------------------------------------------------------------------------------------------------
 
 _PREFIXES: Final = (
     *("sk-proj-", "sk-svcacct-", "sk-admin-", "sk_live_", "sk_prod_", "rk_live_", "rk_prod_", "whsec_"),
@@ -62,8 +67,10 @@ _WORDY: Final = (
     *("rdme_", "pul-", "pplx-", "tvly-"),
 )
 """Beginnings that are followed by a digit in a token, and often by words otherwise."""
-
-_FORMS: Final = (
+_END: Final = r"""[^\n"'\\]"""
+"""A character of a header, which a quotation mark may end, as in `curl -H`."""
+_PATTERNS: Final = (
+    # Tokens, keys and URLs.
     ("sk-ant-", r"sk-ant-[\w-]+"),
     *((word, rf"(?<![\w-]){word}(?=[\w-]{{0,40}}\d)[\w-]{{16,}}") for word in _WORDY),
     *((f"{word}.", rf"(?<![\w.]){word}\.[\w.-]{{24,}}") for word in ("SG", "hvs", "hvb", "hvr")),
@@ -75,29 +82,19 @@ _FORMS: Final = (
     ("---- BEGIN", r"(?s)---- BEGIN[ A-Z0-9]{0,99}PRIVATE KEY ----.*?(?:---- END[ A-Z0-9]{0,99}----|\Z)"),
     ("Private-Lines:", r"(?s)(?<=Private-Lines:).*?(?=Private-MAC|\Z)"),
     ("://", r"(?<=://)[^\s:@/\"'<>\\]{0,999}+:[^\s/\"'<>\\]{1,4096}(?=@)|(?<=://)[^\s:@/\"'<>\\]{20,4096}+(?=@)"),
+    # A key of letters alone would pass for a name in code.
     ("aws_", r"(?<=aws_secret_access_key = )[\w/+=]{16,}|(?<=aws_session_token = )[\w/+=]{16,}"),
     ("LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi[\w/+=]{16,}"),  # keys in PEM, in base64 once more, as in a kubeconfig
-    ("sig=", r"(?<=[?&]sig=)[\w%+/=]{16,}"),
-)
-"""Patterns of other secrets, each after a text that it contains. None backtracks far, because tools write the texts."""
-_SCHEME: Final = r"(?i)\b(?:bearer|basic) [\w.~+/=-]{8,}"
-_END: Final = r"""[^\n"'\\]"""
-"""A character of a header, which a quotation mark may end, as in `curl -H`."""
-_HEADERS: Final = (
+    ("sig=", r"(?<=[?&]sig=)[\w%+/=]{16,}"),  # also in capitals, which otherwise stand for a secret
+    # Headers, whose values may have several words.
+    *((f"{scheme} ", rf"(?i)\b{scheme} [\w.~+/=-]{{8,}}") for scheme in ("bearer", "basic")),
     ("cookie:", rf"(?i)(?P<keep>\bcookie: ?)[\w.$-]{{1,99}}={_END}{{1,8192}}+"),
     (
         "authorization:",
         r"(?i)(?P<keep>\bauthorization: ?)(?:(?:basic|bearer|token|digest|apikey|negotiate|aws4-hmac-sha256) "
         rf"{_END}{{1,8192}}+|(?=[^\s\"']*\d)[^\s\"']{{8,4096}}+)",
     ),
-)
-"""Headers whose values have several words."""
-_OPTION_WORD: Final = re.compile(
-    "a|an|and|are|arguments?|as|can|flag|for|if|in|instead|is|must|of|options?|or|parameter|requires|should|takes|the|to"
-    "|value|was|when|where|which|with|without"
-)
-"""What follows the name of an option in a sentence."""
-_COMMANDS: Final = (
+    # Arguments of commands, and SQL, XML, `.netrc`, and lists of names and values.
     (
         "--",
         r"""(?<![\w-])(?P<keep>--(?P<name>[A-Za-z][A-Za-z-]{1,60})(?:=|[ ]{1,4})(?P<mark>["']?))"""
@@ -146,13 +143,23 @@ _COMMANDS: Final = (
         r"""(?P<keep>["'](?P<name>[A-Za-z_][\w-]{1,60})["'][ ]{0,4},[ ]{0,4}["'])"""
         r"""(?=[^"'\n]*\d|Bearer |Basic )(?:\\.|[^"'\\\n]){1,4096}+(?=["'])""",
     ),
+    # Parameters of URLs.
+    (
+        "=",
+        r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)"""
+        r"""(?:[^\s?&#;"'<>\\]|[?](?![\w.%-]{2,60}=)){1,4096}+""",
+    ),
 )
-"""Passwords in commands, SQL, XML, `.netrc`, and lists of names and values, each pattern after a text that it contains.
-`keep` is not hidden."""
-_QUERY: Final = (
-    r"""(?P<keep>[?&;#"'](?P<name>[\w.%-]{2,60})=)"""
-    r"""(?:[^\s?&#;"'<>\\]|[?](?![\w.%-]{2,60}=)){1,4096}+"""
+"""Patterns of other secrets, each after a text that it contains, which is in any case if it is in lower case here.
+`keep` is not hidden. With a `name`, it is a secret if that says so (`_is_secret_argument`)."""
+_OPTION_WORD: Final = re.compile(
+    "a|an|and|are|arguments?|as|can|flag|for|if|in|instead|is|must|of|options?|or|parameter|requires|should|takes|the|to"
+    "|value|was|when|where|which|with|without"
 )
+"""What follows the name of an option in a sentence."""
+
+# Assignments ---------------------------------------------------------------------------------------------------------
+
 _NAME: Final = (
     r"""(?<![\w?&-])(?P<name>[A-Za-z_][\w-]{0,99}+)"""
     r"""(?P<sign>\\{0,4}["']?\]?[ \t]{0,8}(?::{1,2}=|[?+]=|=>|->|=|:)(?![=/])[ \t]{0,8})"""
@@ -168,34 +175,46 @@ _BLOCK: Final = (
     r"""[|>][-+0-9]{0,2}[ \t]*\n(?P<indent>[ \t]+)(?=\S)(?P<block>[^\n]*+(?:\n(?P=indent)[^\n]*+|\n[ \t]*+(?=\n))*+)"""
 )
 """A block of text in YAML, after a name and a colon."""
-_SHORTEST_VALUE: Final = 4
 _SETTING: Final = re.compile(r"(?m)^[ \t]*+(?:-[ ])?(?:export[ ])?[\w.-]++(?:=|:[ ]+)[a-z][a-z0-9_-]{3,}[ \t]*$")
 """A line of a settings file with a word as its value; in code, what follows is a type or an expression."""
 _LONGEST_SETTING: Final = 400
-_TYPES: Final = re.compile("str(?:ing)?|bytes|bool(?:ean)?|text|object|number|unknown|float|varchar|char|keyword|any")
-_ABOUT_SECRETS: Final = re.compile(
-    r"(?i)(?:^|_)(?:stop|pad|eos|bos|unk|mask|next|special)_tokens?|(?:^|_)(?:max|min|num|count|total|used?|has|is|no|needs?|requires?)_|tokens?_(?:count|limit|type|usage|budget)"
-    r"|_(?:count|limit|type|name|file|path|dir|url|uri|ids?|at|in|ttl|expir\w*|length|size|usage|budget|policy|prompt"
-    r"|field|env|var|hash_algo\w*|fn|func\w*|callback|handler|class|provider|manager|required|enabled)$"
-)
-"""Names, in lower case, of what is not the secret itself."""
+_TYPES: Final = re.compile("bytes|bool(?:ean)?|text|object|number|unknown|float|varchar|char|keyword|any")
 _NO_SECRET: Final = re.compile(
     r"(?i)true|false|null|none|nil|undefined|yes|no|on|off|required|optional|str(?:ing)?|x{3,}|\*+|\.+"
 )
-_HAS_NUMBERS: Final = re.compile("(?i)passw|secret|pass$|pwd")
-"""Names of secrets that may be numbers."""
 _NUMBER: Final = re.compile(r"[\d.,_]+[a-z]?")
 _CODE: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+|[A-Za-z_]+[0-9]?|[\w.]+[(\[].*")
 """An expression: a word, or the attribute of an object."""
-
-SHORTEST_SECRET: Final = 8
-"""The minimum length of a variable's value in characters. Shorter values occur in other texts by chance."""
+_SHORTEST_VALUE: Final = 4
+_SHORTEST_WORD: Final = 7
+"""The minimum length of a value without quotes, which may be code."""
 _ASSIGNED: Final = re.compile(
     r"((?:api|access|secret|private|auth|session)?[_-]?(?:key|token|secret|password|passwd|pwd|credential)s?"
     r"[\"']?\s*[=:]\s*[\"']?)[^\s\"'&,;)}\]]{4,}",
     re.IGNORECASE,
 )
 """Values with a secret name, in upper and lower case."""
+
+# Escapes -------------------------------------------------------------------------------------------------------------
+
+_ESCAPES: Final[Sequence[tuple[str, str, Callable[[re.Match[str]], str]]]] = (
+    ("\x1b", r"\x1b\[[0-9:;?]{0,40}[A-Za-z]", lambda _: ""),
+    ("&", r"&(?:amp|lt|gt|quot|apos|#\d{1,7}|#x[0-9A-Fa-f]{1,6});", lambda found: unescape(found[0])),
+    ("\\", r"(?s)\\(?:u([0-9A-Fa-f]{4})|x([0-9A-Fa-f]{2})|(.))", lambda found: _undo_backslash(*found.groups())),
+    ("%", r"(?i)%(?:[c-f][0-9a-f](?:%[89ab][0-9a-f]){1,3}|[0-9a-f]{2})", lambda found: unquote(found[0])),
+)
+"""Escapes of terminals, HTML, JSON and code, and URLs: a text in them, their pattern, and what is written so."""
+_CONTROLS: Final = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f"}
+_MOST_ESCAPED: Final = 6
+"""How many kinds and levels of escapes are undone, such as of JSON in JSON."""
+_LONGEST_MATCH: Final = 4096
+_REST: Final = r"""[^\s"'\\<>]*+"""
+"""What follows a match of this length and belongs to it: few patterns match more, because tools write the texts."""
+
+# Variables -----------------------------------------------------------------------------------------------------------
+
+SHORTEST_SECRET: Final = 8
+"""The minimum length of a variable's value in characters. Shorter values occur in other texts by chance."""
 _SHORTEST_PART: Final = 16
 """The minimum length of a line or a word of a variable's value that is hidden on its own."""
 
@@ -247,7 +266,7 @@ def _hide_second(pair: object) -> object:
 
 def is_secret_name(name: str) -> bool:
     """Return whether the name of a variable or a field says that its value is secret."""
-    return _SECRET_NAME.search(name.replace("-", "_")) is not None and name not in _NOT_SECRET
+    return _SECRET_NAME.search(name.replace("-", "_")) is not None and name != "PWD"
 
 
 def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
@@ -255,7 +274,7 @@ def hide_secrets(text: str, hidden: str = HIDDEN) -> str:
     found = [
         (source(begin + start), source(begin + end), hidden)
         for plain, begin, source in _undo_escapes(text)
-        for find in (_find_forms, _find_arguments, _find_assigned)
+        for find in (_find_forms, _find_assigned)
         for start, end in find(plain)
     ]
     return _replace(text, found)
@@ -321,37 +340,24 @@ def _replace(text: str, found: Iterable[tuple[int, int, str]]) -> str:
 
 
 def _find_forms(text: str) -> Iterator[tuple[int, int]]:
+    """Find what `_PREFIXES` and `_PATTERNS` describe."""
     for prefix in _PREFIXES:  # looking for a text is much faster than matching a pattern
         if prefix in text:
             yield from (found.span() for found in re.finditer(_TOKEN.format(re.escape(prefix)), text, re.ASCII))
-    for part, pattern in _FORMS:
-        if part in text:
-            yield from (found.span() for found in re.finditer(pattern, text, re.ASCII))
     lower = text.lower()
-    if "bearer " in lower or "basic " in lower:
-        yield from (found.span() for found in re.finditer(_SCHEME, text, re.ASCII))
-    for part, pattern in _HEADERS:
-        if part in lower:
-            yield from ((found.end("keep"), found.end()) for found in re.finditer(pattern, text, re.ASCII))
-
-
-def _find_arguments(text: str) -> Iterator[tuple[int, int]]:
-    """Find the secret arguments of commands and parameters of URLs."""
-    for part, pattern in (*_COMMANDS, ("=", _QUERY)):
-        if part in text:
+    for part, pattern in _PATTERNS:
+        if part in text or part in lower:
             for found in re.finditer(pattern, text, re.ASCII):
-                if _is_secret_argument(found):
-                    yield found.end("keep"), found.end()
+                groups = found.groupdict()
+                start = found.end("keep") if "keep" in groups else found.start()
+                if "name" not in groups or _is_secret_argument(groups["name"], text[start : found.end()]):
+                    yield start, found.end()
 
 
-def _is_secret_argument(found: re.Match[str]) -> bool:
-    """Return whether an option or a parameter of a URL has no name, or one that says that it is secret."""
-    name = found.groupdict().get("name")
-    if name is None:
-        return True
-    value = found[0].removeprefix(found["keep"])
+def _is_secret_argument(name: str, value: str) -> bool:
+    """Return whether an option or a parameter of a URL is secret by its name, and not a placeholder for a secret."""
     key = name.replace("-", "_").lower()
-    is_secret = is_secret_name(key) or key in ("pass", "pw", "pwd", "auth", "sig") or key.endswith("signature")
+    is_secret = is_secret_name(key) or key in ("pw", "pwd", "sig") or key.endswith("signature")
     return is_secret and not (_ABOUT_SECRETS.search(key) or _OPTION_WORD.fullmatch(value.lower()) or value.isupper())
 
 
@@ -374,33 +380,20 @@ def _find_assigned(text: str) -> Iterator[tuple[int, int]]:
         if value is None:
             continue
         kind = value.lastgroup or ""
-        given = value[kind]
-        is_setting = kind == "word" and _is_setting(text, found.start(), given)
-        if _is_secret(name, sign, given, is_quoted=kind != "word", is_setting=is_setting):
+        if _is_secret(found, value[kind], is_quoted=kind != "word"):
             yield value.span(kind)
             done = value.end()
 
 
 def _may_be_secret(name: str) -> bool:
+    return is_secret_name(name) or (name.lower() == "pwd" and name != "PWD")
+
+
+def _is_secret(found: re.Match[str], value: str, *, is_quoted: bool) -> bool:
+    """Return whether the value that is assigned to a name (`_NAME`) is a secret."""
+    name, sign = found["name"], found["sign"]
     key = name.replace("-", "_")
-    return name not in _NOT_SECRET and (is_secret_name(key) or key.lower() in ("pass", "pwd"))
-
-
-def _is_setting(text: str, name_start: int, value: str) -> bool:
-    """Return whether an assignment is a line of a settings file, with a word as its value."""
-    first = max(0, name_start - _LONGEST_SETTING)
-    start = text.rfind("\n", first, name_start) + 1 or first
-    is_line = _SETTING.match(text, start, start + _LONGEST_SETTING) is not None
-    return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value)
-
-
-def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool, is_setting: bool) -> bool:
-    """Return whether the value that is assigned to a name is a secret."""
-    key = name.replace("-", "_")
-    if _NO_SECRET.fullmatch(value):
-        return False
-    is_number = _NUMBER.fullmatch(value) is not None
-    if is_number and not _HAS_NUMBERS.search(key):
+    if _NO_SECRET.fullmatch(value) or (_NUMBER.fullmatch(value) and not _HAS_NUMBERS.search(key)):
         return False
     if name.isupper():
         return len(value) >= _SHORTEST_VALUE
@@ -410,7 +403,15 @@ def _is_secret(name: str, sign: str, value: str, *, is_quoted: bool, is_setting:
         return sign[0] in "\\\"'" or len(value) >= _SHORTEST_VALUE
     if "-" in name and sign.strip() == ":":  # a header
         return len(value) >= _SHORTEST_VALUE
-    return is_setting or (len(value) >= SHORTEST_SECRET - 1 and not _CODE.fullmatch(value))
+    return (len(value) >= _SHORTEST_WORD and not _CODE.fullmatch(value)) or _is_setting(found, value)
+
+
+def _is_setting(found: re.Match[str], value: str) -> bool:
+    """Return whether an assignment is a line of a settings file, with a word as its value."""
+    first = max(0, found.start() - _LONGEST_SETTING)
+    start = found.string.rfind("\n", first, found.start()) + 1 or first
+    is_line = _SETTING.match(found.string, start, start + _LONGEST_SETTING) is not None
+    return is_line and not _TYPES.fullmatch(value) and not is_secret_name(value)
 
 
 def redact(text: str) -> str:

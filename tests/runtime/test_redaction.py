@@ -85,6 +85,16 @@ SPELLINGS = [
     "TOKEN ?= {}",
     "TOKEN += {}",
     "TOKEN ::= {}",
+    'send("Bearer {}")',
+    "sshpass -p {} ssh host",
+    "sqlcmd -S host -P {}",
+    "my_pwd --pw={}",
+    "hvs.{0}{0}",
+    "sk-{0}{0}",
+    "sk-ant-{}",
+    "---- BEGIN SSH2 ENCRYPTED PRIVATE KEY ----\nMII{}",
+    "Private-Lines: 1\nMII{}\nPrivate-MAC: 0",
+    "kube: LS0tLS1CRUdJTi{0}{0}",
 ]
 ESCAPES: dict[str, Callable[[str], str]] = {
     "JSON": lambda text: json.dumps({"stdout": f"first\n{text}"}),
@@ -106,6 +116,7 @@ WORDS = ["password: {}", "  - db_password: {}", "client_secret={}", "export auth
 """Settings whose value is a word."""
 HARMLESS = [
     "password: string",
+    "password: text",
     "    token: SecretStr",
     "api_key = settings",
     "login(password=password, token=access_token)",
