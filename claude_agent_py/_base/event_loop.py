@@ -245,7 +245,7 @@ def spawn_detached(function: Callable[[], Returned[None]], *, name: str) -> None
     asyncio.get_running_loop().create_task(started, name=name)
 
 
-async def run_to_its_end(function: Callable[[], Returned[None]], *, name: str, seconds: float = math.inf) -> None:
+async def run_to_its_end(function: Callable[[], Returned[object]], *, name: str, seconds: float = math.inf) -> None:
     """Run an async function to its end, however often the caller is cancelled; then raise the cancellation, if any.
 
     A cancellation by asyncio itself passes a shield, and a second one reaches what cleans up after the first. So the

@@ -84,18 +84,17 @@ class WaitingInbox(Inbox, Generic[Question]):
         )
         # Report the wait before the question becomes visible and can be answered.
         with context.awaiting_user(question.id):
-            # Shielded, because a question that is visible must also be closed.
-            with anyio.CancelScope(shield=True):
-                await self._open(question)
+            await self._open(question)
             context.on_interaction(InteractionOpened(question))
             reply = source = None
             try:
                 with anyio.move_on_after(self.timeout):
                     await self._wait(question)
             finally:
-                with anyio.CancelScope(shield=True):
+                try:
                     reply, source = await self._close(question)
-                context.on_interaction(InteractionSettled(question, reply is not None, reply, source))
+                finally:
+                    context.on_interaction(InteractionSettled(question, reply is not None, reply, source))
         return KINDS[kind].refuse(TIMED_OUT) if reply is None else reply
 
     @abstractmethod
@@ -104,7 +103,7 @@ class WaitingInbox(Inbox, Generic[Question]):
 
     @abstractmethod
     async def _open(self, question: Question) -> None:
-        """Make a question visible."""
+        """Make a question visible. If it raises, also a cancellation, the question is not."""
 
     @abstractmethod
     async def _wait(self, question: Question) -> None:
@@ -112,7 +111,7 @@ class WaitingInbox(Inbox, Generic[Question]):
 
     @abstractmethod
     async def _close(self, question: Question) -> tuple[JSONObject | None, AnswerSource | None]:
-        """Close a question and return its answer with its source. Both are None if it was not answered."""
+        """Close a question, also if cancelled, and return its answer with its source: None if it was not answered."""
 
 
 class PendingInteractions(WaitingInbox["_Waiting"]):

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import anyio
 
 from claude_agent_py._base.errors import OptionsError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.private_files import WRITERS, check_parent, make_private
 from claude_agent_py._base.shared_sqlite import open_shared, transact
@@ -34,6 +34,7 @@ HEARTBEAT_INTERVAL: Final = 3.0
 KEPT_FOR: Final = 24 * 3600.0
 """Seconds that settled questions stay in the file."""
 
+_WORKER: Final = "claude_agent_py question"
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS interactions (
     id TEXT PRIMARY KEY,
@@ -113,7 +114,11 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
         row |= {"request": json.dumps(record.request), "seen_at": question.created_at}
         values = ", ".join(f":{column}" for column in row)
         insert = f"INSERT INTO interactions ({', '.join(row)}) VALUES ({values})"  # noqa: S608 - our names
-        await run_file_work(self._execute, insert, row)
+        try:
+            await run_to_its_end(lambda: run_file_work(self._execute, insert, row), name=_WORKER)
+        except anyio.get_cancelled_exc_class():
+            await self._close(question)
+            raise
 
     async def _wait(self, question: "StoredInteraction") -> None:
         sign = partial(self._sign, question.id)
@@ -130,12 +135,14 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
 
     async def _close(self, question: "StoredInteraction") -> tuple[JSONObject | None, AnswerSource | None]:
         withdraw = "UPDATE interactions SET state = 'withdrawn' WHERE id = ? AND state = 'pending'"
+        row: Any = None
 
-        def close(cursor: sqlite3.Cursor) -> Any:
+        def close(cursor: sqlite3.Cursor) -> None:
+            nonlocal row
             cursor.execute(withdraw, (question.id,))
-            return cursor.execute("SELECT * FROM interactions WHERE id = ?", (question.id,)).fetchone()
+            row = cursor.execute("SELECT * FROM interactions WHERE id = ?", (question.id,)).fetchone()
 
-        row = await run_file_work(self._run, close)
+        await run_to_its_end(lambda: run_file_work(self._run, close), name=_WORKER)
         if row is None or row["reply"] is None:
             return None, None
         source = AnswerSource(str(row["answered_by"] or ""), str(row["answered_from"] or ""))

@@ -1,5 +1,6 @@
 """The inbox: questions that people answer, from wherever they are."""
 
+import asyncio
 import json
 import os
 import pydoc
@@ -34,6 +35,8 @@ from claude_agent_py.permissions import (
     Dismissed,
     Inbox,
     Interaction,
+    InteractionOpened,
+    InteractionSettled,
     PendingInteractions,
     SQLiteInbox,
     first_of,
@@ -372,6 +375,32 @@ async def test_a_question_whose_session_is_gone_is_not_shown_and_cannot_be_answe
             assert list(inbox) == []
             assert not interaction.resolve(Allow())
             group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("is_waiting", [True, False])
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_cancellations_by_asyncio_in_a_row_leave_no_question(
+    is_waiting: bool, anyio_backend: str, tmp_path: Path
+) -> None:
+    """The first one may come while the question is written, and the later ones while it is closed."""
+    inbox, told = SQLiteInbox(tmp_path / "inbox.db", poll=0.01), list[Any]()
+    with closing(sqlite3.connect(inbox.path, isolation_level=None)) as other, anyio.fail_after(30):
+        if not is_waiting:
+            other.execute("BEGIN IMMEDIATE")
+        asking = asyncio.create_task(inbox.ask("permission", BASH, RecordingContext(request_id="r", events=told)))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        if is_waiting:
+            await arrival(inbox)
+        for _ in range(4):
+            asking.cancel()
+            await asyncio.sleep(0)
+        if not is_waiting:
+            other.execute("ROLLBACK")
+        await asyncio.wait([asking])
+        assert asking.cancelled()
+        assert other.execute("SELECT state FROM interactions").fetchall() == [("withdrawn",)]
+    assert list(map(type, told)) == ([InteractionOpened, InteractionSettled] if is_waiting else [])
 
 
 async def test_a_session_gives_signs_of_life(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
