@@ -62,7 +62,7 @@ async def test_what_is_too_long_or_too_deep_to_read_has_its_size(caplog: pytest.
     told = lines(caplog)
     shown = [line for line in told if re.match(r"<- \S+ \S+ (1838|10038) bytes\b", line)]
     assert [line.split()[3] for line in shown] == [str(len(each)) for each in deep]
-    assert f"<- x u9 {len(deep[0])} bytes" in shown
+    assert {f"<- x u9 {len(each)} bytes" for each in deep} & set(shown)
     assert "<- ? - 1 bytes 7" in told
     assert [line for line in told if re.fullmatch(r"<- \? - 300\d\d\d bytes", line)]
     assert not [line for line in told if " 0 bytes" in line]
