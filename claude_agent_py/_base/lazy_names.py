@@ -8,8 +8,8 @@
 
 Type checkers read the imports, the program reads the table, and a test compares them.
 
-A missing name that another public module has, or that the official SDK has, gets a hint. `from package import name`
-discards the text of an AttributeError, so it gets the hint as an ImportError.
+A missing name that another public module has, that the official SDK has, or that is close to a public one gets a hint.
+`from package import name` discards the text of an AttributeError, so it gets the hint as an ImportError.
 """
 
 import importlib
@@ -110,14 +110,22 @@ def find_hint(name: str, root: str) -> str:
             return f": instead of the official SDK's {name}, use {translation}"
         if found := _find(translation, root):
             return f": the official SDK's {name} is {translation} in {' and '.join(found)}"
-    return ""
+    from difflib import get_close_matches
+
+    known = {public for space in _spaces(root) for public in importlib.import_module(space).__all__}
+    near = [f"{public} in {_find(public, root)[0]}" for public in get_close_matches(name, known, n=2, cutoff=0.8)]
+    return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _find(name: str, root: str) -> list[str]:
     """Return the public modules that have a name, or just the root package if it has it."""
-    spaces = [root, *(f"{root}.{space}" for space in _subpackages.get(root, ()))]
-    found = [space for space in spaces if name in importlib.import_module(space).__all__]
+    found = [space for space in _spaces(root) if name in importlib.import_module(space).__all__]
     return found[:1] if root in found else found
+
+
+def _spaces(root: str) -> list[str]:
+    """Return the public modules of the root package, itself first."""
+    return [root, *(f"{root}.{space}" for space in _subpackages.get(root, ()))]
 
 
 def _is_from_import(frame: "FrameType") -> bool:

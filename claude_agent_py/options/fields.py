@@ -312,8 +312,8 @@ class OptionFields(ConfigModel, Generic[Output]):
     include_partial_messages: StrictBool = False
     """Stream partial messages (`StreamEventMessage`)."""
     include_hook_events: StrictBool = False
-    """Send messages when hooks of the *settings* start and end. For your own handlers, `client.messages()` yields a
-    `HookRun` after each call."""
+    """Yield a `HookRun` from `client.messages()` after each call of a handler, and messages when hooks of the settings
+    start and end."""
     prompt_suggestions: StrictBool = False
     """Send a suggestion for the next prompt after every result."""
     verbatim_prompts: StrictBool = False

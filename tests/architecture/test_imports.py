@@ -296,6 +296,8 @@ HINTS = [
     ("claude_agent_py", "StopHookInput", r"StopHookInput is StopInput in claude_agent_py\.hooks$"),
     ("claude_agent_py", "McpServerStatus", r"McpServerStatus is MCPServerStatus in claude_agent_py\.control$"),
     ("claude_agent_py", "WeatherHookInput", r"(attribute 'WeatherHookInput'|\(.*\))$"),
+    ("claude_agent_py", "Clent", r"did you mean Client in claude_agent_py\?$"),
+    ("claude_agent_py.tools", "WriteInput", r"did you mean .*FileWriteInput in claude_agent_py\.tools\?$"),
     ("claude_agent_py", "TaskBudget", r"instead of the official SDK's TaskBudget, use an int$"),
 ]
 
