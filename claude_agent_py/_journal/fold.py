@@ -178,10 +178,6 @@ class Journal:
             self._begin_turn(self._turns.current)
         for call in self._ledger.calls:
             self._add_open_call(call)
-        for running, at in self._ledger.calls.running.items():
-            self._calls.mark_running(running, check_time(at))
-        for denial in self._ledger.calls.denials.values():
-            self._calls.deny(denial)
         self._turns.take_news()  # which are from before
 
     @property
@@ -397,8 +393,14 @@ class Journal:
     def _add_open_call(self, call: Call) -> None:
         """Add a call from before the journal began, unless its turn has ended."""
         agent = self._find_agent(call.message)
-        if self._turn is not None if agent == MAIN else agent in self._ledger.records:
-            self._calls.add(call.block, call.message, check_time(call.at), agent, self._tools)
+        is_open = agent in self._ledger.records if agent != MAIN else self._turn is not None
+        if not is_open:
+            return
+        self._calls.add(call.block, call.message, check_time(call.at), agent, self._tools)
+        if call.running_at is not None:
+            self._calls.mark_running(call.block.id, check_time(call.running_at))
+        if call.denial is not None:
+            self._calls.deny(call.denial)
         if agent != MAIN and agent not in self._tasks.open:
             self._calls.leave(agent)
 

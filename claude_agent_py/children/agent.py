@@ -275,10 +275,9 @@ def _is_cut_by_limit(client: Client, context: ToolContext) -> bool:
     as the limit for calls without progress, so only a call by the main agent is known to have reached that limit.
     """
     reason = context.cancellation.reason
-    calls = client.session.intake.ledger.calls
-    return reason.endswith("timed out") or (
-        reason == "AbortError: The operation was aborted." and calls.is_of_main_agent(context.tool_use_id)
-    )
+    call = client.session.intake.ledger.calls.get(context.tool_use_id)
+    is_of_main_agent = call is not None and call.agent_id is None
+    return reason.endswith("timed out") or (reason == "AbortError: The operation was aborted." and is_of_main_agent)
 
 
 async def _run_child(agent: ChildAgent, client: Client, brief: Brief, context: ToolContext) -> ChildReport:

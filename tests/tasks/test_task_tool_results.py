@@ -266,10 +266,10 @@ def test_the_subagent_that_made_a_call_is_known_until_its_result() -> None:
     calls = OpenCalls()
     calls.add(message(frames.assistant([frames.tool_use_block("Bash", {}, id="toolu_1")], agent_id="a1")), 0.0)
     calls.add(message(call("Bash", "toolu_2")), 0.0)
-    assert [calls.find_caller(each) for each in ("toolu_1", "toolu_2", None)] == ["a1", None, None]
-    assert [calls.is_of_main_agent(each) for each in ("toolu_1", "toolu_2", None)] == [False, True, False]
+    assert [call and call.agent_id for call in map(calls.get, ("toolu_1", "toolu_2"))] == ["a1", None]
+    assert calls.get(None) is None
     calls.close("toolu_1")
-    assert calls.find_caller("toolu_1") is None
+    assert calls.get("toolu_1") is None
 
 
 def test_a_message_with_several_results() -> None:

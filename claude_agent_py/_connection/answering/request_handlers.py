@@ -231,7 +231,8 @@ class RequestHandlers:
         if isinstance(request, HookCallbackRequest):
             return request.input.get("agent_id")
         if isinstance(request, MCPMessageRequest):
-            return self._session.intake.ledger.calls.find_caller(request.tool_use_id)
+            call = self._session.intake.ledger.calls.get(request.tool_use_id)
+            return None if call is None else call.agent_id
         return getattr(request, "agent_id", None)
 
     def _make_context(

@@ -42,7 +42,7 @@ class Announcement(NamedTuple):
     """The subagent that made the call; None for the main agent, or if unknown."""
 
 
-class Call(Struct, frozen=True, gc=False):
+class Call(Struct, gc=False):
     """A tool call without a result yet."""
 
     block: ToolUseBlock
@@ -50,6 +50,10 @@ class Call(Struct, frozen=True, gc=False):
     """The message that it is in."""
     at: float = 0.0
     """When it was made, in seconds since the epoch."""
+    running_at: float | None = None
+    """When the CLI first showed that its tool runs, in seconds since the epoch."""
+    denial: PermissionDeniedMessage | None = None
+    """What the CLI reported if it denied the call."""
 
     @property
     def agent_id(self) -> str | None:
@@ -75,12 +79,6 @@ class OpenCalls:
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
-        self._stops: dict[str, str] = {}
-        """Task ids by call of TaskStop."""
-        self.denials: dict[str, PermissionDeniedMessage] = {}
-        """What the CLI reported of the calls that it denied."""
-        self.running: dict[str, float] = {}
-        """When the CLI first showed that a tool runs, in seconds since the epoch."""
 
     def __iter__(self) -> Iterator[Call]:
         return iter(self._calls.values())
@@ -88,40 +86,30 @@ class OpenCalls:
     def add(self, message: AssistantMessage, now: float) -> None:
         """Add the calls in a message."""
         for block in message.tool_uses:
-            if block.name == "TaskStop":
-                self._stops[block.id] = _get_text(block.input, "task_id")
-            self._calls[block.id] = Call(block, message, now)
+            self._calls.setdefault(block.id, Call(block, message, now))  # a replay repeats messages
         while len(self._calls) > _MAX_OPEN_CALLS:
             self.close(next(iter(self._calls)))
 
     def mark_running(self, tool_use_id: str | None, now: float) -> None:
         """Note that the tool of a call runs, if the call is open."""
-        if tool_use_id in self._calls and tool_use_id not in self.running:
-            self.running[tool_use_id] = now
+        call = self.get(tool_use_id)
+        if call is not None and call.running_at is None:
+            call.running_at = now
 
     def deny(self, message: PermissionDeniedMessage) -> None:
         """Note that a call was denied, before its result."""
-        if message.tool_use_id in self._calls:
-            self.denials[message.tool_use_id] = message
+        call = self.get(message.tool_use_id)
+        if call is not None:
+            call.denial = message
 
-    def find_caller(self, tool_use_id: str | None) -> str | None:
-        """Return the id of the subagent that made an open call; None for the main agent, or if unknown."""
-        call = self._calls.get(tool_use_id or "")
-        return call.agent_id if call is not None else None
-
-    def find_time(self, tool_use_id: str | None) -> float | None:
-        """Return when an open call was made; None if unknown."""
-        call = self._calls.get(tool_use_id or "")
-        return None if call is None else call.at
-
-    def is_of_main_agent(self, tool_use_id: str | None) -> bool:
-        """Return whether the main agent made an open call."""
-        call = self._calls.get(tool_use_id or "")
-        return call is not None and call.agent_id is None
+    def get(self, tool_use_id: str | None) -> Call | None:
+        """Return an open call, or None."""
+        return self._calls.get(tool_use_id or "")
 
     def are_stopping(self, task_id: str) -> bool:
         """Return whether an open call of TaskStop is stopping this task."""
-        return task_id in self._stops.values()
+        stops = (call.block.input for call in self if call.block.name == "TaskStop")
+        return any(_get_text(given, "task_id") == task_id for given in stops)
 
     def drop_left(self, is_live: Callable[[str], bool]) -> None:
         """Remove the calls of the main agent, whose turn has ended, and those of subagents that are not live."""
@@ -131,9 +119,6 @@ class OpenCalls:
 
     def close(self, tool_use_id: str) -> Call | None:
         """Remove a call whose result arrived, and return it."""
-        self._stops.pop(tool_use_id, None)
-        self.denials.pop(tool_use_id, None)
-        self.running.pop(tool_use_id, None)
         return self._calls.pop(tool_use_id, None)
 
 

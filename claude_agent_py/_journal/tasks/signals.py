@@ -70,7 +70,8 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
     if message.is_backgrounded is not None:
         ledger.set_backgrounded(record, message.is_backgrounded, now)
     if message.is_backgrounded is False and record.is_shell:  # the CLI announces it only after seconds, or at its end
-        run.started_at = min(run.started_at, ledger.calls.find_time(run.tool_use_id) or now)
+        call = ledger.calls.get(run.tool_use_id)
+        run.started_at = min(run.started_at, call.at if call is not None and call.at else now)
     ledger.confirm(record, run)
     # A child agent is pending until its process starts.
     if not record.is_child_agent:
@@ -81,8 +82,8 @@ def _on_started(ledger: Ledger, message: TaskStartedMessage, now: float) -> None
 
 def _find_launching_agent(ledger: Ledger, message: TaskStartedMessage) -> str | None:
     """Return the subagent whose call launched the task, for a CLI that does not name the parent."""
-    caller = ledger.calls.find_caller(message.tool_use_id)
-    return caller if caller != message.task_id else None
+    call = ledger.calls.get(message.tool_use_id)
+    return call.agent_id if call is not None and call.agent_id != message.task_id else None
 
 
 def _on_progress(ledger: Ledger, message: TaskProgressMessage, now: float) -> None:
