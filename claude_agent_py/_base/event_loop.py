@@ -150,6 +150,8 @@ def wake(waiters: Waiters) -> None:
 
 @functools.cache
 def _direct_future() -> Callable[..., asyncio.Future[None]]:
+    """Return the class, which is made on first use because its base is in asyncio."""
+
     class DirectFuture(asyncio.Future[None]):
         """A future that can also run its waiter at once, and not in the next turn of the loop."""
 
@@ -219,7 +221,7 @@ def spawn_detached(function: Callable[[], Returned[None]], *, name: str) -> None
 
     if in_trio():
         lowlevel = sys.modules["trio"].lowlevel
-        for marked in _workers:
+        for marked in _workers:  # only now: trio may be imported after a module that marks its functions
             lowlevel.enable_ki_protection(marked)
         lowlevel.spawn_system_task(guarded_in_trio, name=name, context=contextvars.copy_context())
         return

@@ -138,10 +138,8 @@ class Connection:
     # Workers -----------------------------------------------------------------------------------------------------
 
     def _start_pump(self) -> None:
-        session = self.session
-        assert session.launched is not None  # noqa: S101 - it is open
         scope = anyio.CancelScope()
-        session.workers.start(self._pump, session.launched.transport, scope, scope=scope)
+        self.session.workers.start(self._pump, self.session.transport, scope, scope=scope)
 
     async def _pump(self, transport: Transport, scope: anyio.CancelScope) -> None:
         """Read the output of the CLI and act on it until it ends, or until another worker continues.
@@ -191,7 +189,7 @@ class Connection:
             return
         kind = type(message)
         # First, because it sends a message about the error, which precedes the result.
-        lost = self._find_lost(message) if session.store_sync is not None and kind is ResultMessage else None
+        lost = self._find_lost(message) if kind is ResultMessage else None
         runs = route(session.router, message, now)
         for run in runs if kind is ResultMessage else ():
             run.results.append(message)
@@ -211,11 +209,10 @@ class Connection:
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:
         """Return the error of a turn that the session store lacks a part of, after a message about it; or None."""
-        session = self.session
-        assert session.store_sync is not None  # noqa: S101 - the caller looked
-        lost = session.store_sync.find_lost(result)
-        if lost is not None:
-            session.workers.start(session.workers.run_logged, session.store_sync.report_lost, lost)
+        sync, workers = self.session.store_sync, self.session.workers
+        if sync is None or (lost := sync.find_lost(result)) is None:
+            return None
+        workers.start(workers.run_logged, sync.report_lost, lost)
         return lost
 
     def _is_extra(self, message: Any) -> bool:

@@ -45,12 +45,12 @@ class Reported:
         self._has_info = LazyEvent()
         self.task_list: TaskList = TaskList(is_shared=bool(variable(options, "CLAUDE_CODE_TASK_LIST_ID")))
 
-    def take_info(self, info: "InitializeReply") -> None:
+    def take_info(self, info: InitializeReply) -> None:
         """Take in the CLI's reply to `initialize`."""
         self.info = info
         self._has_info.set()
 
-    async def find_agents(self) -> "Sequence[AgentInfo]":
+    async def find_agents(self) -> Sequence[AgentInfo]:
         """Return the agents that the CLI lists. Its reply to `initialize` may still be on its way to this object."""
         if self.info is None:
             await self._has_info.wait()
@@ -99,7 +99,7 @@ class OwnTaskList(View):
         self._list = task_list
         self._records = ledger.records
 
-    def add(self, facts: "Sequence[Fact]") -> None:
+    def add(self, facts: Sequence[Fact]) -> None:
         """Update the list."""
         for fact in facts:
             record = self._records.get(fact.agent)

@@ -157,7 +157,7 @@ class Runs:
             problem = f"the result of the run cannot be read: {run.bad_result.error}"
             failure = functools.partial(UnreadableResultError, problem, raw=run.bad_result.raw)
         elif end.reason == "closed":
-            failure = self._read_error
+            failure = lambda: self._session.error  # noqa: E731
             run.ended_at = self._session.intake.clock()
             self._resumption.cut_off.append(run)
         # The CLI starts the first turn, and reports its tools, when its MCP servers have connected or are too late.
@@ -220,6 +220,3 @@ class Runs:
             self._session.post("cancel_async_message", message_uuid=prompt)
         if was_in_turn and not self._session.router.turn_runs:
             self._session.post("interrupt")
-
-    def _read_error(self) -> ClaudeAgentError:
-        return self._session.error

@@ -5,8 +5,8 @@ from typing import Final
 
 import msgspec
 
+from claude_agent_py._journal.fact_base import Add
 from claude_agent_py._journal.facts import CallEnded, CallProgressed, CallRunning, CallStarted, ToolCallStatus
-from claude_agent_py._journal.open_requests import Add
 from claude_agent_py._journal.requests import PROGRESS
 from claude_agent_py.wire.base import CUT_OFF, INTERRUPTED, REJECTED, Number, WireModel
 from claude_agent_py.wire.control.asks import MCPMessageRequest
@@ -27,6 +27,7 @@ _CANCELLED: Final = (
 _TOO_LARGE: Final = ("<persisted-output>", "Error: result (")
 """How the CLI's notes begin that stand for a result in a file."""
 _OF_CALLS: Final = ("id", "agent", "call", "message", "parent_call", "subagent_type", "display_name", "is_unlisted")
+"""The fields of a call that the fact about its end has, too."""
 
 
 class _Progress(WireModel):

@@ -38,7 +38,6 @@ from claude_agent_py.wire.unknown import MalformedFrame
 UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` that refuses an unknown request, as the CLI itself does."""
 
-
 REMEMBERED: Final = 4096
 """How many settled requests of the CLI are remembered: a repeated request must not run twice."""
 

@@ -1,6 +1,6 @@
 """The base of all facts of a session, and what they count."""
 
-from typing import Final
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -56,6 +56,15 @@ class AnyFact(WireModel):
     """The agent concerned: the id of a subagent's task, or `""` for the main agent."""
     id: str = ""
     """The CLI's own id of what the fact is about, the same in every source."""
+
+
+Kind = TypeVar("Kind", bound=AnyFact)
+
+
+class Add(Protocol):
+    """Adds a fact of a class, with its time and its fields, and returns it."""
+
+    def __call__(self, kind: type[Kind], at: float | None, /, **fields: Any) -> Kind: ...
 
 
 def check_time(at: float | None) -> float | None:

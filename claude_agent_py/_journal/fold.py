@@ -25,17 +25,16 @@ Sources differ, and the journal makes nothing up. These are the rules for what a
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from claude_agent_py._base.log import Drops
 from claude_agent_py._journal.call_facts import CallFacts
-from claude_agent_py._journal.fact_base import check_time
+from claude_agent_py._journal.fact_base import Kind, check_time
 from claude_agent_py._journal.facts import (
     MAIN,
-    AnyFact,
     Fact,
     Fault,
     InputAdded,
@@ -93,7 +92,6 @@ _COMMAND: Final = "<command-name>"
 """The start of a prompt in a transcript that is a command, which may have no answer."""
 _UNFINISHED_REASONS: Final = frozenset({None, "tool_use"})
 
-Kind = TypeVar("Kind", bound=AnyFact)
 TimedFrame: TypeAlias = tuple[Any, float | None, bool]
 """A frame, when it passed in seconds since the epoch, and whether it was sent to the CLI."""
 

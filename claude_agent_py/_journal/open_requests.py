@@ -1,11 +1,12 @@
 """`OpenRequests`: the part of the journal that pairs the requests of the CLI with their replies."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 from msgspec.structs import replace
 
-from claude_agent_py._journal.facts import MAIN, AnyFact, RequestOpened, RequestSettled, RequestStatus
+from claude_agent_py._journal.fact_base import Add
+from claude_agent_py._journal.facts import MAIN, RequestOpened, RequestSettled, RequestStatus
 from claude_agent_py._journal.requests import HOOKS_ABOUT_CALLS, HookRun, describe, read_reply
 from claude_agent_py.wire.control.frames import ControlRequest, ControlResponse, ControlSuccess
 from claude_agent_py.wire.messages.occasional import HookResponseMessage, HookStartedMessage
@@ -14,15 +15,6 @@ _KEPT: Final = ("id", "agent", "kind", "name", "handler")
 """The fields of a request that the fact about its end has, too."""
 _ENDS: Final[Mapping[str, RequestStatus]] = {"success": "ok", "cancelled": "cancelled"}
 """The status of a hook that the CLI ran itself, by the outcome that it reports; otherwise `error`."""
-
-
-Kind = TypeVar("Kind", bound=AnyFact)
-
-
-class Add(Protocol):
-    """Adds a fact of a class, with its time and its fields, and returns it."""
-
-    def __call__(self, kind: type[Kind], at: float | None, /, **fields: Any) -> Kind: ...
 
 
 class OpenRequests:

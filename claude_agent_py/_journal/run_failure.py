@@ -58,6 +58,7 @@ BY_VAGUE_ERROR: Final[dict[str, str]] = {
     "invalid_request": "InvalidRequestError",
     "server_error": "ServerError",
 }
+"""Those that are less specific than the status."""
 
 BY_STATUS: Final[dict[int, str]] = {
     400: "InvalidRequestError",

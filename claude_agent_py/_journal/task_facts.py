@@ -101,6 +101,7 @@ class TaskFacts:
         """Return the fact of an event; the event itself if it is about a part of a call or about an unknown run."""
         kind = type(event)
         begins = kind is TaskStarted or kind is TaskReopened
+        # A shell in the foreground has no start until it moves.
         if begins or (kind is TaskBackgrounded and record.id not in self.open):
             if record.is_part_of_its_call:
                 return event

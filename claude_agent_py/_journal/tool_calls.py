@@ -11,10 +11,9 @@ from typing import Any, Self
 from claude_agent_py._base.configuration import MAX_REPR_CHARS
 from claude_agent_py._base.display import one_line
 from claude_agent_py._journal.call_facts import CallFacts, get_call_status, make_cut_off_result
-from claude_agent_py._journal.fact_base import check_time
+from claude_agent_py._journal.fact_base import Kind, check_time
 from claude_agent_py._journal.facts import MAIN, CallEnded, CallRunning, CallStarted, ToolCallStatus as ToolCallStatus
 from claude_agent_py._journal.fold import ProcessEnd
-from claude_agent_py._journal.open_requests import Kind
 from claude_agent_py.wire.base import CUT_OFF, JSONObject, WireModel
 from claude_agent_py.wire.messages.content import ContentBlock, TextBlock, ToolResultBlock, ToolUseBlock, text_of
 from claude_agent_py.wire.messages.conversation import (

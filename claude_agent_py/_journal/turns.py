@@ -82,6 +82,7 @@ class Turns:
         self._sent: dict[str, SentPrompt | None] = {}
         """The prompts that no turn has begun for; None for one that only its name is known of."""
         self._run = ""
+        """The name of the current run: its first prompt, or a `#` and its number if that has no uuid."""
         self._runs = 0
         self._counted = 0
         """The number of turns of the run so far that are in the conversation."""

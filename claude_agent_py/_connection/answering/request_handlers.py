@@ -6,7 +6,7 @@ Features load when the options need them or on their first request. Without a ha
 import contextlib
 import os
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Final, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import anyio
 from msgspec import Struct
@@ -51,10 +51,6 @@ class _Answering(Struct):
     def cancel(self) -> None:
         self.cancellation.set()
         self.scope.cancel()
-
-
-_SETTLING: Final = (ControlResponse, ControlCancelRequest)
-"""What ends a request."""
 
 
 class RequestHandlers:
@@ -169,7 +165,7 @@ class RequestHandlers:
             asking = agent or ("" if session is own else own.agent_id)
             if kind is ControlRequest and not sent:
                 session.open_requests[happening.request_id] = OpenRequest(happening, session.intake.clock(), asking)
-            elif kind in _SETTLING:
+            elif kind in (ControlResponse, ControlCancelRequest):
                 session.open_requests.pop(happening.request_id, None)
             # Hooks are about the tasks of their own CLI.
             session.tell(happening, sent=sent, agent=asking, is_about_tasks=session is own or not is_hook)
@@ -181,7 +177,7 @@ class RequestHandlers:
         else:
             self._tell(ControlResponse(response=reply), sent=True)
 
-    def _on_hook_run(self, run: "HookRun") -> None:
+    def _on_hook_run(self, run: HookRun) -> None:
         self._tell(run)
         if self._session.options.include_hook_events:  # the CLI reports only the command hooks of settings files
             self._session.readers.put(run)

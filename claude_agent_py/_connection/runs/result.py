@@ -9,7 +9,6 @@ from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 import claude_agent_py.messages
-import claude_agent_py.tasks
 from claude_agent_py import observe, tools
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import LOGIN_HINT, RunFailed, StoreError
@@ -54,7 +53,7 @@ class RunResult(Generic[Output]):
     """All result messages of the run, in order. With `until="idle"` they include results of follow-up turns."""
     messages: Sequence["claude_agent_py.messages.RunMessage"]
     """The messages of the run, in order, without deltas of partial messages."""
-    tasks: Sequence["claude_agent_py.tasks.Task"] = ()
+    tasks: Sequence[Task] = ()
     """The background tasks started in the run, by the main agent or its subagents."""
     agents: Sequence["claude_agent_py.Subagent"] = ()
     """The subagents and child agents among `tasks`, with their definitions."""
@@ -245,12 +244,12 @@ class RunResult(Generic[Output]):
         ]
 
     @property
-    def unfinished_tasks(self) -> Sequence["Task"]:
+    def unfinished_tasks(self) -> Sequence[Task]:
         """The tasks that are still running, and the `late_tasks`, stopped or not."""
         return [task for task in self.tasks if not task.done or task.id in self.late_tasks]
 
     @cached_property
-    def tool_calls(self) -> Sequence["ToolCallRecord"]:
+    def tool_calls(self) -> Sequence[ToolCallRecord]:
         """Every tool call of the run with its result, including calls by subagents if the CLI forwards them."""
         traffic = tools.ToolTraffic()
         for message in self.messages:
@@ -259,7 +258,7 @@ class RunResult(Generic[Output]):
         return [call if call.done or call.agent_id in live else call.cut_off() for call in traffic.calls]
 
     @property
-    def refused_agents(self) -> Sequence["ToolCallRecord"]:
+    def refused_agents(self) -> Sequence[ToolCallRecord]:
         """The tool calls that failed to start a subagent: nested too deep, too many at once, unknown, or denied.
 
         The `text` of each has the reason. Calls of subagents are included if the CLI forwards them.
@@ -312,10 +311,10 @@ class RunResult(Generic[Output]):
                 error = make_error(self._complete(failure))
                 error.result = self
                 return error
-        for lost in self.store_errors:
-            lost.result = self
-            return lost
-        return None
+        if not self.store_errors:
+            return None
+        self.store_errors[0].result = self
+        return self.store_errors[0]
 
     def _complete(self, failure: RunFailure) -> RunFailure:
         """Add the budget of the session: the CLI only names the part of it that its process had."""
@@ -341,7 +340,7 @@ def find_in_result(name: str) -> str | None:
 
 
 def make_result(
-    run: "RunState", tasks: Sequence["Task"], agents: Sequence["runs.Subagent"], options: ClientOptions
+    run: RunState, tasks: Sequence[Task], agents: Sequence["runs.Subagent"], options: ClientOptions
 ) -> RunResult:
     """Return the result of a finished run.
 
@@ -378,7 +377,7 @@ def make_result(
     return replace(result, output=output)
 
 
-def _read_end(run: "RunState") -> TimedFrame | None:
+def _read_end(run: RunState) -> TimedFrame | None:
     """Return the end of the process that cut a run off, or None. The tasks tell their ends themselves."""
     if run.reason != "closed":
         return None
@@ -525,18 +524,12 @@ class RunTimeoutError(RunError, TimeoutError):
         """The limit, in seconds."""
         self.waiting_for: tuple[str, ...] = ()
         """What the CLI was waiting for, such as `the tool Bash` or `the MCP server 'db'`; empty if unknown."""
-        what = {
-            "run": "did not end",
-            "first_message": "brought no message",
-            "silence": "made no progress",
-        }.get(kind, "did not end")
+        what = {"first_message": "brought no message", "silence": "made no progress"}.get(kind, "did not end")
         super().__init__(f"the run {what} within {timeout:g} s", result=result)
 
     def __str__(self) -> str:
-        text = super().__str__()
-        return (
-            f"{text}; the CLI was waiting for {displayable(', '.join(self.waiting_for))}" if self.waiting_for else text
-        )
+        waiting = displayable(", ".join(self.waiting_for))
+        return f"{super().__str__()}; the CLI was waiting for {waiting}" if waiting else super().__str__()
 
 
 ERRORS: Final[Mapping[str, type[RunError]]] = {

@@ -57,7 +57,7 @@ class RunState(OpenRun):
         """Makes the error of a run that did not complete, anew for each waiter."""
         self._over = LazyEvent()
 
-    def finish(self, end: "RunEnded | None" = None, failure: Callable[[], BaseException] | None = None) -> None:
+    def finish(self, end: RunEnded | None = None, failure: Callable[[], BaseException] | None = None) -> None:
         """End the run. Only the first call has an effect."""
         if self.is_over:
             return

@@ -74,7 +74,7 @@ class Subagent:
         return shorten_report(self.task.summary, max_chars) if self.task.done else ""
 
     @property
-    def parent(self) -> "Task | None":
+    def parent(self) -> Task | None:
         """The task of the subagent that started it; None for the main agent's."""
         return self.task.parent
 

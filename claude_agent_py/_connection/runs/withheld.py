@@ -22,4 +22,6 @@ def is_withheld(message: AssistantMessage | UserMessage, task: Task, with_nested
         return False
     is_answer = isinstance(message, AssistantMessage)
     parts = message.tool_uses if isinstance(message, AssistantMessage) else message.tool_results
-    return not parts and is_answer if task.parent_id is None else not (parts and with_nested_calls)
+    if task.parent_id is None:  # its calls and their results are sent
+        return is_answer and not parts
+    return not (parts and with_nested_calls)
