@@ -17,7 +17,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.checks import read_size
-from claude_agent_py._base.event_loop import Wakeup, run_file_work
+from claude_agent_py._base.event_loop import Wakeup, run_file_work, run_to_its_end
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
@@ -232,8 +232,7 @@ class Worker(ABC):
         """Release what runs, and end the background tasks."""
         self._is_draining = True
         self._release()
-        with anyio.CancelScope(shield=True):
-            await self._finish()
+        await run_to_its_end(self._finish, name="claude_agent_py worker")
         self._drained.set()
         self._group.cancel_scope.cancel()
 

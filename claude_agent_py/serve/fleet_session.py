@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import anyio
 
-from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.event_loop import run_to_its_end, spawn_detached
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import PROMPT_TOOLS, CallResult, Delta
@@ -74,6 +74,9 @@ class FleetSessions:
     async def close(self) -> None:
         """End the streams of all readers. The sessions go on."""
         self._is_over = True
+        await run_to_its_end(self._end_all, name="claude_agent_py sessions")
+
+    async def _end_all(self) -> None:
         for session in tuple(self._sessions.values()):
             await session.end()
 

@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 import anyio
 import anyio.to_thread
 
-from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.event_loop import run_to_its_end, spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
 from claude_agent_py.durable import PROMPT_TOOLS, add_prompt_server
@@ -299,8 +299,8 @@ class Sessions:
             await spare.start()
         except BaseException as error:
             self._spares.remove(spare)
-            with anyio.CancelScope(shield=True):
-                await spare.end()  # it may have got a process before it noticed that nobody waits
+            # It may have got a process before it noticed that nobody waits.
+            await run_to_its_end(spare.end, name="claude_agent_py sessions")
             if not isinstance(error, PoolTimeoutError | TooManySessionsError):
                 raise
             return None

@@ -1,10 +1,12 @@
 """What makes a prompt fail and what does not, what becomes of the prompts behind it, and of requests that cross."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import anyio
 import pytest
 from fleets import PATIENCE, execute, fleet_url as fleet_url, until, until_state
 from inside import changes
@@ -79,6 +81,31 @@ def held(folder: Path, url: str, **more: Any) -> tuple[Fleet, Gate]:
     fleet = Fleet(url, store=MemoryStore(), **more)
     fleet.agent("one", ClientOptions(cli_path=program, cwd=folder))
     return fleet, gate
+
+
+async def test_a_worker_that_asyncio_cancels_several_times_in_a_row_returns_its_sessions(
+    tmp_path: Path, fleet_url: str
+) -> None:
+    """The later cancellations reach it while it leaves."""
+    fleet, _ = held(tmp_path, fleet_url, poll=0.1)
+
+    async def work() -> None:
+        async with fleet.worker():
+            await anyio.sleep_forever()
+
+    async with fleet:
+        session = await fleet.start("one", "go")
+        working = asyncio.create_task(work())
+        await until_state(session, "running")
+        for _ in range(4):
+            working.cancel()
+            await asyncio.sleep(0)
+        with anyio.fail_after(PATIENCE):
+            await asyncio.wait([working])
+        assert working.cancelled()
+        assert (await session.info()).state == "queued"
+        assert (await session.outcome()).crashes == 0
+        assert await fleet.workers() == []
 
 
 async def test_a_prompt_is_overdue_although_the_one_before_it_runs(tmp_path: Path, fleet_url: str) -> None:

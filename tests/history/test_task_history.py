@@ -1,5 +1,6 @@
 """The task history: storage, queries, replays, concurrent writers, and a responsive event loop."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -48,6 +49,22 @@ async def keep(history: TaskHistory, *runs: tuple[str, float, list[dict[str, Any
         history.attach(manager, session)
         tracking(manager, *its_frames)
         await history.flush()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_cancellations_by_asyncio_in_a_row_lose_no_facts(tmp_path: Path, anyio_backend: str) -> None:
+    history, manager = TaskHistory(tmp_path / "history.sqlite"), TaskManager(clock=Clock(10.0))
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a1", "review"))
+    ending = asyncio.create_task(history.close())
+    await asyncio.sleep(0)
+    for _ in range(4):
+        ending.cancel()
+        await asyncio.sleep(0)
+    await asyncio.wait([ending])
+    assert ending.cancelled()
+    async with TaskHistory(tmp_path / "history.sqlite") as later:
+        assert [type(fact) for fact in await later.records("s1")][:1] == [TaskStarted]
 
 
 async def test_stored_tasks_are_read_back(history: TaskHistory) -> None:

@@ -1,5 +1,6 @@
 """Sessions of a fleet, served: they go on with another server, and questions outlive the process that asked."""
 
+import asyncio
 import json
 import sqlite3
 import time
@@ -71,6 +72,28 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return f"sqlite:///{tmp_path / 'fleet.db'}"
     server: SharedServer = request.getfixturevalue("temporal_server")
     return server.new_url()
+
+
+async def test_a_close_that_asyncio_cancels_ends_the_streams_of_all_readers(tmp_path: Path) -> None:
+    async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}") as fleet:
+        sessions = FleetSessions(fleet, "chat")
+        begun = [anyio.Event() for _ in range(3)]
+
+        async def follow(is_begun: anyio.Event) -> None:
+            session = await sessions.create()
+            async for _ in session.follow():
+                is_begun.set()
+
+        with anyio.fail_after(60):
+            async with anyio.create_task_group() as group:
+                for is_begun in begun:
+                    group.start_soon(follow, is_begun)
+                    await is_begun.wait()
+                ending = asyncio.create_task(sessions.close())
+                await asyncio.sleep(0)
+                ending.cancel()
+                await asyncio.wait([ending])
+        assert ending.cancelled()
 
 
 @pytest.mark.real_cli

@@ -1,5 +1,6 @@
 """Sessions on the processes of a pool: whose they are, what happens if there are none, and that all are given back."""
 
+import asyncio
 import json
 import os
 import signal
@@ -60,6 +61,23 @@ async def ask(session: ServedSession, prompt: str) -> str:
     await session.send(prompt)
     text: str = (await read_until(session, is_end, position))[-1][1]["text"]
     return text
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
+async def test_cancellations_by_asyncio_in_a_row_leave_no_process_lent(anyio_backend: str) -> None:
+    """They come when a process has just been lent."""
+    async with Pool(fakes(), size=1, max_size=2) as pool:
+        await pool.ready()
+        creating = asyncio.create_task(Sessions(pool).create())
+        while not pool.stats().used:
+            await asyncio.sleep(0)
+        for _ in range(4):
+            creating.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([creating])
+        assert creating.cancelled()
+        await until(pool, lambda stats: not stats.used)
 
 
 @pytest.mark.anyio

@@ -10,12 +10,13 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Final
 
 import anyio
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py._base.event_loop import Wakeup
+from claude_agent_py._base.event_loop import Wakeup, run_to_its_end
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Failed, Lost, TurnOutcome
@@ -129,11 +130,11 @@ class LocalWorker(Worker):
         await self._file.write(_changes.register, row, self._known, self._fleet.tenant_limit, **limits)
 
     async def _unregister(self) -> None:
-        with anyio.CancelScope(shield=True):
-            try:
-                await self._file.write(_changes.delete_worker, self.id, patience=5.0)
-            except FleetError as error:
-                logger.warning("worker %s could not unregister: %s", self.id, error)
+        delete = partial(self._file.write, _changes.delete_worker, self.id, patience=5.0)
+        try:
+            await run_to_its_end(delete, name="claude_agent_py worker")
+        except FleetError as error:
+            logger.warning("worker %s could not unregister: %s", self.id, error)
 
     async def _find_problem(self) -> str:
         if not self._is_alive:

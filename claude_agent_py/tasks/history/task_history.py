@@ -15,10 +15,8 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
-import anyio
-
 from claude_agent_py._base.errors import OptionsError, SessionError
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.log import get_logger
 from claude_agent_py._base.shared_sqlite import IN_MEMORY, SharedConnection, open_shared, transact
 from claude_agent_py._base.streams import Polling
@@ -72,12 +70,14 @@ class TaskHistory:
         Raises:
             SessionError: The facts could not be stored; the file is closed.
         """
-        with anyio.CancelScope(shield=True):
-            try:
-                await self._flush(is_last=True)
-            finally:
-                self._recorders = [each for each in self._recorders if each.is_in_use]
-                await run_file_work(self._close)
+        await run_to_its_end(self._end, name="claude_agent_py history")
+
+    async def _end(self) -> None:
+        try:
+            await self._flush(is_last=True)
+        finally:
+            self._recorders = [each for each in self._recorders if each.is_in_use]
+            await run_file_work(self._close)
 
     async def __aenter__(self) -> Self:
         return await self.open()
