@@ -380,8 +380,12 @@ class Session:
             stderr_tail=launched.transport.stderr_tail,
             cli_path=str(launched.cli_path) if launched.cli_path else None,
             version=info.claude_code_version if info else None,
-            secrets=lambda: find_secrets(self.options, surroundings()),
+            secrets=self.find_secrets,
         )
+
+    def find_secrets(self) -> Mapping[str, str]:
+        """Return the secrets that the CLI gets, with what to show instead of each."""
+        return find_secrets(self.options, surroundings())
 
 
 def _make_broken_error(error: BaseException) -> ConnectionClosedError:

@@ -73,6 +73,8 @@ class SpanFold(View):
         on_end: Called with each span as it ends. `finish` reports the spans that are still open.
         max_chars: The limit for each text of a span, in characters; 0 keeps no text.
         on_count: Called if the outcome of a task is corrected after its span has ended.
+        secrets: What is hidden in texts, with what is shown instead; by default the secrets of this program's
+            environment. `claude_agent_py.options.find_secrets` finds those of a session.
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class SpanFold(View):
         *,
         max_chars: int = MAX_CHARS,
         on_count: Callable[[TaskFinished | TaskRevised], object] = lambda fact: None,
+        secrets: Mapping[str, str] | None = None,
     ) -> None:
         self.session_id: str = ""
         """The id of the session; empty before the first turn."""
@@ -88,7 +91,7 @@ class SpanFold(View):
         """The latest time seen, in seconds since the epoch."""
         self._messages: MessageFold = MessageFold()
         """For messages from elsewhere, passed to `feed`."""
-        self._texts: Texts = Texts(max_chars)
+        self._texts: Texts = Texts(max_chars, secrets)
         self._is_dated: bool = False
         """Whether any fact so far had a time."""
         self._run: OpenSpan | None = None

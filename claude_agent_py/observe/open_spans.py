@@ -1,12 +1,13 @@
 """`OpenSpan`: a span that is still being built, and conversions for its fields."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
 import msgspec
 
-from claude_agent_py._base.redaction import hide_secrets, without_secrets
+from claude_agent_py._base.redaction import find_secrets, hide_secrets, hide_values, without_secrets
 from claude_agent_py._journal.facts import MAIN, Tokens, ToolCallStatus
 from claude_agent_py._journal.tasks.outcome import TaskOutcome
 from claude_agent_py.observe.spans import Span, SpanKind, SpanStatus, describe_usage
@@ -54,15 +55,23 @@ class OpenSpan(msgspec.Struct):
 
 @dataclass(slots=True)
 class Texts:
-    """Cuts texts to `limit` characters and hides secrets in them; a limit of 0 drops them."""
+    """Cuts texts to `limit` characters and hides secrets in them; a limit of 0 drops them.
+
+    `secrets` are the values that are secrets whatever they look like, by default those of the environment.
+    """
 
     limit: int
+    secrets: Mapping[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.secrets is None and self.limit:
+            self.secrets = find_secrets(os.environ)
 
     def shorten(self, text: str | None) -> str | None:
         """Return a text cut to the limit, without secrets. None if nothing is left."""
         if not text or not self.limit:
             return None
-        kept = _cut(text, self.limit)
+        kept = self._cut(text, self.limit)
         return kept if len(text) <= self.limit else f"{kept}... [{len(text)} characters]"
 
     def shorten_json(self, value: object) -> str | None:
@@ -76,18 +85,17 @@ class Texts:
         """Return the start of a text in one line, for a name; empty if texts are dropped."""
         if not self.limit:
             return ""
-        line = " ".join(_cut(text, NAME_CHARS * 2).split())
+        line = " ".join(self._cut(text, NAME_CHARS * 2).split())
         return line if len(line) <= NAME_CHARS else f"{line[: NAME_CHARS - 1]}…"
 
+    def _cut(self, text: str, limit: int) -> str:
+        """Return the start of a text without secrets.
 
-def _cut(text: str, limit: int) -> str:
-    """Return the start of a text without secrets.
-
-    A secret that is cut is not recognised, so the end of what was looked at is not shown.
-    """
-    hidden = hide_secrets(text[: limit + MAX_SECRET_CHARS])
-    unseen = min(max(0, len(text) - limit), MAX_SECRET_CHARS)
-    return hidden[: min(limit, len(hidden) - unseen)] if unseen else hidden
+        A secret that is cut is not recognised, so the end of what was looked at is not shown.
+        """
+        hidden = hide_secrets(hide_values(text[: limit + MAX_SECRET_CHARS], (self.secrets or {}).items()))
+        unseen = min(max(0, len(text) - limit), MAX_SECRET_CHARS)
+        return hidden[: min(limit, len(hidden) - unseen)] if unseen else hidden
 
 
 def pick_larger(one: Tokens | None, other: Tokens | None) -> Tokens | None:

@@ -4,6 +4,7 @@ Only traced sessions import OpenTelemetry.
 """
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,7 +41,7 @@ class Telemetry:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
-    def observe(self, session: object) -> None:
+    def observe(self, session: Any) -> None:
         """Trace a session. Internal to this package.
 
         Raises:
@@ -48,10 +49,10 @@ class Telemetry:
         """
         from claude_agent_py._journal.live import LiveJournal
 
-        LiveJournal.of(session).observe(self.observer())
+        LiveJournal.of(session).observe(self.observer(session.find_secrets()))
 
-    def observer(self) -> "View":
-        """Return a view of one session. Internal to this package.
+    def observer(self, secrets: Mapping[str, str] | None = None) -> "View":
+        """Return a view of one session, which hides its secrets. Internal to this package.
 
         Raises:
             OptionsError: OpenTelemetry is not installed.
@@ -63,6 +64,7 @@ class Telemetry:
             raise OptionsError(problem, option="telemetry") from error
         return Tracer(
             content=self.records_content,
+            secrets=secrets,
             agent_name=self.agent_name,
             tracer_provider=self.tracer_provider,
             meter_provider=self.meter_provider,

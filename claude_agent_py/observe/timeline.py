@@ -110,6 +110,7 @@ class Timeline:
         ends: Iterable[TaskFinished],
         end: TimedFrame | None,
         turns: Mapping[str, str],
+        secrets: Mapping[str, str] | None,
     ) -> Self:
         """Create the timeline of a run. Internal: `RunResult.timeline` calls this.
 
@@ -120,6 +121,7 @@ class Timeline:
             ends: The ends of its tasks.
             end: The end of the process that cut it off, if one did.
             turns: The ids of its turns in the session, and the `run` of each.
+            secrets: The secrets of its session; None if they are unknown.
         """
 
         def read(journal: Journal) -> Iterable[TimedFrame]:
@@ -127,7 +129,7 @@ class Timeline:
             return chain(run_frames(messages, times, sent), () if end is None else (end,))
 
         facts = chain.from_iterable(found for _, found in fold_frames(read))
-        return cls.from_facts(chain(facts, ends), title="run", source="messages")
+        return cls.from_facts(chain(facts, ends), title="run", source="messages", secrets=secrets)
 
     @classmethod
     def from_recording(
@@ -197,10 +199,11 @@ class Timeline:
         source: str = "facts",
         max_spans: int = MAX_SPANS,
         max_chars: int = MAX_CHARS,
+        secrets: Mapping[str, str] | None = None,
     ) -> Self:
         """Create a timeline from the facts of one session, in their order: from a journal, or decoded from JSON."""
         log = SpanLog(max_spans)
-        spans = SpanFold(log.add, max_chars=max_chars, on_count=log.revise)
+        spans = SpanFold(log.add, max_chars=max_chars, on_count=log.revise, secrets=secrets)
         spans.add(facts)
         spans.finish()
         return cls(log, title=title, source=source)

@@ -7,6 +7,7 @@ with a link to the call that launched it, because it may continue for hours afte
 An OpenTelemetry span is created when the span ends, with the original times, or earlier, with its first child.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from msgspec import structs
@@ -40,8 +41,16 @@ _SECOND_BUCKETS: Final = [0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 
 class Tracer(SpanFold):
     """Traces one session. The arguments are the fields of `Telemetry`."""
 
-    def __init__(self, *, content: bool, agent_name: str, tracer_provider: Any, meter_provider: Any) -> None:
-        super().__init__(self._record_ended, max_chars=MAX_CHARS if content else 0)
+    def __init__(
+        self,
+        *,
+        content: bool,
+        agent_name: str,
+        tracer_provider: Any,
+        meter_provider: Any,
+        secrets: Mapping[str, str] | None,
+    ) -> None:
+        super().__init__(self._record_ended, max_chars=MAX_CHARS if content else 0, secrets=secrets)
         self._content = content
         self._names = {MAIN: agent_name}
         self._tracer = trace.get_tracer(NAME, __version__, tracer_provider)

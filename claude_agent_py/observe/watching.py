@@ -27,10 +27,11 @@ class Watchable(Protocol):
 class Watch:
     """The spans of a running session, from now on. Created by `watch`; ended by `close` or with the session."""
 
-    def __init__(self, session: object, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
+    def __init__(self, session: Any, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> None:
         self._session = session
+        secrets = session.find_secrets()
         self._log = SpanLog(max_spans)
-        self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise)
+        self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise, secrets=secrets)
         LiveJournal.of(session).observe(self._fold)
 
     @property

@@ -1,6 +1,7 @@
 """Telemetry with the real SDK of OpenTelemetry: what it records of recordings and of scripted sessions."""
 
 import logging
+import pickle
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -18,7 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.observe import Telemetry, instrument, uninstrument
+from claude_agent_py.observe import Telemetry, instrument, uninstrument, watch
 from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
@@ -163,6 +164,28 @@ def test_content_comes_only_when_asked_for_and_never_with_secrets(sdk: Recorded,
     told = str([attributes(span) for span in sdk.spans])
     assert "curl" in told
     assert not [secret for secret in ("sk-ant-abc123", "hush", "abcdefghijkl") if secret in told]
+
+
+@pytest.mark.anyio
+async def test_no_view_of_a_session_shows_a_secret_that_its_options_or_the_environment_have(
+    sdk: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SIGNING_PASSPHRASE", "correct horse")
+    use = frames.assistant([frames.tool_use_block("Bash", {"command": "env"}, id="t1")])
+    printed = frames.tool_result("t1", "correct horse, acme-9f8e7d6c")
+    options = ClientOptions(env={"ACME_TOKEN": "acme-9f8e7d6c"}, telemetry=sdk.telemetry(content=True))
+    async with Client(options, transport=FakeCLI(steps.turn([use, printed])).transport()) as client:
+        with watch(client) as watched:
+            result = await client.query("Print the environment")
+    elsewhere = pickle.loads(pickle.dumps(result))
+    told = str([attributes(span) for span in sdk.spans])
+    here = [told, str(result.timeline().spans), str(watched.timeline().spans)]
+    for shown in (*here, str(elsewhere.timeline().spans)):
+        assert "SIGNING_PASSPHRASE" in shown
+        assert "correct horse" not in shown
+    for shown in here:
+        assert "ACME_TOKEN" in shown
+        assert "acme-9f8e" not in shown
 
 
 def test_metrics_have_tokens_cost_and_durations(sdk: Recorded) -> None:

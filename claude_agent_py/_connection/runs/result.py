@@ -20,6 +20,8 @@ from claude_agent_py._journal.tasks.spending import subtract_costs
 from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import REFUSAL, Output
+from claude_agent_py.options.secrets import find_secrets
+from claude_agent_py.options.variables import surroundings
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.wire.base import JSONObject
@@ -80,6 +82,11 @@ class RunResult(Generic[Output]):
     """The ids of its turns in the session, and the `run` of each."""
     _end: TimedFrame | None = None
     """The end of the process that cut the run off, if one did."""
+    _options: ClientOptions | None = None
+    """The options of the session, which are not pickled: they may have secrets."""
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**vars(self), "_options": None}
 
     if not TYPE_CHECKING:
 
@@ -288,7 +295,8 @@ class RunResult(Generic[Output]):
         ends = [end for task in self.tasks for end in task.list_ends()]
         times = [at + self._epoch for at in getattr(self.messages, "times", ())]
         sent = [(prompt, self._sent_at.get(prompt.uuid)) for prompt in self.sent]
-        return observe.Timeline.of_run(self.messages, times, sent, ends, self._end, self._turns)
+        secrets = None if self._options is None else find_secrets(self._options, surroundings())
+        return observe.Timeline.of_run(self.messages, times, sent, ends, self._end, self._turns, secrets)
 
     @property
     def errors(self) -> "Sequence[RunError | StoreError]":
@@ -358,6 +366,7 @@ def make_result(
         _epoch=run.session.intake.clock() - run.session.now(),
         _turns=run.turns,
         _end=_read_end(run),
+        _options=options,
         was_interrupted=run.was_interrupted,
         late_tasks=run.late_tasks,
         store_errors=run.store_errors,
