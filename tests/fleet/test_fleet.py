@@ -118,6 +118,8 @@ async def test_invalid_arguments_of_a_fleet_are_refused(tmp_path: Path) -> None:
     await fleet.start("one", "hi", id="x")
     with pytest.raises(OptionsError, match="no worker has registered an agent 'one' of version '7'"):
         await fleet.start("one", "hi", version="7")
+    with pytest.raises(OptionsError, match="an agent 'onne'; did you mean 'one'"):
+        await fleet.start("onne", "hi")
     fleet.agent("two")
     with pytest.raises(OptionsError, match="belongs to the agent 'one'"):
         await fleet.start("two", "hi", id="x")

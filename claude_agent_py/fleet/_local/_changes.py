@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from claude_agent_py._base.configuration import suggest
 from claude_agent_py._base.errors import FleetError, OptionsError
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
@@ -92,7 +93,8 @@ def _find_version(tx: Transaction, new: SessionRecord) -> str:
     known = [row["version"] for row in tx.all(query, new.agent) if new.version in ("", row["version"])]
     if not known:
         version = f" of version {new.version!r}" if new.version else ""
-        raise OptionsError(f"no worker has registered an agent {new.agent!r}{version}", option="agent")
+        near = suggest(new.agent, {row["name"] for row in tx.all("SELECT name FROM fleet_agents")} - {new.agent})
+        raise OptionsError(f"no worker has registered an agent {new.agent!r}{version}{near}", option="agent")
     live = {able["version"] for able in find_abilities(tx) if able["agent"] == new.agent and _exists(able["pid"])}
     return str(next((version for version in known if version in live), known[0]))
 
