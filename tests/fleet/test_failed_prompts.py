@@ -83,26 +83,27 @@ def held(folder: Path, url: str, **more: Any) -> tuple[Fleet, Gate]:
     return fleet, gate
 
 
-async def test_a_worker_that_asyncio_cancels_several_times_in_a_row_returns_its_sessions(
-    tmp_path: Path, fleet_url: str
-) -> None:
-    """The later cancellations reach it while it leaves."""
+@pytest.mark.parametrize("by_scope", [True, False])
+async def test_a_cancelled_worker_returns_its_sessions(by_scope: bool, tmp_path: Path, fleet_url: str) -> None:
+    """If asyncio cancels it several times in a row, the later ones reach it while it leaves."""
     fleet, _ = held(tmp_path, fleet_url, poll=0.1)
+    scope = anyio.CancelScope()
 
     async def work() -> None:
-        async with fleet.worker():
-            await anyio.sleep_forever()
+        with scope:
+            async with fleet.worker():
+                await anyio.sleep_forever()
 
     async with fleet:
         session = await fleet.start("one", "go")
         working = asyncio.create_task(work())
         await until_state(session, "running")
         for _ in range(4):
-            working.cancel()
+            scope.cancel() if by_scope else working.cancel()
             await asyncio.sleep(0)
         with anyio.fail_after(PATIENCE):
             await asyncio.wait([working])
-        assert working.cancelled()
+        assert working.cancelled() != by_scope
         assert (await session.info()).state == "queued"
         assert (await session.outcome()).crashes == 0
         assert await fleet.workers() == []

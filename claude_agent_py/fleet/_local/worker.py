@@ -47,6 +47,8 @@ class _LocalExecution(Execution):
         content = json.loads(prompt.content)
         super().__init__(claim.id, claim.session.conversation, prompt.uuid, content, prompt.attempts + 1)
         self.claim = claim
+        self.scope = anyio.CancelScope(shield=True)
+        """Keeps what cancels the worker away: it returns the session first."""
         self.desk = FileDesk(file, claim, poll)
         self._file = file
 
@@ -86,6 +88,8 @@ class LocalWorker(Worker):
         self._file = file
         self._known: list[FleetAgent] = []
         self._beat_at = time.monotonic()
+        self._is_claiming = False
+        """Whether a session may be claimed that is not in `_executions` yet."""
         self._seen: dict[str, tuple[int, float]] = {}
         """The number of heartbeats of other workers, and since when it is the same."""
 
@@ -111,8 +115,10 @@ class LocalWorker(Worker):
         self.wake()
         with anyio.move_on_after(None if self.is_open else LAST_SECONDS):
             # While it is open, the loop that takes sessions says when there are none any more.
-            while self._executions or (self.is_open and not self._drained.is_set()):  # noqa: ASYNC110
+            while self._executions or self._is_claiming or (self.is_open and not self._drained.is_set()):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
+        for execution in self._executions.values():
+            execution.scope.cancel()
 
     async def drain(self, grace: float | None = None) -> None:
         """Take no more sessions, and wait until the running ones have ended. `Fleet.workers` shows it."""
@@ -231,8 +237,12 @@ class LocalWorker(Worker):
             await self._claim_sessions()
 
     async def _claim_sessions(self) -> None:
-        while self._count_free_slots(len(self._executions)) > 0:
-            claim = await self._file.write(_changes.claim, self.id, self._known)
+        while not self._is_draining and self._count_free_slots(len(self._executions)) > 0:
+            self._is_claiming = True
+            try:
+                claim = await self._file.write(_changes.claim, self.id, self._known)
+            finally:
+                self._is_claiming = False
             if claim is None:
                 return
             # An execution that lost the session, and has not ended yet.
@@ -240,9 +250,13 @@ class LocalWorker(Worker):
                 self._executions[claim.id].stop.abandon()
                 await anyio.sleep(0.01)
             execution = self._executions[claim.id] = _LocalExecution(claim, self._file, self._fleet.poll)
-            self._group.start_soon(self._execute, execution)
+            self._group.start_soon(self._execute_shielded, execution)
 
     # Running a session ------------------------------------------------------------------------------------------------
+
+    async def _execute_shielded(self, execution: _LocalExecution) -> None:
+        with execution.scope:
+            await self._execute(execution)
 
     async def _execute(self, execution: _LocalExecution) -> None:
         """Run the prompt of a claim, and settle it. Nothing that happens ends the worker."""
