@@ -17,7 +17,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from claude_agent_py import Client, ClientOptions, ResultMessage, UserMessage
+from claude_agent_py import AssistantMessage, Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument, watch
 from claude_agent_py.observe.telemetry import resolve_telemetry
@@ -316,3 +316,36 @@ async def test_tools_that_a_model_invents_share_a_name_in_metrics(sdk: Recorded)
     }
     kept = {attributes(span)[TOOL] for span in sdk.named("execute_tool _OTHER")}
     assert kept == {name[:200] for name in invented}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("with_nested_calls", [False, True])
+async def test_what_the_cli_sends_only_for_telemetry_reaches_no_reader(sdk: Recorded, with_nested_calls: bool) -> None:
+    def says(agent: str) -> list[Any]:
+        call = frames.tool_use_block("Bash", {"command": agent}, id=f"toolu_{agent}")
+        by = {"agent_id": agent, "parent_tool_use_id": f"toolu_launch_{agent}"}
+        return [frames.assistant(f"text of {agent}", **by), frames.assistant([call], **by)]
+
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.task_started("outer", is_backgrounded=False),
+        frames.task_started("inner", is_backgrounded=False, parent_task_id="outer", spawn_depth=2),
+        *says("outer"),
+        *says("inner"),
+        frames.result("done"),
+    )
+    options = ClientOptions(telemetry=sdk.telemetry(content=True), forward_nested_subagent_tool_calls=with_nested_calls)
+    async with Client(options, transport=fake.transport()) as client:
+        read = client.messages()
+        await client.query("go")
+        await client.close()
+        said = [message async for message in read if isinstance(message, AssistantMessage)]
+    assert [message.text for message in said if message.text] == []
+    assert [call.id for message in said for call in message.tool_uses] == [
+        "toolu_outer",
+        *["toolu_inner"] * with_nested_calls,
+    ]
+    assert {span.attributes["gen_ai.tool.call.id"] for span in sdk.named("execute_tool Bash") if span.attributes} == {
+        "toolu_outer",
+        "toolu_inner",
+    }
