@@ -100,7 +100,7 @@ def _defined(home: str) -> list[str]:
 
 def find_hint(name: str, root: str) -> str:
     """Return a hint on which public module of the root package has a name, if any."""
-    from claude_agent_py._base.official_names import translations  # only needed for a missing name
+    from claude_agent_py._base.official_names import find_close, translations  # only needed for a missing name
 
     found = _find(name, root)
     if found:
@@ -110,10 +110,8 @@ def find_hint(name: str, root: str) -> str:
             return f": instead of the official SDK's {name}, use {translation}"
         if found := _find(translation, root):
             return f": the official SDK's {name} is {translation} in {' and '.join(found)}"
-    from difflib import get_close_matches
-
     known = {public for space in _spaces(root) for public in importlib.import_module(space).__all__}
-    near = [f"{public} in {_find(public, root)[0]}" for public in get_close_matches(name, known, n=2, cutoff=0.8)]
+    near = [f"{public} in {_find(public, root)[0]}" for public in find_close(name, known)]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 

@@ -1,6 +1,7 @@
-"""The names of the official SDK that are called otherwise here, as in `docs/coming-from-the-official-sdk.md`."""
+"""What a missing name stands for: a name of the official SDK (`docs/coming-from-the-official-sdk.md`), or a slip."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from difflib import get_close_matches
 from typing import Final
 
 OFFICIAL_NAMES: Final[Mapping[str, str]] = {
@@ -122,3 +123,8 @@ def translations(name: str) -> Iterator[str]:
     for part, replacement in _PARTS.items():
         if part in name:
             yield name.replace(part, replacement)
+
+
+def find_close(name: str, known: Collection[str]) -> list[str]:
+    """Return up to two of the known names that are spelt almost like this one."""
+    return get_close_matches(name, known, n=2, cutoff=0.8)

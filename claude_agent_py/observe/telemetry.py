@@ -41,15 +41,15 @@ class Telemetry:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
-    def observe(self, session: Any) -> None:
-        """Trace a session. Internal to this package.
+    def observe(self, session: object, secrets: Mapping[str, str] | None = None) -> None:
+        """Trace a session, without its secrets. Internal to this package.
 
         Raises:
             OptionsError: OpenTelemetry is not installed.
         """
         from claude_agent_py._journal.live import LiveJournal
 
-        LiveJournal.of(session).observe(self.observer(session.find_secrets()))
+        LiveJournal.of(session).observe(self.observer(secrets))
 
     def observer(self, secrets: Mapping[str, str] | None = None) -> "View":
         """Return a view of one session, which hides its secrets. Internal to this package.
