@@ -9,6 +9,7 @@ from typing import Any
 
 import anyio
 import pytest
+from cancelling import cancel_in_a_row
 from folding import Clock, answer_question, close_question, deliver, intake_of, open_question, shell_started, tracking
 
 from claude_agent_py import TaskManager, TaskStatus
@@ -58,9 +59,7 @@ async def test_cancellations_by_asyncio_in_a_row_lose_no_facts(tmp_path: Path, a
     tracking(manager, frames.task_started("a1", "review"))
     ending = asyncio.create_task(history.close())
     await asyncio.sleep(0)
-    for _ in range(4):
-        ending.cancel()
-        await asyncio.sleep(0)
+    await cancel_in_a_row(ending)
     await asyncio.wait([ending])
     assert ending.cancelled()
     async with TaskHistory(tmp_path / "history.sqlite") as later:

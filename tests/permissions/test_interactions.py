@@ -20,6 +20,7 @@ import anyio.lowlevel
 import pytest
 from anyio import to_thread
 from bounds import set_bound
+from cancelling import cancel_in_a_row
 from forks import run_program
 from questions import RecordingContext
 
@@ -392,9 +393,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_question(
             await asyncio.sleep(0)
         if is_waiting:
             await arrival(inbox)
-        for _ in range(4):
-            asking.cancel()
-            await asyncio.sleep(0)
+        await cancel_in_a_row(asking)
         if not is_waiting:
             other.execute("ROLLBACK")
         await asyncio.wait([asking])

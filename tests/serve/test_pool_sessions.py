@@ -17,6 +17,7 @@ from uuid import uuid4
 import anyio
 import anyio.lowlevel
 import pytest
+from cancelling import cancel_in_a_row
 from serving import TOKEN, served
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -72,9 +73,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_process_lent(anyio_bac
         creating = asyncio.create_task(Sessions(pool).create())
         while not pool.stats().used:
             await asyncio.sleep(0)
-        for _ in range(4):
-            creating.cancel()
-            await asyncio.sleep(0)
+        await cancel_in_a_row(creating)
         await asyncio.wait([creating])
         assert creating.cancelled()
         await until(pool, lambda stats: not stats.used)

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from bounds import set_bound
+from cancelling import cancel_in_a_row
 
 from claude_agent_py.errors import StaleLeaseError, StoreError
 from claude_agent_py.sessions import HeldLease, MemoryStore, SessionKey
@@ -103,9 +104,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_lease(is_held: bool, a
         else:
             while not taken.wait(0.01):
                 await asyncio.sleep(0)
-        for _ in range(4):
-            holding.cancel()
-            await asyncio.sleep(0)
+        await cancel_in_a_row(holding)
         await asyncio.wait([holding])
     assert holding.cancelled()
     with anyio.fail_after(20):  # less than a lease lasts

@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 from bounds import set_bound
+from cancelling import cancel_in_a_row
 from peers import MakeClient, start_in_memory
 from stored import SESSION, Stored
 
@@ -294,9 +295,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_nothing_of_a_session_that
     with anyio.fail_after(60):
         await is_copying.wait()
         assert list(temporary.iterdir()) != []
-        for _ in range(4):
-            connecting.cancel()
-            await asyncio.sleep(0)
+        await cancel_in_a_row(connecting)
         await asyncio.wait([connecting])
     assert connecting.cancelled()
     assert await store.find_lease(KEY) is None
