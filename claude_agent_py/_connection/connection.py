@@ -73,7 +73,7 @@ class Connection:
         self.on_events: Callable[[list[TaskEvent]], None] | None = None
         """Called with the events of tasks, before any reader gets them; as `on_message`."""
         if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
-            telemetry.observe(self.session, self.session.find_secrets())  # it also traces the child agents
+            telemetry.observe(self.session, self.session.find_secrets)  # it also traces the child agents
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
         """Whether the CLI sends text of subagents only for telemetry."""
         if options.on_task_notification is not None and earlier is None:
