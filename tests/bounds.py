@@ -6,6 +6,7 @@ A test of a bound needs it smaller than any user would set it, and a test of a g
 import pytest
 
 BOUNDS = {
+    "ANSWER_SECONDS": "sessions.stores.postgres.ANSWER_SECONDS",
     "BODY_SECONDS": "serve.web.BODY_SECONDS",
     "BUSY_SECONDS": "_base.shared_sqlite.BUSY_SECONDS",
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
@@ -19,6 +20,7 @@ BOUNDS = {
     "FETCH_TIMEOUT": "transport.install.FETCH_TIMEOUT",
     "FIRST_NOTICE": "_journal.open_runs.FIRST_NOTICE",
     "FIRST_ANSWER": "pool.core.FIRST_ANSWER",
+    "FROZEN_SECONDS": "sessions.stores.postgres.FROZEN_SECONDS",
     "GENERATOR_GRACE": "_connection.runs.prompts.GENERATOR_GRACE",
     "GRACE": "hooks.dispatcher.GRACE",
     "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",
@@ -27,6 +29,8 @@ BOUNDS = {
     "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
     "LISTED_WITHIN": "_connection.controls.mcp.LISTED_WITHIN",
     "LISTENER_GRACE": "_connection.shutdown.LISTENER_GRACE",
+    "LOCK_SECONDS": "sessions.stores.directory.LOCK_SECONDS",
+    "MAX_CONNECTIONS": "fleet._health.MAX_CONNECTIONS",
     "MIRROR_PAUSES": "sessions.stores.mirror.PAUSES",
     "MOST_CACHED": "sessions.index.MOST_CACHED",
     "MOST_SIDE_ENTRIES": "sessions.chain._MOST_SIDE_ENTRIES",
@@ -36,6 +40,7 @@ BOUNDS = {
     "READ_CHUNK": "sessions.lines.CHUNK",
     "READ_LINE_BYTES": "sessions.lines.LINE_BYTES",
     "REPORT_DELAY": "tasks.files.completion.REPORT_DELAY",
+    "REQUEST_SECONDS": "fleet._health.REQUEST_SECONDS",
     "RUN_IDLE": "runs.DEFAULT_IDLE",
     "SLICE": "_connection.runs.mailbox.SLICE",
     "SLOW": "_base.listeners.SLOW",

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Mapping
 
-from claude_agent_py.wire.base import FrameModel
-from claude_agent_py.wire.control import initialize, replies
+import msgspec
+
+from claude_agent_py import control
 
 
 def _subtype(model_name: str) -> str:
@@ -12,8 +13,6 @@ def _subtype(model_name: str) -> str:
     return "get_context_usage" if words == "context_usage" else words
 
 
-REPLIES: Mapping[str, type[FrameModel]] = {
-    _subtype(name): model
-    for name, model in {**vars(initialize), **vars(replies)}.items()
-    if name.endswith("Reply") and issubclass(model, FrameModel)
+REPLIES: Mapping[str, type[msgspec.Struct]] = {
+    _subtype(name): getattr(control, name) for name in dir(control) if name.endswith("Reply")
 }

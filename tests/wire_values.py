@@ -2,10 +2,17 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from claude_agent_py import MalformedFrame
+from claude_agent_py.control import ControlFrame
+from claude_agent_py.messages import SystemMessage, TopLevelMessage
 from claude_agent_py.wire import decode, encode
+
+TYPES: list[str] = sorted(model.type for model in get_args(TopLevelMessage | ControlFrame))
+"""The types of frames that have a model, except `system`."""
+SUBTYPES: list[str] = sorted(model.subtype for model in get_args(SystemMessage))
+"""The subtypes of system messages that have a model."""
 
 
 def as_json(model: Any) -> dict[str, Any]:

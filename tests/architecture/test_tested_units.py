@@ -14,9 +14,8 @@ TESTS = Path(__file__).parents[1]
 
 PURE = {
     "lines, frames and messages: values in, values out": """
-        _base.lines wire.base wire.codec wire.control wire.control.frames wire.control.initialize wire.control.replies
-        wire.control.requests wire.fitting wire.frames wire.hooks.parsing wire.messages wire.settings.rule_lists
-        wire.timestamps wire.tools.registry
+        _base.lines wire.base wire.codec wire.control.frames wire.control.requests wire.hooks.parsing
+        wire.settings.rule_lists wire.timestamps
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
         _journal.engine _journal.events _journal.open_runs _journal.requests _journal.run_failure _journal.skimming

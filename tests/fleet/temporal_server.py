@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from leftovers import LASTING, gone
 
-from claude_agent_py.cli.temporal_server import TemporalServer
+from claude_agent_py.cli.temporal_server import TemporalServer as TemporalServer
 
 SPARE = 30
 """How many namespaces a server has."""

@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 import anyio
 import pytest
 from anyio import to_thread
+from bounds import set_bound
 from fleets import PATIENCE, fleet_in, fleet_url as fleet_url, until, until_state
-from temporal_server import stoppable_temporal as stoppable_temporal
+from temporal_server import TemporalServer, stoppable_temporal as stoppable_temporal
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.cli.temporal_server import TemporalServer
 from claude_agent_py.errors import FleetError, OptionsError
-from claude_agent_py.fleet import Fleet, Worker, _health
+from claude_agent_py.fleet import Fleet, Worker
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, Gate, ScriptedModel, steps
 
@@ -95,8 +95,8 @@ async def test_a_worker_tells_how_it_is(tmp_path: Path, fleet_url: str) -> None:
 async def test_slow_and_wrong_clients_hold_up_nobody(
     tmp_path: Path, fleet_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_health, "REQUEST_SECONDS", 0.5)
-    monkeypatch.setattr(_health, "MAX_CONNECTIONS", 4)
+    set_bound(monkeypatch, "REQUEST_SECONDS", 0.5)
+    set_bound(monkeypatch, "MAX_CONNECTIONS", 4)
     async with working(tmp_path, fleet_url) as (_, worker, at):
         assert worker.health is not None
         slow = [socket.create_connection(worker.health) for _ in range(20)]

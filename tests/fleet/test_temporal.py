@@ -12,10 +12,14 @@ import anyio
 import pytest
 from fleets import COST, LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
 from inside import workflows
-from temporal_server import SharedServer, stoppable_temporal as stoppable_temporal, temporal_server as temporal_server
+from temporal_server import (
+    SharedServer,
+    TemporalServer,
+    stoppable_temporal as stoppable_temporal,
+    temporal_server as temporal_server,
+)
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.cli.temporal_server import TemporalServer
 from claude_agent_py.errors import FleetError, FleetRunError, FleetTimeoutError, OptionsError
 from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.sessions import MemoryStore

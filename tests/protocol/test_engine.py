@@ -30,6 +30,9 @@ from claude_agent_py.wire import decode
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.control.frames import ControlFrame
 
+ENDLESS: list[Any] = []
+ENDLESS.append(ENDLESS)
+
 
 class Driver:
     """An engine whose clock stands still."""
@@ -439,13 +442,35 @@ def test_a_malformed_request_is_reported_once() -> None:
     assert event.problem.startswith("request: Object missing required field `")
 
 
-def test_an_answer_that_is_no_json_leaves_the_request_open() -> None:
+@pytest.mark.parametrize("value", [object(), [None, math.nan], [None, math.inf], [None, -math.inf], ENDLESS])
+def test_an_answer_that_is_no_json_leaves_the_request_open(value: object) -> None:
     driver = Driver()
     driver.hear(frames.can_use_tool("r1"))
-    with pytest.raises(TypeError):
-        driver.engine.answer("r1", {"behavior": object()})
+    with pytest.raises((TypeError, ValueError), match=r"not JSON (serializable|compliant)|Circular"):
+        driver.engine.answer("r1", {"behavior": value})
     assert driver.sent() == []
     assert driver.engine.answer_error("r1", "no JSON")
+
+
+@given(
+    st.recursive(
+        st.none() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=5),
+    )
+)
+def test_an_answer_comes_as_it_is(value: Any) -> None:
+    driver = Driver()
+    driver.hear(frames.can_use_tool("r1"))
+    driver.engine.answer("r1", {"a": value})
+    [sent] = driver.sent()
+    assert sent["response"]["response"] == {"a": value}
+
+
+def test_an_answer_is_one_line_of_valid_unicode() -> None:
+    driver = Driver()
+    driver.hear(frames.can_use_tool("r1"))
+    driver.engine.answer("r1", {"a": "\ud800\u2028\n"})
+    assert driver.engine.data_to_send().endswith(b'{"a":"\xef\xbf\xbd\\u2028\\n"}}}\n')
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ from scene import OpenRun, RunEnded, TurnResumed, TurnRouter, route as route_mes
 
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
-from claude_agent_py.wire.codec import encode_json
 
 INIT: dict[str, Any] = {"type": "system", "subtype": "init", "cwd": "/", "session_id": "s"}
 
@@ -21,7 +20,7 @@ def router(*prompts: str) -> tuple[TurnRouter, OpenRun, OpenRun]:
 
 
 def route(turns: TurnRouter, frame: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-    return route_message(turns, decode(encode_json(frame)), 1.0), turns.settle(1.0)
+    return route_message(turns, decode(frames.encode(frame)), 1.0), turns.settle(1.0)
 
 
 def test_prompts_without_a_run_go_to_the_heir() -> None:

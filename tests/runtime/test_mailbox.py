@@ -24,7 +24,7 @@ from bounds import set_bound
 from hypothesis import given, strategies as st
 from recordings_loader import lines
 
-from claude_agent_py import MalformedFrame, Run, UnknownMessage
+from claude_agent_py import MalformedFrame, Run, UnknownMessage, UserMessage
 from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py._connection.runs.mailbox import Mailbox
 from claude_agent_py._connection.runs.message_log import BLOCK_BYTES, MessageLog
@@ -32,7 +32,7 @@ from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.runs.run_state import RunState
 from claude_agent_py._journal.open_runs import RunEnded
 from claude_agent_py.errors import BacklogError, LocalProtocolError
-from claude_agent_py.messages import StreamEventMessage
+from claude_agent_py.messages import StreamEventMessage, UserContent
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import codec, decode
 
@@ -145,6 +145,7 @@ async def test_every_message_comes_back_from_disk_as_it_was() -> None:
         for line in lines(name)
     ]
     sent += [
+        UserMessage(message=UserContent(role="user", content="made here")),
         UnknownMessage({"type": "new", "text": "\u2028 \U0001f600"}),
         decode(b"no json at all"),
         UnknownMessage({"type": "new", "text": "\ud800"}),

@@ -1,5 +1,6 @@
 """The network between a store and its database forwards nothing more, and nobody hears of it: no reset, no end."""
 
+import inspect
 import sys
 import threading
 import time
@@ -11,12 +12,12 @@ from urllib.parse import urlsplit
 import anyio
 import psycopg
 import pytest
+from bounds import set_bound
 from poolers import Proxy, behind
 from stoppable_postgres import PostgresServer, new_database
 
 from claude_agent_py.errors import StoreError
 from claude_agent_py.sessions import PostgresStore, SessionKey
-from claude_agent_py.sessions.stores import postgres as postgres_store
 
 PATIENCE = 100.0
 """For how long a test waits, in seconds."""
@@ -43,7 +44,7 @@ async def test_a_call_of_a_store_that_gets_no_answer_fails_in_time_and_the_next_
     await store.append(key, [{"type": "user", "uuid": "1"}])
     proxy.stall()
     with anyio.fail_after(PATIENCE), monkeypatch.context() as impatient:
-        impatient.setattr(postgres_store, "ANSWER_SECONDS", 0.5)  # only where nothing answers, however slow the machine
+        set_bound(impatient, "ANSWER_SECONDS", 0.5)  # only where nothing answers, however slow the machine
         with pytest.raises(StoreError, match=r"cannot append to p/s: no answer within 0\.5 s"):
             await store.append(key, [{"type": "user", "uuid": "2"}])
     proxy.heal()
@@ -61,7 +62,7 @@ def threads_in(part: str) -> list[str]:
 async def test_a_store_whose_connection_stalls_while_it_opens_fails_in_time_and_leaves_no_thread(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_store, "ANSWER_SECONDS", 1.0)
+    set_bound(monkeypatch, "ANSWER_SECONDS", 1.0)
     port = urlsplit(postgres.url).port
     assert port is not None
     proxy = Proxy(port, stall_at=b"CREATE SCHEMA")
@@ -77,7 +78,7 @@ async def test_a_store_whose_connection_stalls_while_it_opens_fails_in_time_and_
 async def test_a_connection_that_opens_after_its_call_was_given_up_leaves_no_thread(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_store, "ANSWER_SECONDS", 0.2)
+    set_bound(monkeypatch, "ANSWER_SECONDS", 0.2)
     port = urlsplit(postgres.url).port
     assert port is not None
     proxy = Proxy(port, stall_at=b"CREATE SCHEMA")
@@ -93,7 +94,7 @@ async def test_a_connection_that_opens_after_its_call_was_given_up_leaves_no_thr
         await store.append({"project_key": "p", "session_id": "s"}, [{"type": "user", "uuid": "1"}])
     may_open.set()
     with anyio.fail_after(PATIENCE):
-        while threads_in(postgres_store.__file__):
+        while threads_in(inspect.getfile(PostgresStore)):
             await anyio.sleep(0.01)
     proxy.close()
 
@@ -118,10 +119,10 @@ async def test_a_statement_that_was_cut_holds_no_row_once_another_connection_ope
     await cut.append(key, [{"type": "user", "uuid": "1"}])
     last: Any = {"type": "user", "uuid": "2", "text": "cut here"}
     with monkeypatch.context() as impatient:
-        impatient.setattr(postgres_store, "ANSWER_SECONDS", 1.0)
+        set_bound(impatient, "ANSWER_SECONDS", 1.0)
         with pytest.raises(StoreError, match="no answer within 1 s"):
             await cut.append(key, [last])
-    monkeypatch.setattr(postgres_store, "FROZEN_SECONDS", FROZEN)
+    set_bound(monkeypatch, "FROZEN_SECONDS", FROZEN)
     with anyio.fail_after(PATIENCE):
         await anyio.to_thread.run_sync(wait_until_cut, direct, FROZEN, abandon_on_cancel=True)
         await other.append(key, [{"type": "user", "uuid": "3"}])

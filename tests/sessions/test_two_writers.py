@@ -12,11 +12,11 @@ from typing import Any, cast
 import anyio
 import pytest
 from anyio import to_thread
+from bounds import set_bound
 from forks import Program
 
 from claude_agent_py.errors import SessionLeasedError, StaleLeaseError, StoreError
 from claude_agent_py.sessions import DirectoryStore, SessionKey, SessionStoreEntry, SQLiteStore
-from claude_agent_py.sessions.stores import directory, postgres
 
 pytestmark = [
     pytest.mark.anyio,
@@ -106,7 +106,7 @@ async def test_a_session_that_stays_locked_is_an_error_and_holds_up_no_other(
             with anyio.fail_after(60):
                 for number in range(3):
                     await store.append(OTHER, entry(str(number)))
-            monkeypatch.setattr(directory, "LOCK_SECONDS", 0.1, raising=False)
+            set_bound(monkeypatch, "LOCK_SECONDS", 0.1)
             with anyio.fail_after(60), pytest.raises(StoreError, match="has held the lock"):
                 await store.acquire_lease(KEY, "me")
             monkeypatch.undo()
@@ -168,7 +168,7 @@ async def test_the_server_ends_the_transaction_of_a_process_that_was_stopped_wit
             execute("SELECT 1")
 
     with monkeypatch.context() as impatient:
-        impatient.setattr(postgres, "FROZEN_SECONDS", 0.2)
+        set_bound(impatient, "FROZEN_SECONDS", 0.2)
         with pytest.raises(Error, match="timeout"):
             await go_on_in_a_transaction_after_another()
     await frozen.append(KEY, entry("later"))

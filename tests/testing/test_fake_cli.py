@@ -1,5 +1,6 @@
 """`FakeCLI` behaves the same in memory and as a program."""
 
+import inspect
 import json
 import os
 import signal
@@ -12,10 +13,11 @@ import anyio
 import pytest
 from forks import PLAIN, Program
 
-from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, fake_player, frames, steps
+from claude_agent_py.testing import FakeCLI, FakeTransport, Gate, frames, steps
 
 pytestmark = pytest.mark.anyio
 
+PLAYER = inspect.getfile(FakeCLI).replace("fake_cli", "fake_player")
 PROMPT = {"type": "user", "message": {"role": "user", "content": "hi"}, "uuid": "u1"}
 INITIALIZE = {"type": "control_request", "request_id": "r1", "request": {"subtype": "initialize"}}
 
@@ -177,7 +179,7 @@ def run(program: Path, *sent: dict[str, Any], args: tuple[str, ...] = ()) -> sub
 
 def start(program: Path, *args: str) -> subprocess.Popen[bytes]:
     """Start what an installed program runs a copy of, so that the coverage of it is measured."""
-    player = [sys.executable, fake_player.__file__, str(program.parent / "claude.fake"), *args]
+    player = [sys.executable, PLAYER, str(program.parent / "claude.fake"), *args]
     pipe = subprocess.PIPE
     return Program(player, preloaded=PLAIN, stdin=pipe, stdout=pipe, stderr=pipe)
 

@@ -4,11 +4,11 @@ import json
 from typing import Any, get_args
 
 from recordings_loader import all_frames
+from wire_values import SUBTYPES, TYPES
 
 from claude_agent_py import MalformedFrame, UnknownMessage
 from claude_agent_py.control import RequestFromCLI
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.frames import MODELS, SYSTEM_MODELS
 
 IDS = {"uuid": "u", "session_id": "s"}
 
@@ -195,7 +195,7 @@ def test_every_documented_request_has_a_model() -> None:
 def test_every_model_was_tried() -> None:
     recorded = [frame for _, _, frame in all_frames()]
     tried = {key(frame) for frame in [*recorded, *DOCUMENTED]}
-    assert {kind for kind, _ in tried} >= {"system", *MODELS}
-    assert {subtype for kind, subtype in tried if kind == "system"} >= SYSTEM_MODELS.keys()
+    assert {kind for kind, _ in tried} >= {"system", *TYPES}
+    assert {subtype for kind, subtype in tried if kind == "system"} >= {*SUBTYPES}
     bodies = [frame["request"] for frame in recorded if frame["type"] == "control_request" and "request" in frame]
     assert {body.get("subtype") for body in [*bodies, *REQUESTS]} >= CONTROL_REQUESTS

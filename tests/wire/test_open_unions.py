@@ -17,9 +17,8 @@ from claude_agent_py import (
     UserMessage,
 )
 from claude_agent_py.control import ControlRequest, UnknownControlRequest
-from claude_agent_py.messages import ContentBlockDeltaEvent, UnknownBlock, UnknownDelta, UnknownStreamEvent, UserContent
+from claude_agent_py.messages import ContentBlockDeltaEvent, UnknownBlock, UnknownDelta, UnknownStreamEvent
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.codec import line_of
 
 NEW_BLOCK = {"type": "hologram", "voxels": [1, 2.5, None], "nested": {"type": "text"}}
 
@@ -125,14 +124,6 @@ def test_an_unknown_field_may_hold_invalid_text() -> None:
     frame = decode(b'{"type":"user","message":{"role":"user","content":"a"},"new":"\xff"}')
     assert isinstance(frame, UserMessage)
     assert frame.raw["new"] == "\ufffd"
-
-
-@pytest.mark.parametrize(
-    "made", [UserMessage(message=UserContent(role="user", content="a")), UnknownMessage({"type": "weather", "mm": 3})]
-)
-def test_a_message_that_was_made_here_has_a_line(made: object) -> None:
-    assert decode(line_of(made)) == made
-    assert b"\n" not in line_of(made)
 
 
 def test_a_word_of_ours_for_an_unknown_tag_does_no_harm() -> None:

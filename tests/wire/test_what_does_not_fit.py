@@ -9,7 +9,6 @@ import pytest
 
 from claude_agent_py import AssistantMessage, MalformedFrame, ResultMessage, UnknownBlock
 from claude_agent_py.wire import decode, encode
-from claude_agent_py.wire.fitting import MOST_REPAIRS
 
 WRONG_REPORTS: list[dict[str, Any]] = [
     {"usage": {"input_tokens": "12"}},
@@ -88,7 +87,7 @@ def test_thousands_of_wrong_items_cost_few_conversions(conversions: list[Any]) -
     frame = decode(line)
     assert isinstance(frame, ResultMessage)
     assert frame.raw == raw
-    assert 1 < len(conversions) <= MOST_REPAIRS
+    assert 1 < len(conversions) <= 100
 
 
 def test_thousands_of_unknown_blocks_of_one_type_cost_few_conversions(conversions: list[Any]) -> None:
@@ -110,7 +109,7 @@ def test_thousands_of_distinct_unknown_blocks_cost_few_conversions(conversions: 
     assert isinstance(frame, MalformedFrame)
     assert frame.raw == raw
     assert encode(frame) == line.encode() + b"\n"
-    assert 1 < len(conversions) <= MOST_REPAIRS
+    assert 1 < len(conversions) <= 100
 
 
 def test_a_line_break_between_fields_stays_one_line() -> None:

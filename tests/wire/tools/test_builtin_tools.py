@@ -2,16 +2,27 @@
 
 import subprocess
 import sys
-from types import UnionType
-from typing import Any, get_args
+from typing import Any
 
 import msgspec
 import pytest
 from wire_values import as_json
 
-from claude_agent_py import tools
-from claude_agent_py.wire.base import FrameModel, WireModel
-from claude_agent_py.wire.tools import registry
+from claude_agent_py import Allow, PermissionContext, PermissionRequest, tools
+from claude_agent_py.control import CanUseToolRequest
+from claude_agent_py.permissions import allow_tools
+
+FORMER = {
+    "Task": "Agent",
+    "KillShell": "TaskStop",
+    "KillBash": "TaskStop",
+    "ListPeers": "ListAgents",
+    "Brief": "SendUserMessage",
+    "ListMcpResources": "ListMcpResourcesTool",
+    "ReadMcpResource": "ReadMcpResourceTool",
+    "ReadMcpResourceDir": "ReadMcpResourceDirTool",
+    "ProposeGoal": "SetGoal",
+}
 
 INPUTS = [
     (
@@ -36,6 +47,29 @@ INPUTS = [
     ("Grep", {"pattern": "x", "-B": 2, "-i": True, "head_limit": 0}, tools.GrepInput),
     ("ListMcpResources", {}, tools.ListMCPResourcesInput),
     ("ToolSearch", {"query": "select:x"}, tools.ToolSearchInput),
+    ("Workflow", {"script": "x"}, tools.WorkflowInput),
+    ("ListPeers", {}, tools.ListAgentsInput),
+    ("ReportFindings", {"findings": []}, tools.ReportFindingsInput),
+    ("PowerShell", {"command": "ls"}, tools.PowerShellInput),
+    ("Read", {"file_path": "/a"}, tools.FileReadInput),
+    ("Write", {"file_path": "/a", "content": "x"}, tools.FileWriteInput),
+    ("Edit", {"file_path": "/a", "old_string": "x", "new_string": "y"}, tools.FileEditInput),
+    ("NotebookEdit", {"notebook_path": "/a", "new_source": "x"}, tools.NotebookEditInput),
+    ("EnterPlanMode", {}, tools.EnterPlanModeInput),
+    ("EnterWorktree", {}, tools.EnterWorktreeInput),
+    ("ExitWorktree", {"action": "keep"}, tools.ExitWorktreeInput),
+    ("CronCreate", {"cron": "0 0 * * *", "prompt": "p"}, tools.CronCreateInput),
+    ("CronDelete", {"id": "c"}, tools.CronDeleteInput),
+    ("CronList", {}, tools.CronListInput),
+    ("ScheduleWakeup", {}, tools.ScheduleWakeupInput),
+    ("Glob", {"pattern": "*"}, tools.GlobInput),
+    ("WebFetch", {"url": "u", "prompt": "p"}, tools.WebFetchInput),
+    ("WebSearch", {"query": "q"}, tools.WebSearchInput),
+    ("ReadMcpResource", {"server": "s", "uri": "u"}, tools.ReadMCPResourceInput),
+    ("TaskCreate", {"subject": "s", "description": "d"}, tools.TaskCreateInput),
+    ("TaskGet", {"taskId": "1"}, tools.TaskGetInput),
+    ("TaskList", {}, tools.TaskListInput),
+    ("TodoWrite", {"todos": []}, tools.TodoWriteInput),
     (
         "AskUserQuestion",
         {"questions": [{"question": "Q?", "header": "H", "options": [{"label": "A"}], "multiSelect": True}]},
@@ -95,14 +129,14 @@ OUTPUTS = [
 
 
 @pytest.mark.parametrize(("name", "data", "model"), INPUTS)
-def test_an_input_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[WireModel]) -> None:
+def test_an_input_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[msgspec.Struct]) -> None:
     value = tools.typed_input(name, data)
     assert type(value) is model
     assert as_json(value) == data
 
 
 @pytest.mark.parametrize(("name", "data", "model"), OUTPUTS)
-def test_an_output_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[WireModel]) -> None:
+def test_an_output_is_typed_and_loses_nothing(name: str, data: dict[str, Any], model: type[msgspec.Struct]) -> None:
     value = tools.typed_output(name, data)
     assert type(value) is model
     assert as_json(value) == data
@@ -176,21 +210,22 @@ def test_omitted_arguments_have_the_default_of_the_tool() -> None:
     assert tools.MonitorInput(description="d", command="x").timeout_ms == 300_000
 
 
-def test_former_names_are_aliases_only() -> None:
-    assert set(registry.LEGACY_TOOL_NAME_ALIASES.values()) <= set(tools.BUILTIN_TOOL_NAMES)
-    assert not set(registry.LEGACY_TOOL_NAME_ALIASES) & {*tools.BUILTIN_TOOL_NAMES, "TaskOutput"}
+@pytest.mark.anyio
+async def test_a_former_name_stands_for_the_current_one() -> None:
+    for former, name in FORMER.items():
+        assert former not in tools.BUILTIN_TOOL_NAMES
+        assert name in tools.BUILTIN_TOOL_NAMES
+        request = PermissionRequest(CanUseToolRequest(tool_name=name, input={}, tool_use_id="t"))
+        policy: Any = allow_tools(former)
+        assert await policy(request, PermissionContext(request_id="r")) == Allow()
 
 
-def test_every_named_model_exists_and_is_documented() -> None:
-    for name in filter(registry.has_models, [*tools.BUILTIN_TOOL_NAMES, "TaskOutput"]):
-        stem = registry._STEMS.get(name, name)
-        model = getattr(tools, f"{stem}Input")
-        assert issubclass(model, FrameModel), name
-        assert model.__doc__, name
-        msgspec.json.Decoder(model)
-        output = getattr(tools, f"{stem}Output")
-        for member in get_args(output) if isinstance(output, UnionType) else (output,):
-            msgspec.json.Decoder(member)
+def test_every_model_is_that_of_a_tool_and_documented() -> None:
+    models = {getattr(tools, name) for name in dir(tools) if name.endswith("Input")}
+    assert models == {model for _, _, model in INPUTS}
+    assert all(model.__doc__ for model in models)
+    for name in {model.__name__.removesuffix("Input") for model in models - {tools.AgentInput}} | {"Agent"}:
+        msgspec.json.Decoder(getattr(tools, f"{name}Output"))
 
 
 def test_a_changed_input_keeps_what_its_model_does_not_know() -> None:
