@@ -15,7 +15,7 @@ from uuid import UUID, uuid5
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import WorkflowExecution
+from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -68,8 +68,15 @@ NUMBER_SECONDS: Final = 2.0
 """How long `send` waits for a worker to number a prompt before it counts in the history."""
 KNOWN: Final = 10_000
 """How many sessions a process remembers."""
-OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus NOT IN ('ContinuedAsNew', 'Terminated')"
+OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus IN ('Running', 'Completed')"
 """A run that was continued in another one, or that a reset or an operator ended, is no session."""
+KILLED: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.TIMED_OUT: "timed out",
+}
+"""How a workflow ends whose memo does not say so: an operator ended it, or the server."""
 
 
 class TemporalEngine:
@@ -127,20 +134,21 @@ class TemporalEngine:
     async def send(self, session: str, prompt: Any, timeout: float | None, key: str, by: AnswerSource) -> int:
         check_size(prompt)
         found = await self._load(session)
-        if key in found.keys:
-            return found.keys[key]
-        if found.state == "cancelled":
-            raise FleetError(f"the session {session!r} was cancelled: {found.reason}", session_id=session)
-        uuid = name_prompt(found.conversation, key)
-        await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
-        deadline = anyio.current_time() + NUMBER_SECONDS
-        while key not in found.keys and anyio.current_time() < deadline:
+        number = find_number(found, key)
+        if number is None:
+            uuid = name_prompt(found.conversation, key)
+            await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
+        looks_at = anyio.current_time() + NUMBER_SECONDS
+        while number is None:
             await anyio.sleep(0.05)
-            found = await self._load(session)
-        # If no worker has numbered it, it counts in the history.
-        keys = found.keys if key in found.keys else count_prompts(await self._server.read_commands(session))
-        self._sent.put(session, keys[key])
-        return keys[key]
+            number = find_number(await self._load(session), key)
+            if number is None and anyio.current_time() > looks_at:
+                # If no worker has numbered it, it counts in the history, which may lack it for some seconds: a worker
+                # died while it had the workflow.
+                number = count_prompts(await self._server.read_commands(session)).get(key)
+                looks_at = anyio.current_time() + NUMBER_SECONDS
+        self._sent.put(session, number)
+        return number
 
     @on_asyncio
     async def answer(self, session: str, interaction: str, reply: Any, by: AnswerSource) -> bool:
@@ -201,7 +209,8 @@ class TemporalEngine:
                 found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
-        if found["state"] == "failed" and description.raw_description.HasField("pending_workflow_task"):
+        can_retry = s.state == "failed" and number in [prompt.number for prompt in list_retried(s.prompts)]
+        if can_retry and description.raw_description.HasField("pending_workflow_task"):
             # A command waits for a worker; it may retry the prompt.
             found = {**found, "state": "queued"}
         return read_outcome(session, s.conversation, number, found)
@@ -371,6 +380,13 @@ class TemporalEngine:
         return _temporal.TemporalWorker(self._server, self, settings, **given)
 
 
+def find_number(s: WorkflowSession, key: str) -> int | None:
+    """Return the number of the prompt with a key. Raises FleetError if there is none, and never will be."""
+    if key not in s.keys and s.state == "cancelled":
+        raise FleetError(f"the session {s.id!r} was cancelled: {s.reason}", session_id=s.id)
+    return s.keys.get(key)
+
+
 def count_prompts(commands: Sequence[tuple[str, list[Any]]]) -> dict[str, int]:
     """Return the numbers of prompts by key, also of those that no worker has seen."""
     number, known = 0, dict[str, int]()
@@ -399,13 +415,17 @@ def quote(value: str) -> str:
 async def read_session(found: WorkflowExecution) -> WorkflowSession:
     """Return the state of a session in its memo. Raises FleetError."""
     try:
-        return await found.memo_value(MEMO, type_hint=WorkflowSession)
+        session = await found.memo_value(MEMO, type_hint=WorkflowSession)
     except Exception as error:  # of a codec
         raise FleetError(
             f"what the server keeps of session {found.id!r} cannot be decoded: {type(error).__name__}; "
             "this Fleet needs the codec of its workers",
             session_id=found.id,
         ) from error
+    if found.close_time is not None and found.status in KILLED:
+        session.reason = f"its workflow ended: {KILLED[found.status]}"
+        session.cancel(found.close_time.timestamp())
+    return session
 
 
 def read_info(s: WorkflowSession) -> FleetSessionInfo:

@@ -380,6 +380,10 @@ class SessionWorkflow:
                 result = TurnResult("busy")
             else:
                 return None
+        except asyncio.CancelledError:
+            if s.wanted is None:
+                raise
+            result = TurnResult("later")  # it ended at the moment at which it was cancelled
         finally:
             self._turn = None
             if overdue is not None:

@@ -1,0 +1,117 @@
+"""On Temporal, each prompt has one number and one outcome, whatever becomes of workers and of what the server keeps."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fleets import PATIENCE, fleet_in, until, until_state
+from temporal_server import SharedServer, temporal_server as temporal_server
+
+from claude_agent_py import ClientOptions
+from claude_agent_py.errors import FleetError, FleetRunError
+from claude_agent_py.fleet import Directory, Fleet
+from claude_agent_py.sessions import SQLiteStore
+from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
+
+pytestmark = [
+    pytest.mark.anyio,
+    pytest.mark.parametrize("anyio_backend", ["asyncio"]),
+    pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="an installed fake is a shell script"),
+]
+
+
+@pytest.fixture
+def fleet(temporal_server: SharedServer, tmp_path: Path) -> Iterator[Fleet]:
+    """A fleet with an agent that answers, and one that never does."""
+    made = Fleet(temporal_server.new_url(), store=SQLiteStore(tmp_path / "store.db"), lease=1.0, poll=0.1)
+    scripts: dict[str, Any] = {
+        "one": [steps.turn("done")],
+        "slow": [steps.wait_for_prompt(), frames.init(), steps.wait_for_request("interrupt")],
+    }
+    for name, script in scripts.items():
+        program = FakeCLI(*script).install(tmp_path / name)
+        made.agent(name, ClientOptions(cli_path=program), workspace=Directory(tmp_path))
+    yield made
+    made.close()
+
+
+async def connect(fleet: Fleet) -> Any:
+    """Return the client of a fleet's server."""
+    return await fleet._engine._server.connect()  # type: ignore[attr-defined]
+
+
+async def test_a_prompt_gets_its_number_although_a_worker_died_with_the_workflow(fleet: Fleet) -> None:
+    from temporalio.api.taskqueue.v1 import TaskQueue
+    from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
+
+    session = await fleet.start("one", "first")
+    client = await connect(fleet)
+    # Until the server gives up who took this task, signals are not in the history.
+    request = PollWorkflowTaskQueueRequest(
+        namespace=client.namespace, task_queue=TaskQueue(name="one"), identity="dead"
+    )
+    assert (
+        await client.workflow_service.poll_workflow_task_queue(request)
+    ).workflow_execution.workflow_id == session.id
+    assert await session.send("second", key="second") == 2
+    assert await session.send("second", key="second") == 2
+    assert (await session.outcome(2)).state == "queued"
+
+
+@pytest.mark.parametrize("how", ["terminate", "cancel"])
+async def test_a_session_whose_workflow_an_operator_ends_is_cancelled(fleet: Fleet, tmp_path: Path, how: str) -> None:
+    session = await fleet.start("one", "first", id="ended")
+    client = await connect(fleet)
+    handle = client.get_workflow_handle(session.id)
+    await getattr(handle, how)()
+    if how == "cancel":
+        async with fleet.worker(folder=tmp_path / "ws"):
+            await until_state(session, "cancelled")
+    with pytest.raises(FleetRunError, match="was cancelled: its workflow ended: ") as caught:
+        await session.result(timeout=PATIENCE)
+    assert caught.value.outcome.state == "cancelled"
+    with pytest.raises(FleetError, match="was cancelled: its workflow ended"):
+        await session.send("more")
+    assert (await (await fleet.start("one", "first", id="ended")).info()).state == "cancelled"
+    assert not await session.cancel()
+
+
+async def test_a_prompt_that_failed_has_failed_while_others_wait_for_a_worker(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("slow", "first", timeout=0.1)
+    async with fleet.worker(folder=tmp_path / "ws"):
+        await until_state(session, "failed")
+        await session.send("second")
+        await until_state(session, "running")
+    assert await session.send("third") == 3
+    assert [(await session.outcome(number)).state for number in (1, 3)] == ["failed", "queued"]
+
+
+@pytest.mark.long
+async def test_a_deadline_that_passes_while_no_worker_lives_fails_a_prompt_whose_worker_died(
+    temporal_server: SharedServer, tmp_path: Path
+) -> None:
+    silent = FakeCLI(steps.wait_for_prompt(), frames.init(), steps.wait_for_request("interrupt")).install(tmp_path)
+    with ScriptedModel([]) as model, fleet_in(tmp_path, model, url=temporal_server.new_url()) as made:
+        options = {"env": {}, "cli_path": str(silent)}
+        worker = made.start_worker(options=options, lease=15.0)
+        fleet = made.fleet()
+        fleet.agent("worker")
+        session = await fleet.start("worker", "hi", timeout=10.0)  # before the worker counts as dead
+        await until_state(session, "running")
+        worker.kill()
+        worker.wait()
+        handle = (await connect(fleet)).get_workflow_handle(session.id)
+
+        async def have_both_passed() -> bool:
+            events = (await handle.fetch_history()).events
+            kinds = ("activity_task_timed_out_event_attributes", "timer_fired_event_attributes")
+            return all(any(event.HasField(kind) for event in events) for kind in kinds)
+
+        await until(have_both_passed, "the deadline passes, and the worker counts as dead")
+        made.start_worker(options=options, lease=15.0)
+        await until_state(session, "failed")
+        assert (await session.outcome()).error == "RunTimeoutError"
+        assert await session.cancel()
+        await until_state(session, "cancelled")
