@@ -1,7 +1,8 @@
 """Fixtures that every test may use. Async tests run on both backends that the package supports.
 
-Where the order of awaits matters most (`BOTH_BACKENDS`), an async test runs on asyncio and on trio. Elsewhere it runs
-on one of them, half of the tests on either, and in the folders of `LATER_ON_THE_OTHER` on the other one as a long test.
+Where the order of awaits matters most (`BOTH_BACKENDS`), an async test runs on asyncio and on trio, and in `transport`
+also on uvloop, which watches the pipes. Elsewhere it runs on one of them, half of the tests on either, and in the
+folders of `LATER_ON_THE_OTHER` on the other one as a long test.
 A test with the real CLI runs on one, because its process is expensive. The marks `each_backend` and `one_backend` say
 otherwise; with the real CLI, `each_backend` runs on the other one as a long test.
 """
@@ -27,7 +28,7 @@ import hypothesis
 import pytest
 from child_clis import agent_of as agent_of
 from forks import SHORT_LIVED
-from peers import nothing_left as nothing_left, start as start, start_process as start_process
+from peers import UVLOOP, nothing_left as nothing_left, start as start, start_process as start_process
 from store_servers import (
     a_postgres_store as a_postgres_store,
     a_redis_store as a_redis_store,
@@ -146,17 +147,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     one, other = BACKENDS[number], BACKENDS[1 - number]
     chosen: list[Any] = [one]
     if (marked("each_backend") and not marked("real_cli")) or folder in BOTH_BACKENDS:
-        chosen = BACKENDS
+        chosen = [*BACKENDS, *([UVLOOP] if folder == "transport" else [])]
     elif marked("each_backend") or folder in LATER_ON_THE_OTHER:
         chosen = [one, pytest.param(other, marks=pytest.mark.long)]
     metafunc.parametrize("anyio_backend", chosen, indirect=True)
 
 
 @pytest.fixture
-def anyio_backend(request: pytest.FixtureRequest) -> str:
+def anyio_backend(request: pytest.FixtureRequest) -> Any:
     """Run the async test on the backend that is chosen for it."""
-    backend: str = request.param
-    return backend
+    return request.param
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -11,6 +12,12 @@ from leftovers import nothing_left as check_nothing_left
 from claude_agent_py import Client, ClientOptions
 from claude_agent_py.testing import FakeCLI
 
+UVLOOP = pytest.param(
+    ("asyncio", {"use_uvloop": True}),
+    id="uvloop",
+    marks=pytest.mark.skipif(find_spec("uvloop") is None, reason="uvloop does not exist for this platform"),
+)
+"""A backend for async tests."""
 MakeClient: TypeAlias = Callable[..., Client]
 """Returns a client of a fake: `start(fake, **options)`."""
 

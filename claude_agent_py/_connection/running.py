@@ -118,7 +118,7 @@ class Runs:
         except (ValueError, TypeError) as error:
             raise OptionsError(f"must be JSON: {error}", option="prompt") from error
         run.sent.append(prompt)
-        run.sent_at[prompt.uuid] = self._session.intake.clock()
+        run.sent_at[prompt.uuid] = self._session.now()
 
     def write(self, prompt: UserMessage) -> None:
         """Send a prompt of a run, and tell the store, the turns and the journal. Raises like `Engine.send_prompt`."""

@@ -1,15 +1,18 @@
 """Chrome traces are what viewers read."""
 
+import asyncio
 import json
 import pickle
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import anyio
 import pytest
 import recordings_loader as recordings
 from peers import MakeClient
 
+from claude_agent_py import Client
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Span, Timeline
 from claude_agent_py.testing import FakeCLI, frames, steps
@@ -110,3 +113,25 @@ async def test_the_timeline_of_a_run_stays_when_its_result_is_pickled(start: Mak
     live, read = ({(span.kind, span.id, span.name, span.status) for span in each.spans} for each in timelines)
     assert read == live
     assert {(kind, name) for kind, _, name, _ in read} >= {("run", "hello there"), ("tool", "Bash")}
+
+
+class LateClockLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock is late for a while: uvloop reads the time only at the begin of a turn."""
+
+    behind = 5.0
+
+    def time(self) -> float:
+        return super().time() - self.behind
+
+
+def test_the_timeline_of_a_run_has_its_prompt_also_if_the_clock_of_the_event_loop_was_late() -> None:
+    async def main() -> Timeline:
+        async with Client(transport=FakeCLI(steps.turn("Done.")).transport()) as client:
+            run = client.query("hello there")
+            async for _ in run:
+                pass
+            cast("LateClockLoop", asyncio.get_running_loop()).behind = 0.0
+            return (await run).timeline()
+
+    spans = anyio.run(main, backend_options={"loop_factory": LateClockLoop}).spans
+    assert {(span.kind, span.name) for span in spans} >= {("run", "hello there"), ("turn", "hello there")}

@@ -1,9 +1,12 @@
 """The main job, end to end: two subagents and a shell command in the background, awaited, their output read."""
 
+import asyncio
 import os
+import sys
 
 import anyio
 import pytest
+from peers import UVLOOP
 
 from claude_agent_py import (
     AgentDefinition,
@@ -42,7 +45,27 @@ def main_job() -> ScriptedModel:
     )
 
 
-@pytest.mark.parametrize("anyio_backend", ["asyncio", pytest.param("trio", marks=pytest.mark.long)], indirect=True)
+def make_eager_loop() -> asyncio.AbstractEventLoop:
+    """Return a loop whose tasks begin at once, and not in its next turn."""
+    loop = asyncio.new_event_loop()
+    loop.set_task_factory(asyncio.eager_task_factory)  # type: ignore[attr-defined, unused-ignore]
+    return loop
+
+
+@pytest.mark.parametrize(
+    "anyio_backend",
+    [
+        "asyncio",
+        pytest.param("trio", marks=pytest.mark.long),
+        UVLOOP,
+        pytest.param(
+            ("asyncio", {"loop_factory": make_eager_loop}),
+            id="eager tasks",
+            marks=pytest.mark.skipif(sys.version_info < (3, 12), reason="asyncio has eager tasks since Python 3.12"),
+        ),
+    ],
+    indirect=True,
+)
 async def test_the_main_job_shows_every_task_from_start_to_output() -> None:
     told: list[TaskNotificationMessage] = []
     with main_job() as model:

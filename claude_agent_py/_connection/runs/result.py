@@ -75,7 +75,7 @@ class RunResult(Generic[Output]):
     output: Output = None  # type: ignore[assignment]
     """The structured output: an instance of `output_type` if the options set it, otherwise plain JSON."""
     _sent_at: Mapping[str, float] = field(default_factory=dict)
-    """When the prompts were sent, in seconds since the epoch, by their uuids."""
+    """When the prompts were sent, by the clock of the event loop, as `messages.times`, and by their uuids."""
     _epoch: float = 0.0
     """When the clock of the event loop was 0, in seconds since the epoch."""
     _turns: Mapping[str, str] = field(default_factory=dict)
@@ -294,7 +294,8 @@ class RunResult(Generic[Output]):
         """
         ends = [end for task in self.tasks for end in task.list_ends()]
         times = [at + self._epoch for at in getattr(self.messages, "times", ())]
-        sent = [(prompt, self._sent_at.get(prompt.uuid)) for prompt in self.sent]
+        at = self._sent_at
+        sent = [(each, at[each.uuid] + self._epoch if each.uuid in at else None) for each in self.sent]
         secrets = None if self._options is None else find_secrets(self._options, surroundings())
         return observe.Timeline.of_run(self.messages, times, sent, ends, self._end, self._turns, secrets)
 

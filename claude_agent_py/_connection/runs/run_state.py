@@ -39,7 +39,7 @@ class RunState(OpenRun):
         self.sent: list[UserMessage] = []
         """The prompts, in the order sent."""
         self.sent_at: dict[str, float] = {}
-        """When they were sent, in seconds since the epoch, by their uuids."""
+        """When they were sent, by the clock of the event loop, and by their uuids."""
         self.ended_at: float | None = None
         """When the process ended that it was cut off with, in seconds since the epoch."""
         self.results: list[ResultMessage] = []
