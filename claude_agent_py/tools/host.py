@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from claude_agent_py._base.callbacks import Report, log_failure
+from claude_agent_py._base.callbacks import Report
 from claude_agent_py._base.errors import HandlerError, OptionsError
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext
@@ -62,7 +62,7 @@ def is_hosted(server: object) -> bool:
 
 
 def _open_package_session(
-    server: object, name: str, send: Send, start: Start, ask: "Ask | None", *, samples: bool
+    server: object, name: str, send: Send, start: Start, ask: Ask, *, samples: bool
 ) -> "PackageSession":
     try:
         from claude_agent_py.tools.package_session import PackageSession
@@ -77,14 +77,11 @@ class MCPHost:
     Args:
         servers: Servers by name.
         send: Sends a server's message to the CLI.
-        report: Called with each unexpected tool failure; must not raise. None logs them.
+        report: Called with each unexpected tool failure; must not raise.
         cwd: The session's directory, for `ToolContext.cwd`.
-        ask: Asks a person or a model for a server; None refuses.
+        ask: Asks a person or a model for a server.
         samples: Whether servers are told that a model can be asked.
-        start: Starts the workers of a server of the `mcp` package; without it, such a server answers with an error.
-
-    Raises:
-        OptionsError: A server cannot run in this process.
+        start: Starts the workers of a server of the `mcp` package.
     """
 
     def __init__(
@@ -92,11 +89,11 @@ class MCPHost:
         servers: Mapping[str, object],
         send: SendToCLI,
         *,
-        report: Report | None = None,
-        cwd: str | None = None,
-        ask: "Ask | None" = None,
-        samples: bool = False,
-        start: Start | None = None,
+        report: Report,
+        cwd: str | None,
+        ask: Ask,
+        samples: bool,
+        start: Start,
     ) -> None:
         self._send = send
         self._ask = ask
@@ -144,7 +141,7 @@ class MCPHost:
         message: JSONObject = given if isinstance(given, dict) else {}
         failure = HandlerError(f"MCP server {fields.get('server_name')}", reason)
         failure.__cause__ = cause
-        (self._report or log_failure)(failure)
+        self._report(failure)
         request_id = jsonrpc.get_request_id(message)
         if request_id is None:
             return None
@@ -157,11 +154,9 @@ class MCPHost:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
                 session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask, name=name)
-            elif self._start is not None:
+            else:
                 low_level = find_low_level(server)
                 session = _open_package_session(low_level, name, send, self._start, self._ask, samples=self._samples)
-            else:
-                raise OptionsError("requires a running session", option=f"server {name!r}")
             self._sessions[name] = session
         return session
 
@@ -174,16 +169,7 @@ class MCPHost:
     # The servers
 
     def add(self, name: str, server: object) -> None:
-        """Add a server. Does not notify the CLI, which needs `initialize` or `mcp_set_servers`.
-
-        Raises OptionsError if the server cannot run in this process.
-        """
-        if not is_hosted(server):
-            raise OptionsError(
-                f"an in-process server must be a ToolServer, or a Server, FastMCP or MCPServer of the mcp package, "
-                f"not {type(server).__qualname__}",
-                option=f"server {name!r}",
-            )
+        """Add a server, for which `is_hosted` is true. `initialize` or `mcp_set_servers` tell the CLI of it."""
         self.remove(name)
         self._servers[name] = server
         if isinstance(server, ToolServer):

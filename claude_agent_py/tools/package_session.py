@@ -36,9 +36,7 @@ _MESSAGES: Final[TypeAdapter[Any]] = TypeAdapter(JSONRPCMessage)
 class PackageSession:
     """Serves one client with a low-level server. The first message starts it with `start`."""
 
-    def __init__(
-        self, server: Any, name: str, send: Send, start: Start, ask: Ask | None = None, *, samples: bool = False
-    ) -> None:
+    def __init__(self, server: Any, name: str, send: Send, start: Start, ask: Ask, *, samples: bool) -> None:
         self._server = server
         self._name = name
         self._ask = ask
@@ -57,7 +55,7 @@ class PackageSession:
 
         Raises RPCError for a message that the server cannot answer.
         """
-        if message.get("method") == "initialize" and self._ask is not None:
+        if message.get("method") == "initialize":
             message = self._add_capabilities(message)
         request_id = jsonrpc.check_request_id(message) if "method" in message else None
         if request_id in self._pending:
@@ -158,8 +156,8 @@ class PackageSession:
                 if pending is not None:
                     pending.answer = message
                     pending.done.set()
-                elif message.get("method") in ASKING and self._ask is not None and "id" in message:
-                    self._start_worker(self._answer_question, message, self._ask)
+                elif message.get("method") in ASKING and "id" in message:
+                    self._start_worker(self._answer_question, message)
                 elif "method" in message:
                     self._withdraw(message)
                     self._send(message)
@@ -167,7 +165,7 @@ class PackageSession:
             # The server has ended.
             pass
 
-    async def _answer_question(self, message: JSONObject, ask: Ask) -> None:
+    async def _answer_question(self, message: JSONObject) -> None:
         """Answer a request of the server. It does not say for which call; if it works on one only, it is that one."""
         calls = list(self._pending.values())
         request_id = message["id"]
@@ -177,7 +175,7 @@ class PackageSession:
         with CancelScope() as scope:
             self._questions[request_id] = scope
             try:
-                reply["result"] = await ask(read_request(self._name, message), context)
+                reply["result"] = await self._ask(read_request(self._name, message), context)
             except Exception as error:
                 problem = RPCError(jsonrpc.INTERNAL_ERROR, failure_text(message["method"], error))
                 reply = (error if isinstance(error, RPCError) else problem).to_response(request_id)

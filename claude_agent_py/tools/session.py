@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from anyio import CancelScope, from_thread
 
-from claude_agent_py._base.callbacks import Report, log_failure, make_handler_error
+from claude_agent_py._base.callbacks import Report, make_handler_error
 from claude_agent_py._base.errors import ToolInputError
 from claude_agent_py._base.log import get_logger
 from claude_agent_py.tasks.handler_context import HandlerContext, extend
@@ -42,18 +42,18 @@ class ServerSession:
         self,
         server: ToolServer,
         send: Send,
-        report: Report | None = None,
+        report: Report,
         *,
-        cwd: str | None = None,
-        ask: "Ask | None" = None,
-        name: str | None = None,
+        cwd: str | None,
+        ask: Ask,
+        name: str,
     ) -> None:
         self._server = server
-        self._name = name or server.name
+        self._name = name
         self._send = send
         self._report = report
         self._cwd = cwd
-        self.ask: Ask | None = ask
+        self.ask = ask
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
         self._log_level = LOG_LEVELS.index("info")
@@ -86,7 +86,7 @@ class ServerSession:
                 raise
             except BaseException as error:
                 # The function of a resource or a prompt raised.
-                (self._report or log_failure)(make_handler_error(f"{self._server.name} {method}", error))
+                self._report(make_handler_error(f"{self._server.name} {method}", error))
                 raise RPCError(jsonrpc.INTERNAL_ERROR, failure_text(method, error)) from None
             finally:
                 if self._running.get(request_id, (None,))[0] is scope:
@@ -230,13 +230,9 @@ class _CallContext(ToolContext, frozen=True, kw_only=True, eq=False):
         self._session.notify(method, params)
 
     async def _sample(self, request: SamplingRequest) -> JSONObject:
-        if self._session.ask is None:
-            return await super()._sample(request)
         return await self._session.ask(request, self)
 
     async def _ask(self, message: str, **fields: Any) -> JSONObject:
-        if self._session.ask is None:
-            return await super()._ask(message, **fields)
         name, call = mcp_tool_name(self.server_name, self.tool_name), None
         if self.tool_use_id is not None:
             call = ToolUseBlock(id=self.tool_use_id, name=name, input=self._arguments)

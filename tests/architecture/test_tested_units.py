@@ -14,8 +14,7 @@ TESTS = Path(__file__).parents[1]
 
 PURE = {
     "lines, frames and messages: values in, values out": """
-        _base.lines wire.base wire.codec wire.control.frames wire.control.requests wire.hooks.parsing
-        wire.settings.rule_lists wire.timestamps
+        _base.lines wire.codec wire.control.frames wire.hooks.parsing wire.settings.rule_lists wire.timestamps
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
         _journal.engine _journal.events _journal.open_runs _journal.requests _journal.run_failure _journal.skimming
@@ -29,10 +28,8 @@ PURE = {
         children.assignment children.process_options pool.compatibility
     """,
     "values to texts, and texts to values": """
-        _base.checks _base.display _base.official_names _base.redaction agents.guide formatting.encoders
-        formatting.media
-        formatting.truncation permissions.diffs tools.jsonrpc tools.results
-        tools.schema testing.upstream
+        _base.checks _base.display _base.official_names _base.redaction agents.guide permissions.diffs
+        testing.upstream
     """,
     "answers and patterns to what the CLI reads": """
         hooks.patterns permissions.elicitation permissions.policies permissions.prompts
@@ -65,10 +62,9 @@ OTHERS = {
         transport.checksums transport.install transport.locate cli.install
     """,
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
-        _connection.controls.mcp _connection.controls.session_controls
-        _connection.controls.usage _connection.runs.mailbox _connection.runs.message_log
-        _connection.runs.readers _connection.runs.run_state permissions.dispatcher tasks.handler_context
-        tasks.listeners tools.definition tools.host
+        _connection.controls.mcp _connection.controls.session_controls _connection.controls.usage
+        _connection.runs.mailbox _connection.runs.message_log _connection.runs.readers
+        _connection.runs.run_state permissions.dispatcher tasks.listeners tools.host
     """,
     "what a session sends to a store, and what a killed process left of it": """
         _base.locks _connection.mirror_check sessions.stores.access sessions.stores.base sessions.stores.mirror

@@ -3,14 +3,11 @@
 import logging
 from typing import Any
 
-import anyio
 import pytest
 from later import Later
+from mcp_client import Connect, connect as connect
 
 import claude_agent_py.compat as compat
-from claude_agent_py.control import MCPMessageRequest
-from claude_agent_py.tasks.handler_context import HandlerContext
-from claude_agent_py.tools.host import MCPHost
 
 official: Any = Later("claude_agent_sdk")
 
@@ -48,32 +45,25 @@ def make_server(sdk: Any) -> Any:
     return sdk.create_sdk_mcp_server("shows", tools=tools)["instance"]
 
 
-async def ask(workers: Any, sdk: Any, method: str, params: dict[str, Any]) -> Any:
-    """Return the answer of a server, as the CLI gets it."""
-    host = MCPHost({"shows": make_server(sdk)}, lambda name, message: None, start=workers.start_soon)
-    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "claude-code", "version": "2"}}
-    for number, (asked, given) in enumerate((("initialize", hello), (method, params))):
-        message = {"jsonrpc": "2.0", "id": number, "method": asked, "params": given}
-        request = MCPMessageRequest(server_name="shows", message=message)
-        reply: Any = await host.answer(request, HandlerContext(request_id="r1"))
-    host.close()
-    return reply["mcp_response"]
+async def ask(connect: Connect, sdk: Any, method: str, params: dict[str, Any]) -> Any:
+    """Return what a server answers, as the CLI gets it."""
+    client = await connect(make_server(sdk), "shows")
+    await client.shake_hands()
+    return (await client.ask(method, params))["result"]
 
 
 @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
 async def test_a_call_has_the_result_that_the_official_sdk_gives_it(
-    call: dict[str, Any], caplog: pytest.LogCaptureFixture
+    call: dict[str, Any], connect: Connect, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.ERROR)
-    async with anyio.create_task_group() as workers:
-        ours, theirs = [await ask(workers, sdk, "tools/call", call) for sdk in (compat, official)]
-    assert ours["result"] == theirs["result"]
+    ours, theirs = [await ask(connect, sdk, "tools/call", call) for sdk in (compat, official)]
+    assert ours == theirs
 
 
-async def test_tools_are_listed_as_by_the_official_sdk() -> None:
-    async with anyio.create_task_group() as workers:
-        ours, theirs = [await ask(workers, sdk, "tools/list", {}) for sdk in (compat, official)]
-    assert ours["result"]["tools"] == theirs["result"]["tools"]
+async def test_tools_are_listed_as_by_the_official_sdk(connect: Connect) -> None:
+    ours, theirs = [await ask(connect, sdk, "tools/list", {}) for sdk in (compat, official)]
+    assert ours["tools"] == theirs["tools"]
 
 
 @pytest.mark.parametrize("hints", [{"read_only_hint": True}, {"readOnlyHint": True}, {"title": "t"}])

@@ -20,7 +20,6 @@ from pydantic import BaseModel, Field
 
 from claude_agent_py import TextBlock
 from claude_agent_py.formatting import Encoder, EncodingError, JSONEncoder, YAMLEncoder
-from claude_agent_py.formatting.encoders import clean_text
 from claude_agent_py.messages import Citation
 from claude_agent_py.wire import decode
 
@@ -170,11 +169,13 @@ def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @given(st.text(st.characters()))
-def test_clean_text_can_be_encoded_and_changes_nothing_else(text: str) -> None:
-    cleaned = clean_text(text)
+def test_text_that_utf_8_cannot_represent_is_replaced_and_nothing_else_is(text: str) -> None:
+    encoded = JSONEncoder().encode({text: text})
 
-    cleaned.encode()
-    assert cleaned == text or "\ufffd" in cleaned
+    encoded.encode()
+    [(name, value)] = JSONEncoder().decode(encoded).items()
+    assert name == value
+    assert value == text or "\ufffd" in value
 
 
 @pytest.mark.parametrize("make", [dict, list])

@@ -7,18 +7,16 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
+import msgspec
 import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
 
-from claude_agent_py import MCPHTTPServer, MCPStdioServer
+from claude_agent_py import MCPHTTPServer, MCPStdioServer, control
 from claude_agent_py.errors import ControlRejectedError, OptionsError
 from claude_agent_py.tools import ToolServer
-from claude_agent_py.tools.host import MCPHost
-from claude_agent_py.wire.base import WireModel
-from claude_agent_py.wire.control import requests
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
@@ -227,7 +225,7 @@ async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
     reply = await call(session)
     assert session.sent == [body]
     assert read(reply) == value
-    if isinstance(reply, WireModel):
+    if isinstance(reply, msgspec.Struct):
         assert reply.raw == payload
 
 
@@ -535,8 +533,9 @@ async def test_a_time_without_a_zone_is_refused() -> None:
 
 def test_every_request_with_a_model_has_a_method() -> None:
     covered = {row[1]["subtype"] for row in ASKED} | {row[1]["subtype"] for row in MORE}
-    models = [value for name, value in vars(requests).items() if name.endswith("Request")]
-    assert {model.subtype for model in models} == covered
+    models = {getattr(control, name) for name in dir(control) if name.endswith("Request")}
+    others = {*get_args(control.RequestFromCLI | control.ControlFrame), control.UnknownControlRequest}
+    assert {model.subtype for model in models - others} == covered
 
 
 # What goes wrong ------------------------------------------------------------------------------------------------------
@@ -638,12 +637,11 @@ class Hosting(FakeSession):
     """A session that can host servers; it records which were hosted when the request came."""
 
     def __init__(self, answer: Answer, **servers: ToolServer) -> None:
-        self.hosting = MCPHost(servers, lambda name, message: None)
-        super().__init__(answer, self.hosting)
+        super().__init__(answer, **servers)
         self.hosted_when_asked: list[str] = []
 
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
-        self.hosted_when_asked = sorted(self.hosting.servers)
+        self.hosted_when_asked = sorted(self.host.servers)
         return await super().control(subtype, timeout=timeout, **fields)
 
 
@@ -658,15 +656,15 @@ async def test_a_server_in_this_process_is_hosted_before_the_cli_gets_it() -> No
         "out": {"type": "stdio", "command": "/bin/srv", "args": []},
     }
     assert session.hosted_when_asked == ["kept", "new", "old"]
-    assert session.hosting.servers == {"new": new, "kept": kept}
+    assert session.host.servers == {"new": new, "kept": kept}
 
 
 async def test_a_server_that_stays_keeps_its_conversation() -> None:
     kept = ToolServer("kept")
     session = Hosting({}, kept=kept)
-    before = session.hosting._get_session("kept")
+    before = session.host._get_session("kept")
     await session.mcp.set_servers({"kept": kept})
-    assert session.hosting._get_session("kept") is before
+    assert session.host._get_session("kept") is before
 
 
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:
@@ -679,7 +677,7 @@ async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_co
     both = {name: {"type": "sdk", "name": name, **new.config()} for name in ("one", "new")}
     assert [body["servers"] for body in session.sent] == [{}, both]
     assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
-    assert session.hosting.servers == {"one": other, "new": new}
+    assert session.host.servers == {"one": other, "new": new}
 
 
 async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
@@ -693,4 +691,4 @@ async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
     with pytest.raises(ControlRejectedError):
         await session.mcp.set_servers({"one": other, "two": ToolServer("two")})
     assert session.hosted_when_asked == ["one", "two"]
-    assert session.hosting.servers == {"one": one}
+    assert session.host.servers == {"one": one}

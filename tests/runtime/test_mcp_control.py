@@ -10,7 +10,6 @@ from fake_session import Body, FakeSession, MCPControls
 
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
 from claude_agent_py.tools import ToolServer
-from claude_agent_py.tools.host import MCPHost
 
 pytestmark = pytest.mark.anyio
 
@@ -74,12 +73,12 @@ async def test_ready_is_bounded_when_the_cli_does_not_answer() -> None:
 async def test_ready_waits_for_a_server_of_this_process_only_until_it_counts_as_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    host = MCPHost({"calc": ToolServer("calc")}, lambda name, message: None)
+    session = FakeSession(servers(), calc=ToolServer("calc"))
     with pytest.raises(MCPNotReadyError, match="'calc'"):
-        await FakeSession(servers(), host).mcp.ready(timeout=0.01)
+        await session.mcp.ready(timeout=0.01)
     set_bound(monkeypatch, "LISTED_WITHIN", 0.0)
     with anyio.fail_after(30):
-        assert await FakeSession(servers(), host).mcp.ready() == []
+        assert await session.mcp.ready() == []
 
 
 async def test_ready_raises_what_the_session_raises() -> None:

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from claude_agent_py.tools.schema import Documentation, read_docstring
+from claude_agent_py import tool
 
 GOOGLE = """Search for things.
 
@@ -44,8 +44,19 @@ REST = """Search for things.
     """
 
 
+def read(docstring: str | None) -> tuple[str, dict[str, str]]:
+    """Return what a tool with such a docstring tells about itself, and about those parameters that it describes."""
+
+    def search(query: str, limit: int, more: str, x: str, a: str, b: str, c: str, d: str) -> None: ...
+
+    search.__doc__ = docstring
+    made = tool(search)
+    described: dict[str, dict[str, str]] = made.input_schema["properties"]
+    return made.description, {name: field["description"] for name, field in described.items() if "description" in field}
+
+
 def test_google_style() -> None:
-    assert read_docstring(GOOGLE) == Documentation(
+    assert read(GOOGLE) == (
         "Search for things.\n\nLooks everywhere,\nand long.",
         {"query": "What to look for, in words.", "limit": "How many.", "more": "Others."},
     )
@@ -53,14 +64,12 @@ def test_google_style() -> None:
 
 @pytest.mark.parametrize("docstring", [NUMPY, REST])
 def test_numpy_and_rest_style(docstring: str) -> None:
-    assert read_docstring(docstring) == Documentation(
-        "Search for things.", {"query": "What to look for.", "limit": "How many."}
-    )
+    assert read(docstring) == ("Search for things.", {"query": "What to look for.", "limit": "How many."})
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   \n  "])
 def test_no_docstring(docstring: str | None) -> None:
-    assert read_docstring(docstring) == Documentation()
+    assert read(docstring) == ("", {})
 
 
 @pytest.mark.parametrize(
@@ -84,14 +93,12 @@ def test_no_docstring(docstring: str | None) -> None:
     ],
 )  # fmt: skip
 def test_parameters(docstring: str, known: dict[str, str]) -> None:
-    assert read_docstring(docstring).parameters == known
+    assert read(docstring)[1] == known
 
 
 def test_the_description_ends_before_the_sections() -> None:
-    told = read_docstring(
-        "Search for\n    things: all.\n\n    Note:\n        Slow.\n\n    Returns:\n        Hits.\n    "
-    )
-    assert told == Documentation("Search for\nthings: all.\n\nNote:\n    Slow.")
+    told = read("Search for\n    things: all.\n\n    Note:\n        Slow.\n\n    Returns:\n        Hits.\n    ")
+    assert told == ("Search for\nthings: all.\n\nNote:\n    Slow.", {})
 
 
 def test_a_tool_describes_its_parameters_without_further_packages() -> None:

@@ -11,11 +11,12 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event, from_thread
+from mcp_client import Connect, connect as connect, text_of
+from one_call import outcome_of
 from trio.testing import MockClock
 
-from claude_agent_py import Tool, ToolContext, ToolResult, tool
-from claude_agent_py.errors import HandlerError, OptionsError, ToolError, ToolInputError, ToolTimeoutError
-from claude_agent_py.tools.definition import run_tool
+from claude_agent_py import Tool, ToolContext, ToolResult, ToolServer, tool
+from claude_agent_py.errors import OptionsError, ToolError, ToolInputError, ToolTimeoutError
 
 pytestmark = pytest.mark.anyio
 
@@ -54,16 +55,16 @@ async def test_a_tool_that_ends_after_its_time_has_failed_whatever_it_returns() 
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), GeneratorExit(), BaseExceptionGroup("", [SystemExit(3)])])
-async def test_a_tool_that_exits_the_program_has_failed(error: BaseException) -> None:
+async def test_a_tool_that_exits_the_program_has_failed(error: BaseException, connect: Connect) -> None:
     @tool
     async def ends() -> None:
         raise error
 
-    reported: list[HandlerError] = []
-    outcome = await run_tool(ends, {}, ToolContext(), report=reported.append)
-    assert outcome.is_error
-    assert "tried to exit the program" in outcome.text
-    assert [failure.__cause__ for failure in reported] == [error]
+    client = await connect(ToolServer("tools", [ends]))
+    result = await client.call("ends")
+    assert result["isError"]
+    assert "tried to exit the program" in text_of(result)
+    assert [failure.__cause__ for failure in client.cli.client.handler_errors] == [error]
 
 
 async def test_calling_with_the_arguments_of_a_model() -> None:
@@ -150,7 +151,7 @@ async def test_a_timeout_of_the_tools_own_is_not_ours() -> None:
     async def impatient() -> None:
         raise TimeoutError("the database")
 
-    outcome = await run_tool(impatient, {}, ToolContext())
+    outcome = await outcome_of(impatient)
 
     assert outcome.text == "impatient failed: TimeoutError: the database"
 
@@ -205,38 +206,57 @@ def test_one_tool_serves_many_event_loops() -> None:
 
 
 async def test_an_outcome_has_the_value_and_the_result_for_the_model() -> None:
-    outcome = await run_tool(add, {"a": 1}, ToolContext())
+    outcome = await outcome_of(add, {"a": 1})
 
     assert (outcome.value, outcome.text, outcome.error) == (2, "2", None)
 
 
-async def test_an_exception_becomes_a_text_and_one_log_entry(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (KeyError("city"), "fail failed: KeyError: 'city'"),
+        (ValueError(), "fail failed: ValueError"),
+        (ValueError("x" * 100_000), "fail failed: ValueError: x"),
+    ],
+)
+async def test_an_exception_becomes_a_short_text_and_one_log_entry(
+    error: Exception, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     @tool
     def fail() -> None:
-        raise KeyError("city")
+        raise error
 
-    outcome = await run_tool(fail, {}, ToolContext())
+    outcome = await outcome_of(fail)
 
-    assert outcome.text == "fail failed: KeyError: 'city'"
+    assert outcome.text.rstrip("x").startswith(text.rstrip("x"))
+    assert len(outcome.text) <= 2_000
     assert outcome.is_error
-    assert isinstance(outcome.error, KeyError)
+    assert outcome.error is error
     [entry] = caplog.records
     assert (entry.levelno, entry.exc_info is not None) == (logging.ERROR, True)
 
 
-async def test_a_tool_error_is_unchanged_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (ToolError("There is no such city; try a larger one."), "There is no such city; try a larger one."),
+        (ToolError("Use https://me:secret@host instead."), "Use https://me:secret@host instead."),
+        (ToolError(), "fail failed"),
+    ],
+)
+async def test_a_tool_error_is_unchanged_and_not_logged(
+    error: ToolError, text: str, caplog: pytest.LogCaptureFixture
+) -> None:
     @tool
     def fail() -> None:
-        raise ToolError("There is no such city; try a larger one.")
+        raise error
 
-    outcome = await run_tool(fail, {}, ToolContext())
-
-    assert outcome.text == "There is no such city; try a larger one."
+    assert (await outcome_of(fail)).text == text
     assert not caplog.records
 
 
 async def test_wrong_arguments_are_reported_field_by_field(caplog: pytest.LogCaptureFixture) -> None:
-    outcome = await run_tool(add, {"a": "x", "c": 1}, ToolContext())
+    outcome = await outcome_of(add, {"a": "x", "c": 1})
 
     assert "- a: Input should be a valid integer" in outcome.text
     assert "- c: is not a parameter" in outcome.text
@@ -253,7 +273,7 @@ async def test_a_tool_that_exits_fails(error: BaseException) -> None:
     def leave() -> None:
         raise error
 
-    outcome = await run_tool(leave, {}, ToolContext())
+    outcome = await outcome_of(leave)
 
     assert outcome.text == "leave tried to exit the program"
 
@@ -261,7 +281,7 @@ async def test_a_tool_that_exits_fails(error: BaseException) -> None:
 async def test_a_value_without_a_json_form_is_a_failure() -> None:
     made = tool(name="strange")(lambda: object())
 
-    outcome = await run_tool(made, {}, ToolContext())
+    outcome = await outcome_of(made)
 
     assert outcome.text == (
         "strange failed: EncodingError: cannot encode a value of type object as JSON: unsupported type object"
@@ -277,7 +297,7 @@ async def test_a_group_of_errors_is_reported_leaf_by_leaf() -> None:
         async with anyio.create_task_group() as workers:
             workers.start_soon(one)
 
-    outcome = await run_tool(fail, {}, ToolContext())
+    outcome = await outcome_of(fail)
 
     assert outcome.text == "fail failed: ValueError: one"
 
@@ -292,7 +312,7 @@ async def test_cancelling_the_caller_is_no_outcome() -> None:
 
     with anyio.fail_after(30):
         async with anyio.create_task_group() as workers:
-            workers.start_soon(run_tool, slow, {}, ToolContext())
+            workers.start_soon(outcome_of, slow)
             await started.wait()
             workers.cancel_scope.cancel()
 
@@ -307,7 +327,7 @@ async def test_a_tool_that_awaits_a_cancelled_future_fails() -> None:
         future.cancel()
         await future
 
-    outcome = await run_tool(broken, {}, ToolContext())
+    outcome = await outcome_of(broken)
 
     assert outcome.text == "broken cancelled itself"
 
@@ -321,9 +341,9 @@ async def test_a_structured_tool_sends_its_data_for_programs_too() -> None:
     def chosen() -> ToolResult:
         return ToolResult(text="a", structured={"own": 1})
 
-    assert (await run_tool(count, {}, ToolContext())).structured == {"result": [1, 2]}
-    assert (await run_tool(chosen, {}, ToolContext())).structured == {"own": 1}
-    assert (await run_tool(add, {"a": 1}, ToolContext())).structured is None
+    assert (await outcome_of(count)).structured == {"result": [1, 2]}
+    assert (await outcome_of(chosen)).structured == {"own": 1}
+    assert (await outcome_of(add, {"a": 1})).structured is None
 
 
 async def test_a_default_timeout_is_for_tools_without_one() -> None:
@@ -336,8 +356,8 @@ async def test_a_default_timeout_is_for_tools_without_one() -> None:
         await anyio.sleep(0.05)
         return "done"
 
-    assert "within 0.01 s" in (await run_tool(slow, {}, ToolContext(), timeout=0.01)).text
-    assert (await run_tool(patient, {}, ToolContext(), timeout=0.01)).text == "done"
+    assert "within 0.01 s" in (await outcome_of(slow, timeout=0.01)).text
+    assert (await outcome_of(patient, timeout=0.01)).text == "done"
 
 
 async def test_progress_from_a_thread_and_from_the_loop() -> None:

@@ -10,16 +10,14 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event
+from mcp_client import Connect, connect as connect
 from one_session import OneSession
 from pydantic import TypeAdapter
 
 from claude_agent_py import Client, ToolContext
-from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.tasks.handler_context import HandlerContext
 from claude_agent_py.testing import Reply, tool_use
 from claude_agent_py.tools import SamplingRequest
-from claude_agent_py.tools.host import MCPHost
 
 HAS_PACKAGE = importlib.util.find_spec("mcp") is not None
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:The sampling capability is deprecated")]
@@ -171,17 +169,11 @@ class Malformed:
         ({"messages": [ONE], "maxTokens": 0}, "maxTokens must be at least 1, not 0"),
     ],
 )
-async def test_a_malformed_request_is_refused(params: dict[str, Any], problem: str) -> None:
-    async def ask(request: object, context: object) -> dict[str, Any]:
+async def test_a_malformed_request_is_refused(params: dict[str, Any], problem: str, connect: Connect) -> None:
+    def answer(request: object, context: object) -> dict[str, Any]:
         raise AssertionError
 
     server = Malformed(params)
-    with anyio.fail_after(30):
-        async with anyio.create_task_group() as workers:
-            host = MCPHost(
-                {"notes": server}, lambda name, message: None, ask=ask, samples=True, start=workers.start_soon
-            )
-            ping = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
-            await host.answer(MCPMessageRequest(server_name="notes", message=ping), HandlerContext(request_id="r1"))
-            host.close()
+    client = await connect(server, "notes", on_sampling=answer)
+    assert "error" in await client.ask("ping")
     assert server.answer["error"] == {"code": -32602, "message": problem}

@@ -1,22 +1,20 @@
 """The JSON-RPC side of a server: messages in, messages out."""
 
-import itertools
 import threading
 from typing import Annotated, Any
 
 import anyio
 import pytest
 from anyio import Event
+from mcp_client import ACK, Connect, connect as connect, text_of
 from pydantic import Field
 
 from claude_agent_py import ToolContext, ToolResult, ToolServer, tool
-from claude_agent_py.control import MCPMessageRequest
 from claude_agent_py.errors import OptionsError, ToolError
 from claude_agent_py.formatting import File, Image
-from claude_agent_py.tasks.handler_context import HandlerContext
+from claude_agent_py.permissions import Accept
+from claude_agent_py.testing import frames
 from claude_agent_py.tools import Prompt, Resource
-from claude_agent_py.tools.host import ACK, MCPHost
-from claude_agent_py.tools.jsonrpc import PROTOCOL_VERSIONS
 
 pytestmark = pytest.mark.anyio
 
@@ -34,56 +32,21 @@ def fail() -> None:
     raise ToolError("on purpose")
 
 
-class Client:
-    """Talks to one session, as the CLI would."""
-
-    def __init__(self, server: ToolServer, ask: Any = None) -> None:
-        self.heard: list[dict[str, Any]] = []
-        self.host = MCPHost({"calc": server}, lambda name, message: self.heard.append(message), ask=ask)
-        self._ids = itertools.count()
-
-    async def send(self, message: dict[str, Any], context: HandlerContext | None = None) -> dict[str, Any]:
-        """Send any message and give the reply."""
-        payload = await self.host.answer(
-            MCPMessageRequest(server_name="calc", message=message), context or HandlerContext(request_id="")
-        )
-        reply: dict[str, Any] = payload["mcp_response"]
-        return reply
-
-    async def ask(self, method: str, params: Any = None, context: HandlerContext | None = None) -> dict[str, Any]:
-        """Send a request and give its whole answer."""
-        message = {"jsonrpc": "2.0", "id": next(self._ids), "method": method}
-        reply = await self.send(message if params is None else {**message, "params": params}, context)
-        assert (reply["jsonrpc"], reply["id"]) == ("2.0", message["id"])
-        return reply
-
-    async def call(self, name: str, arguments: Any = None, **meta: Any) -> dict[str, Any]:
-        """Call a tool and give the result."""
-        reply = await self.ask("tools/call", {"name": name, "arguments": arguments or {}, "_meta": meta})
-        result: dict[str, Any] = reply["result"]
-        return result
-
-    async def tell(self, method: str, params: Any = None) -> None:
-        """Send a notification."""
-        assert await self.send({"jsonrpc": "2.0", "method": method, "params": params or {}}) == ACK
-
-
-def text_of(result: dict[str, Any]) -> str:
-    text: str = result["content"][0]["text"]
-    return text
-
-
 # Handshake --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("wanted", "given"),
-    [*((version, version) for version in PROTOCOL_VERSIONS), ("1999-01-01", "2025-11-25"), (None, "2025-11-25")],
+    [
+        *((version, version) for version in ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")),
+        ("1999-01-01", "2025-11-25"),
+        (None, "2025-11-25"),
+    ],
 )
-async def test_the_version_is_negotiated(wanted: str | None, given: str) -> None:
+async def test_the_version_is_negotiated(wanted: str | None, given: str, connect: Connect) -> None:
     server = ToolServer("calc", [echo], version="2.1", instructions="Use it.")
 
-    reply = await Client(server).ask("initialize", {"protocolVersion": wanted, "capabilities": {}})
+    reply = await (await connect(server)).ask("initialize", {"protocolVersion": wanted, "capabilities": {}})
 
     assert reply["result"] == {
         "protocolVersion": given,
@@ -93,30 +56,30 @@ async def test_the_version_is_negotiated(wanted: str | None, given: str) -> None
     }
 
 
-async def test_resources_and_prompts_are_announced_where_given() -> None:
+async def test_resources_and_prompts_are_announced_where_given(connect: Connect) -> None:
     server = ToolServer("calc", resources=[Resource("a://b", "x")], prompts=[Prompt(lambda: "x", "p")])
 
-    reply = await Client(server).ask("initialize", {"protocolVersion": "2025-11-25"})
+    reply = await (await connect(server)).ask("initialize", {"protocolVersion": "2025-11-25"})
 
     assert set(reply["result"]["capabilities"]) == {"tools", "logging", "resources", "prompts"}
 
 
-async def test_ping() -> None:
-    assert (await Client(ToolServer("calc")).ask("ping"))["result"] == {}
+async def test_ping(connect: Connect) -> None:
+    assert (await (await connect(ToolServer("calc"))).ask("ping"))["result"] == {}
 
 
 # Lists ------------------------------------------------------------------------------------------------------------
 
 
-async def test_tools_are_listed() -> None:
-    reply = await Client(ToolServer("calc", [echo], always_load=True)).ask("tools/list")
+async def test_tools_are_listed(connect: Connect) -> None:
+    reply = await (await connect(ToolServer("calc", [echo], always_load=True))).ask("tools/list")
 
     assert reply["result"] == {"tools": [{**echo.definition(), "_meta": {"anthropic/alwaysLoad": True}}]}
 
 
-async def test_lists_have_pages() -> None:
+async def test_lists_have_pages(connect: Connect) -> None:
     tools = [tool(name=f"t{index}")(lambda: None) for index in range(5)]
-    client = Client(ToolServer("calc", tools, page_size=2))
+    client = await connect(ToolServer("calc", tools, page_size=2))
     names: list[str] = []
     params: dict[str, Any] = {}
     while True:
@@ -132,33 +95,33 @@ async def test_lists_have_pages() -> None:
         assert (await client.ask("tools/list", {"cursor": cursor}))["error"]["code"] == -32602
 
 
-async def test_a_change_of_tools_is_announced() -> None:
+async def test_a_change_of_tools_is_announced(connect: Connect) -> None:
     server = ToolServer("calc", [echo])
-    client = Client(server)
+    client = await connect(server)
 
     server.add(fail)
     server.remove("echo")
     server.remove("unknown")
 
-    assert [message["method"] for message in client.heard] == ["notifications/tools/list_changed"] * 2
     assert [item["name"] for item in (await client.ask("tools/list"))["result"]["tools"]] == ["fail"]
+    assert [message["method"] for message in client.heard] == ["notifications/tools/list_changed"] * 2
 
 
 # Calls ------------------------------------------------------------------------------------------------------------
 
 
-async def test_a_call() -> None:
-    assert await Client(ToolServer("calc", [echo])).call("echo", {"text": "hi"}) == {
+async def test_a_call(connect: Connect) -> None:
+    assert await (await connect(ToolServer("calc", [echo]))).call("echo", {"text": "hi"}) == {
         "content": [{"type": "text", "text": "hi"}]
     }
 
 
-async def test_every_kind_of_result() -> None:
+async def test_every_kind_of_result(connect: Connect) -> None:
     @tool
     def everything() -> ToolResult:
         return ToolResult(text={"a": 1}, media=[Image(PNG), File("x", "a.txt")], structured={"b": 2}, meta={"c": 3})
 
-    result = await Client(ToolServer("calc", [everything])).call("everything")
+    result = await (await connect(ToolServer("calc", [everything]))).call("everything")
 
     assert [block["type"] for block in result["content"]] == ["text", "image", "resource"]
     assert (result["structuredContent"], result["_meta"]) == ({"b": 2}, {"c": 3})
@@ -172,37 +135,40 @@ async def test_every_kind_of_result() -> None:
         ("echo", [1], "invalid arguments for echo:\n- the arguments must be an object"),
     ],
 )
-async def test_a_failed_call_is_a_result(name: str, arguments: Any, told: str) -> None:
-    result = await Client(ToolServer("calc", [echo, fail])).call(name, arguments)
+async def test_a_failed_call_is_a_result(name: str, arguments: Any, told: str, connect: Connect) -> None:
+    result = await (await connect(ToolServer("calc", [echo, fail]))).call(name, arguments)
 
     assert result["isError"] is True
     assert text_of(result).startswith(told)
 
 
-async def test_the_time_limit_of_the_server() -> None:
+async def test_the_time_limit_of_the_server(connect: Connect) -> None:
     @tool
     async def slow() -> None:
         await anyio.sleep_forever()
 
-    result = await Client(ToolServer("calc", [slow], timeout=0.01)).call("slow")
+    result = await (await connect(ToolServer("calc", [slow], timeout=0.01))).call("slow")
 
     assert text_of(result) == "slow did not finish within 0.01 s and was cancelled"
 
 
-async def test_the_context_of_a_call() -> None:
+async def test_the_context_of_a_call(connect: Connect) -> None:
     @tool
     def who(context: ToolContext) -> Any:
         return [context.tool_use_id, context.agent_id, context.server_name, context.tool_name, context.request_id]
 
-    client = Client(ToolServer("calc", [who]))
+    client = await connect(ToolServer("calc", [who]))
     params = {"name": "who", "_meta": {"claudecode/toolUseId": "toolu_1", "progressToken": 4}}
 
-    reply = await client.ask("tools/call", params, HandlerContext(request_id="r1", agent_id="a1"))
+    call = frames.tool_use_block("mcp__calc__who", {}, id="toolu_1")
+    client.cli.say(frames.assistant([call], agent_id="a1"))
+    reply = await client.ask("tools/call", params)
 
     assert text_of(reply["result"]) == '["toolu_1", "a1", "calc", "who", "r1"]'
+    client.cli.say(frames.task_notification("a1"))
 
 
-async def test_calls_run_at_once() -> None:
+async def test_calls_run_at_once(connect: Connect) -> None:
     together = [Event(), Event(), Event()]
 
     @tool
@@ -212,7 +178,7 @@ async def test_calls_run_at_once() -> None:
             await event.wait()
         return "met"
 
-    client = Client(ToolServer("calc", [meet]))
+    client = await connect(ToolServer("calc", [meet]))
     results: list[str] = []
 
     async def call(index: int) -> None:
@@ -226,14 +192,14 @@ async def test_calls_run_at_once() -> None:
     assert results == ["met"] * 3
 
 
-async def test_progress_and_log_go_out_while_a_call_runs() -> None:
+async def test_progress_and_log_go_out_while_a_call_runs(connect: Connect) -> None:
     @tool
     def plain(context: ToolContext) -> None:
         context.report_progress(1, 2, "half")
         context.log("debug", "not this")
         context.log("warning", {"x": 1})
 
-    client = Client(ToolServer("calc", [plain]))
+    client = await connect(ToolServer("calc", [plain]))
     await client.call("plain", progressToken=9)
 
     assert client.heard == [
@@ -250,12 +216,12 @@ async def test_progress_and_log_go_out_while_a_call_runs() -> None:
     ]
 
 
-async def test_the_log_level_can_be_set() -> None:
+async def test_the_log_level_can_be_set(connect: Connect) -> None:
     @tool
     async def talk(context: ToolContext) -> None:
         context.log("debug", "this too")
 
-    client = Client(ToolServer("calc", [talk]))
+    client = await connect(ToolServer("calc", [talk]))
 
     assert (await client.ask("logging/setLevel", {"level": "debug"}))["result"] == {}
     await client.call("talk")
@@ -267,7 +233,7 @@ async def test_the_log_level_can_be_set() -> None:
 # Cancelling -------------------------------------------------------------------------------------------------------
 
 
-async def test_a_cancelled_call_ends_at_once_and_is_answered() -> None:
+async def test_a_cancelled_call_ends_at_once_and_is_answered(connect: Connect) -> None:
     started, stopped = Event(), Event()
     seen: list[ToolContext] = []
 
@@ -280,7 +246,7 @@ async def test_a_cancelled_call_ends_at_once_and_is_answered() -> None:
         finally:
             stopped.set()
 
-    client = Client(ToolServer("calc", [slow]))
+    client = await connect(ToolServer("calc", [slow]))
     replies: list[dict[str, Any]] = []
 
     async def call() -> None:
@@ -297,7 +263,7 @@ async def test_a_cancelled_call_ends_at_once_and_is_answered() -> None:
     assert seen[0].cancelled
 
 
-async def test_cancelling_one_call_leaves_others_and_unknown_ones_alone() -> None:
+async def test_cancelling_one_call_leaves_others_and_unknown_ones_alone(connect: Connect) -> None:
     started, go_on = [Event(), Event()], Event()
 
     @tool
@@ -306,7 +272,7 @@ async def test_cancelling_one_call_leaves_others_and_unknown_ones_alone() -> Non
         await go_on.wait()
         return "done"
 
-    client = Client(ToolServer("calc", [slow]))
+    client = await connect(ToolServer("calc", [slow]))
     replies: dict[int, dict[str, Any]] = {}
 
     async def call(index: int) -> None:
@@ -326,33 +292,29 @@ async def test_cancelling_one_call_leaves_others_and_unknown_ones_alone() -> Non
     assert text_of(replies[1]["result"]) == "done"
 
 
-async def test_closing_cancels_everything() -> None:
-    started = Event()
+async def test_closing_cancels_everything(connect: Connect) -> None:
+    started, stopped = Event(), Event()
 
     @tool
     async def slow() -> None:
         started.set()
-        await anyio.sleep_forever()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            stopped.set()
 
-    client = Client(ToolServer("calc", [slow]))
-    replies: list[dict[str, Any]] = []
-
-    async def call() -> None:
-        replies.append(await client.ask("tools/call", {"name": "slow"}))
-
+    client = await connect(ToolServer("calc", [slow]))
+    client.start("tools/call", {"name": "slow"})
     with anyio.fail_after(30):
-        async with anyio.create_task_group() as workers:
-            workers.start_soon(call)
-            await started.wait()
-            client.host.close()
-
-    assert replies[0]["error"]["code"] == -32800
+        await started.wait()
+        await client.cli.client.close()
+    assert stopped.is_set()
 
 
 # Resources and prompts --------------------------------------------------------------------------------------------
 
 
-async def test_resources_are_listed_and_read() -> None:
+async def test_resources_are_listed_and_read(connect: Connect) -> None:
     async def later() -> dict[str, int]:
         return {"x": 1}
 
@@ -364,7 +326,7 @@ async def test_resources_are_listed_and_read() -> None:
         (lambda: "called", {"mimeType": "text/plain", "text": "called"}),
     ]
     resources = [Resource(f"a://{index}", content) for index, (content, _) in enumerate(contents)]
-    client = Client(ToolServer("calc", resources=resources))
+    client = await connect(ToolServer("calc", resources=resources))
 
     assert len((await client.ask("resources/list"))["result"]["resources"]) == len(contents)
     for index, (_, expected) in enumerate(contents):
@@ -374,12 +336,12 @@ async def test_resources_are_listed_and_read() -> None:
     assert (await client.ask("resources/templates/list"))["result"] == {"resourceTemplates": []}
 
 
-async def test_a_template_is_read_with_the_values_in_the_address() -> None:
+async def test_a_template_is_read_with_the_values_in_the_address(connect: Connect) -> None:
     async def note(day: str, name: str = "") -> str:
         return f"{day}: {name}"
 
     resources = [Resource("notes://{day}/{name}.txt", note, "note"), Resource("notes://today", "busy")]
-    client = Client(ToolServer("calc", resources=resources))
+    client = await connect(ToolServer("calc", resources=resources))
     listed = (await client.ask("resources/templates/list"))["result"]["resourceTemplates"]
     assert listed == [{"uriTemplate": "notes://{day}/{name}.txt", "name": "note"}]
     assert [each["uri"] for each in (await client.ask("resources/list"))["result"]["resources"]] == ["notes://today"]
@@ -408,11 +370,11 @@ async def test_a_resource_definition() -> None:
     }
 
 
-async def test_a_resource_that_cannot_be_read_is_an_error(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_resource_that_cannot_be_read_is_an_error(caplog: pytest.LogCaptureFixture, connect: Connect) -> None:
     def broken() -> str:
         raise OSError("disk")
 
-    reply = await Client(ToolServer("calc", resources=[Resource("a://b", broken)])).ask(
+    reply = await (await connect(ToolServer("calc", resources=[Resource("a://b", broken)]))).ask(
         "resources/read", {"uri": "a://b"}
     )
 
@@ -420,7 +382,7 @@ async def test_a_resource_that_cannot_be_read_is_an_error(caplog: pytest.LogCapt
     assert len(caplog.records) == 1
 
 
-async def test_prompts_are_listed_and_filled_in() -> None:
+async def test_prompts_are_listed_and_filled_in(connect: Connect) -> None:
     def greet(name: str, times: Annotated[int, Field(ge=1)] = 1) -> Any:
         """Greet somebody.
 
@@ -429,7 +391,7 @@ async def test_prompts_are_listed_and_filled_in() -> None:
         """
         return [f"Greet {name} {times} times", ("assistant", {"ok": True}), Image(PNG)]
 
-    client = Client(ToolServer("calc", prompts=[Prompt(greet)]))
+    client = await connect(ToolServer("calc", prompts=[Prompt(greet)]))
 
     assert (await client.ask("prompts/list"))["result"]["prompts"] == [
         {
@@ -468,28 +430,28 @@ async def test_prompts_are_listed_and_filled_in() -> None:
         ({}, -32600),
     ],
 )
-async def test_a_bad_message_is_answered_with_an_error(message: dict[str, Any], code: int) -> None:
-    reply = await Client(ToolServer("calc", [echo])).send(message)
+async def test_a_bad_message_is_answered_with_an_error(message: dict[str, Any], code: int, connect: Connect) -> None:
+    reply = await (await connect(ToolServer("calc", [echo]))).send(message)
 
     assert reply is not None
     assert reply["error"]["code"] == code
 
 
-async def test_unknown_notifications_are_ignored() -> None:
-    client = Client(ToolServer("calc"))
+async def test_unknown_notifications_are_ignored(connect: Connect) -> None:
+    client = await connect(ToolServer("calc"))
 
     await client.tell("notifications/initialized")
     await client.tell("notifications/nonsense", [1])
 
 
-async def test_answers_to_nothing_are_harmless() -> None:
-    client = Client(ToolServer("calc"))
+async def test_answers_to_nothing_are_harmless(connect: Connect) -> None:
+    client = await connect(ToolServer("calc"))
 
     for request_id in (1, "x", None):
         assert await client.send({"jsonrpc": "2.0", "id": request_id, "result": {}}) == ACK
 
 
-async def test_progress_from_a_thread_of_ones_own_is_dropped() -> None:
+async def test_progress_from_a_thread_of_ones_own_is_dropped(connect: Connect) -> None:
     @tool
     async def work(context: ToolContext) -> str:
         thread = threading.Thread(target=context.report_progress, args=(1,))
@@ -497,7 +459,7 @@ async def test_progress_from_a_thread_of_ones_own_is_dropped() -> None:
         await anyio.to_thread.run_sync(thread.join)
         return "done"
 
-    client = Client(ToolServer("calc", [work]))
+    client = await connect(ToolServer("calc", [work]))
     assert text_of(await client.call("work", progressToken="p")) == "done"
     assert client.heard == []
 
@@ -507,25 +469,15 @@ async def where(context: ToolContext) -> str:
     return str(await context.elicit_url("Where?", "https://example.com"))
 
 
-async def test_without_somebody_to_ask_a_question_of_a_tool_is_not_answered() -> None:
-    @tool
-    async def short(context: ToolContext) -> str:
-        return await context.sample("Shorten this")
-
-    client = Client(ToolServer("calc", [where, short]))
-    assert text_of(await client.call("where")) == "False"
-    assert "no session answers it" in text_of(await client.call("short"))
-
-
 @pytest.mark.parametrize("meta", [{}, {"claudecode/toolUseId": "t1"}])
-async def test_a_question_names_its_call_if_that_is_known(meta: dict[str, Any]) -> None:
+async def test_a_question_names_its_call_if_that_is_known(meta: dict[str, Any], connect: Connect) -> None:
     asked: list[Any] = []
 
-    async def ask(request: Any, context: Any) -> dict[str, Any]:
+    def answer(request: Any, context: Any) -> Accept:
         asked.append(request)
-        return {"action": "accept"}
+        return Accept()
 
-    client = Client(ToolServer("calc", [where]), ask)
+    client = await connect(ToolServer("calc", [where]), on_elicitation=answer)
     assert text_of(await client.call("where", **meta)) == "True"
     [request] = asked
     assert (request.server_name, request.message) == ("calc", "Where?")

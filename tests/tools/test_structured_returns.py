@@ -6,13 +6,11 @@ from typing import Annotated, Any, TypedDict
 
 import msgspec
 import pytest
+from one_call import result_of
 from pydantic import BaseModel, Field, RootModel, computed_field
 
 from claude_agent_py import ToolResult, tool
 from claude_agent_py.formatting import Image, JSONEncoder, YAMLEncoder
-from claude_agent_py.tools import ToolContext
-from claude_agent_py.tools.definition import run_tool
-from claude_agent_py.tools.results import call_tool_result
 
 pytestmark = pytest.mark.anyio
 
@@ -55,7 +53,7 @@ class Opaque:
 async def call(function: Callable[..., object], **settings: Any) -> dict[str, Any]:
     """Call a tool made from a function; return its result in the form of MCP."""
     made = tool(**settings)(function)
-    return call_tool_result(await run_tool(made, {}, ToolContext(tool_name=made.name)))
+    return await result_of(made)
 
 
 def returning(value: object, annotation: object = None) -> Callable[[], object]:
