@@ -82,6 +82,9 @@ class MCPHost:
         ask: Asks a person or a model for a server.
         samples: Whether servers are told that a model can be asked.
         start: Starts the workers of a server of the `mcp` package.
+
+    Raises:
+        OptionsError: A server cannot run in this process.
     """
 
     def __init__(
@@ -105,9 +108,6 @@ class MCPHost:
         self._sessions: dict[str, ServerSession | PackageSession] = {}
         for name, server in servers.items():
             self.add(name, server)
-
-    def __bool__(self) -> bool:
-        return bool(self._servers)
 
     @property
     def servers(self) -> Mapping[str, Any]:
@@ -169,7 +169,16 @@ class MCPHost:
     # The servers
 
     def add(self, name: str, server: object) -> None:
-        """Add a server, for which `is_hosted` is true. `initialize` or `mcp_set_servers` tell the CLI of it."""
+        """Add a server. Does not notify the CLI, which needs `initialize` or `mcp_set_servers`.
+
+        Raises OptionsError if the server cannot run in this process.
+        """
+        if not is_hosted(server):
+            raise OptionsError(
+                f"an in-process server must be a ToolServer, or a Server, FastMCP or MCPServer of the mcp package, "
+                f"not {type(server).__qualname__}",
+                option=f"server {name!r}",
+            )
         self.remove(name)
         self._servers[name] = server
         if isinstance(server, ToolServer):
@@ -185,8 +194,6 @@ class MCPHost:
 
     def initialize_fields(self) -> JSONObject:
         """Return the `initialize` fields about the servers. Their manifests let the CLI skip the handshakes."""
-        if not self._servers:
-            return {}
         own = {name: server for name, server in self._servers.items() if isinstance(server, ToolServer)}
         fields: JSONObject = {"sdkMcpServers": list(self._servers)}
         if own:

@@ -9,7 +9,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, get_args
 
-import msgspec
 import pytest
 from fake_session import Answer, Body, FakeSession
 from recordings_loader import frames
@@ -225,7 +224,7 @@ async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
     reply = await call(session)
     assert session.sent == [body]
     assert read(reply) == value
-    if isinstance(reply, msgspec.Struct):
+    if hasattr(reply, "raw"):
         assert reply.raw == payload
 
 

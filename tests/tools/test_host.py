@@ -5,11 +5,12 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event
-from asking_cli import asking
+from asking_cli import AskingCLI, asking
 from mcp_client import Connect, ServerClient, connect as connect, text_of
 
-from claude_agent_py import ToolContext, ToolServer, tool
+from claude_agent_py import Client, ClientOptions, ToolContext, ToolServer, tool
 from claude_agent_py.control import MCPMessageRequest
+from claude_agent_py.errors import OptionsError
 
 pytestmark = pytest.mark.anyio
 
@@ -107,6 +108,11 @@ async def test_the_cli_is_told_of_the_servers() -> None:
     async with asking() as cli:
         [sent] = cli.requests("initialize")
     assert not [name for name in sent if name.startswith("sdkMcp")]
+
+
+async def test_what_is_no_server_is_refused_at_the_start() -> None:
+    with pytest.raises(OptionsError, match=r"server 'a': an in-process server must be a ToolServer.* not object"):
+        await Client(ClientOptions(mcp_servers={"a": object()}), transport=AskingCLI()).connect()
 
 
 async def test_changes_are_announced_though_no_message_has_come() -> None:

@@ -189,7 +189,8 @@ async def test_a_question_of_a_server_ends_with_it(how: str, connect: Connect) -
         finally:
             ended.set()
 
-    server = Scripted({}, question, unknown)
+    answer_to_nothing = {"id": 99, "result": {}}
+    server = Scripted({}, question, unknown, answer_to_nothing)
     client = await connect(server, "helper", on_elicitation=answer)
     with anyio.fail_after(30):
         assert (await client.ask("ping"))["result"] == {}
@@ -234,6 +235,17 @@ async def test_a_server_that_fails_is_answered_for(caplog: pytest.LogCaptureFixt
     assert reply["error"]["message"] == "the server has ended"
 
     assert "MCP server broken failed" in caplog.text
+
+
+async def test_a_server_that_ends_is_answered_for(connect: Connect) -> None:
+    class Ending(Scripted):
+        async def run(self, read: Any, write: Any, options: None) -> None:
+            await read.receive()
+            await write.aclose()
+
+    server = await connect(Ending({}), "helper")
+    reply = await server.ask("ping")
+    assert reply["error"]["message"] == "the server has ended"
 
 
 async def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch, connect: Connect) -> None:

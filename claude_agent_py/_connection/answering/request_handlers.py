@@ -347,7 +347,7 @@ def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:
     Raises:
         OptionsError: A server has the name that `custom_tools` need.
     """
-    hosted = {name: server for name, server in options.hosted_mcp_servers.items() if answering.is_hosted(server)}
+    hosted = options.hosted_mcp_servers
     if options.custom_tools:
         if isinstance(options.mcp_servers, dict) and CUSTOM_TOOLS_SERVER in options.mcp_servers:
             raise OptionsError(
