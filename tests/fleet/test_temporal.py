@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 import pytest
+from cancelling import Cancelling, How, cancel_everywhere
 from fleets import COST, LEASE, PATIENCE, built, clis, events_of, fleet_in, until, until_state
 from inside import workflows
 from temporal_server import (
@@ -417,6 +418,23 @@ async def test_a_worker_that_is_cancelled_ends(tmp_path: Path, temporal: str) ->
                 scope.cancel()
                 await anyio.sleep_forever()
         assert scope.cancelled_caught
+
+
+@pytest.mark.parametrize("how", ["scope", "task twice"])
+async def test_a_worker_that_is_cancelled_at_any_moment_of_its_start_ends(
+    tmp_path: Path, temporal: str, how: How
+) -> None:
+    async with Fleet(temporal, store=MemoryStore(), tenant_limit=1) as fleet:
+        fleet.agent("one", ClientOptions())
+
+        async def work() -> None:
+            async with fleet.worker(folder=tmp_path / "ws"):
+                pass
+
+        async def attempt(cancelling: Cancelling) -> None:
+            assert await cancelling.run(work) or not cancelling.is_strict
+
+        assert await cancel_everywhere(how, 0, attempt) > 5
 
 
 @pytest.mark.long

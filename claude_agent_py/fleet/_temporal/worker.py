@@ -211,12 +211,11 @@ class TemporalWorker(Worker):
     @on_asyncio
     async def _begin(self) -> None:
         known = self._fleet.agents.values()
-        for agent in known:
-            for queue, has_workflows in self._queues(agent):
-                self._pollers.append(self._make_poller(agent, queue, has_workflows=has_workflows))
+        pollers = [self._make_poller(agent, *queue) for agent in known for queue in self._queues(agent)]
         if any(self._list_limited(agent) for agent in known):
-            self._pollers.append(self._make_limit_poller())
-        for poller in self._pollers:
+            pollers.append(self._make_limit_poller())
+        self._pollers = pollers
+        for poller in pollers:
             self._group.start_soon(_run, poller)  # its failure ends the block
         for agent in known:
             await self._make_current(agent)
@@ -224,9 +223,8 @@ class TemporalWorker(Worker):
 
     async def _finish(self) -> None:
         async with anyio.create_task_group() as group:
-            for poller in self._pollers:
-                if poller.is_running:
-                    group.start_soon(poller.shutdown)
+            for poller in self._pollers:  # one that only starts ends as soon as it has started
+                group.start_soon(poller.shutdown)
 
     async def _find_problem(self) -> str:
         try:
@@ -261,7 +259,7 @@ class TemporalWorker(Worker):
         near = [(f"{agent.name}@{self.machine}", False)] if needs_folder(agent) else []
         return [(agent.name, True), *near, (f"{agent.name}/alone", False)]
 
-    def _make_poller(self, agent: FleetAgent, queue: str, *, has_workflows: bool) -> Poller:
+    def _make_poller(self, agent: FleetAgent, queue: str, has_workflows: bool) -> Poller:
         version = WorkerDeploymentVersion(agent.name, agent.version)
         return Poller(
             self._client,
