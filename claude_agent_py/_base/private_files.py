@@ -33,6 +33,8 @@ def temporary_folder() -> Path:
 def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> TextIO:
     """Open a file for writing UTF-8. An existing file becomes private before it is overwritten.
 
+    Lone surrogates, which UTF-8 cannot represent, are written as JSON escapes them.
+
     Raises:
         OSError: The file cannot be written, is a link to a file, belongs to another user, or exists although it must be
             new.
@@ -48,7 +50,7 @@ def open_private(path: str | os.PathLike[str], *, must_be_new: bool = False) -> 
     except BaseException:
         os.close(descriptor)
         raise
-    return os.fdopen(descriptor, "w", encoding="utf-8")
+    return os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace")
 
 
 def is_stream(path: str | os.PathLike[str]) -> bool:

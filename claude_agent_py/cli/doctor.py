@@ -102,7 +102,7 @@ def _repair(check: Check) -> bool:
     advice = check.fix or ""
     if not advice.startswith(CHMOD) and INSTALL not in advice:
         return False
-    print(f"claude-agent-py: {check.name}: {advice}", file=sys.stderr)
+    print(f"claude-agent-py: {check.name}: {displayable(advice)}", file=sys.stderr)
     try:
         if advice.startswith(CHMOD):
             os.chmod(advice.removeprefix(CHMOD), 0o600)
@@ -115,12 +115,11 @@ def _repair(check: Check) -> bool:
 
 
 def _print_check(check: Check) -> None:
-    first, *more = displayable(check.found, None).splitlines()
+    advice = [f"-> {check.fix}"] if check.fix else []
+    first, *more = displayable("\n".join([check.found, *advice]), None).splitlines()
     print(f"{check.status:<8} {check.name:<12} {first}")
     for line in more:
         print(f"{'':<22}{line}")
-    if check.fix:
-        print(f"{'':<22}-> {check.fix}")
 
 
 # Packages

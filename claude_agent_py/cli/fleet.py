@@ -20,6 +20,7 @@ from claude_agent_py import fleet as fleet_room  # loads on first use: it needs 
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
 from claude_agent_py.cli.targets import load_object
+from claude_agent_py.cli.terminal import print_text
 from claude_agent_py.permissions import OpenQuestion, read_typed
 
 VARIABLE: Final = "CLAUDE_AGENT_FLEET"
@@ -382,7 +383,7 @@ async def _drain(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
 
 async def _print_metrics(fleet: fleet_room.Fleet, arguments: Arguments) -> int:
     metrics = await fleet.metrics()
-    print(json.dumps(metrics.to_dict()) if arguments.json else metrics.to_prometheus(), end="\n" * arguments.json)
+    print_text(json.dumps(metrics.to_dict()) if arguments.json else metrics.to_prometheus().removesuffix("\n"))
     return 0
 
 

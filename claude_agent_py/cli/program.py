@@ -5,6 +5,7 @@ Errors of the library are printed without a traceback, and the exit code is 1.
 
 import argparse
 import importlib
+import io
 import os
 import sys
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     `argv` excludes the program's name and defaults to `sys.argv[1:]`.
     """
     argv = sys.argv[1:] if argv is None else argv
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.encoding.lower() != "utf-8":
+        sys.stdout.reconfigure(errors="replace")  # a pipe on Windows lacks most characters
     try:
         arguments = make_parser(argv).parse_args(argv)
         code: int = arguments.run(arguments)

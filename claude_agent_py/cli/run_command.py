@@ -5,6 +5,7 @@ In a terminal, `rich` (extra `cli`) draws the background tasks as a live tree. O
 
 import argparse
 import importlib
+import io
 import logging
 import os
 import sys
@@ -23,6 +24,7 @@ from claude_agent_py.cli.live_tree import create_screen
 from claude_agent_py.cli.record import record_frames
 from claude_agent_py.cli.screen import Screen
 from claude_agent_py.cli.sessions import find_ids, resolve_id
+from claude_agent_py.cli.terminal import print_text
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
     AuthenticationError,
@@ -68,6 +70,8 @@ def read_prompt(arguments: argparse.Namespace) -> str:
         return prompt
     if sys.stdin.isatty():
         raise OptionsError("pass a prompt, or pipe one to stdin", option="prompt")
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="replace")
     text = sys.stdin.read().strip()
     if not text:
         raise OptionsError("stdin contains no prompt", option="prompt")
@@ -309,10 +313,8 @@ def _is_same_output() -> bool:
 def _print_answer(result: RunResult, *, is_typed: bool) -> None:
     if is_typed:
         print(displayable_json(to_jsonable_python(result.output), indent=2))
-    elif sys.stdout.isatty():
-        print(displayable(result.text, None))
     else:
-        print(result.text)
+        print_text(result.text)
 
 
 def build_report(result: RunResult | None, error: Exception | None) -> JSONObject:

@@ -18,7 +18,7 @@ from uuid import UUID
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
-from claude_agent_py.cli.terminal import one_line
+from claude_agent_py.cli.terminal import one_line, print_text
 from claude_agent_py.messages import AssistantMessage, UserMessage
 from claude_agent_py.sessions import (
     SessionInfo,
@@ -33,6 +33,7 @@ from claude_agent_py.sessions import (
 from claude_agent_py.wire import JSONObject
 
 SHOWN_CHARS: Final = 80
+TASK_CHARS: Final = 120
 NOTIFICATION: Final = re.compile(r"<task-notification>.*?<summary>(.*?)</summary>.*?</task-notification>", re.DOTALL)
 """The CLI's message to the model about an ended task, with its summary."""
 LIMIT: Final = 20
@@ -136,7 +137,7 @@ def _show(arguments: argparse.Namespace) -> int:
     for line in render_conversation(messages):
         print(displayable(line, None))
     for task in _list_tasks(session):
-        print(f"task {task['id']} {task['status']}: {one_line(str(task['description']), SHOWN_CHARS)}")
+        print(one_line(f"task {task['id']} {task['status']}: {task['description']}", TASK_CHARS))
     total = session.usage.total
     print(f"\n{total.input_tokens} tokens read, {total.output_tokens} written, {_format_cost(session.usage.cost_usd)}")
     return 0
@@ -177,8 +178,7 @@ def _export(arguments: argparse.Namespace) -> int:
         with open_private(path) as file:
             file.write(text + "\n")
         return 0
-    text = _render_markdown(session)
-    print(displayable(text, None) if sys.stdout.isatty() else text)
+    print_text(_render_markdown(session))
     return 0
 
 

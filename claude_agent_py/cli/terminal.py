@@ -1,5 +1,6 @@
 """Output in a terminal: safe lines, and the marks of states."""
 
+import sys
 from collections.abc import Mapping
 from typing import Final
 
@@ -26,3 +27,8 @@ SHOWN_CHARS: Final = 70
 def one_line(text: str, limit: int = SHOWN_CHARS) -> str:
     """Return a text as one line that is safe to print in a terminal, cut to `limit` characters."""
     return display.one_line(text, limit)
+
+
+def print_text(text: str) -> None:
+    """Print a text for programs as it is, and in a terminal so that it is safe."""
+    print(display.displayable(text, None) if sys.stdout.isatty() else text)

@@ -7,6 +7,7 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.shared_sqlite import lacks_tables
 from claude_agent_py.cli.sessions import resolve_id
@@ -46,7 +47,7 @@ def execute(arguments: argparse.Namespace) -> int:
     timeline = _read(arguments.target, arguments.session, arguments.config_dir)
     timeline.save(arguments.output)
     dropped = f", {timeline.dropped} short spans omitted" if timeline.dropped else ""
-    print(f"{arguments.output}: {len(timeline.spans)} spans{dropped}")
+    print(f"{displayable(arguments.output)}: {len(timeline.spans)} spans{dropped}")
     return 0
 
 

@@ -43,6 +43,11 @@ class Action(NamedTuple):
     value: Any = None
 
 
+def as_line(frame: JSONObject) -> bytes:
+    """Encode a frame as a line, like the CLI: JavaScript escapes lone surrogates."""
+    return json.dumps(frame, ensure_ascii=False).encode(errors="backslashreplace") + b"\n"
+
+
 class Player:
     """The state of a scenario. Feed it input and perform the actions that `advance` returns."""
 
@@ -107,7 +112,7 @@ class Player:
         frames = [self._resolve(frame) for frame in step["frames"]]
         if self._transcript is not None:
             frames = [each for frame in frames for each in self._transcript.mirror(frame)]
-        self._act("out", b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames))
+        self._act("out", b"".join(map(as_line, frames)))
 
     def _emit_raw(self, step: JSONObject) -> None:
         self._act("out", base64.b64decode(step["base64"]))

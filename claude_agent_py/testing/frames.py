@@ -5,11 +5,11 @@ replace fields. The shapes follow CLI 2.1.328.
 """
 
 import itertools
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 
 from claude_agent_py._version import CLI_VERSION
+from claude_agent_py.testing import fake_player
 from claude_agent_py.wire import JSONObject as JSONObject
 
 SESSION_ID = "5e55107d-0000-4000-8000-000000000001"
@@ -37,7 +37,7 @@ PROMPT_FIELDS: JSONObject = {
 
 def encode(*frames: JSONObject) -> bytes:
     """Encode frames as lines."""
-    return b"".join(json.dumps(frame, ensure_ascii=False).encode() + b"\n" for frame in frames)
+    return b"".join(fake_player.as_line(frame) for frame in frames)
 
 
 def of_prompt(frame: JSONObject) -> JSONObject:

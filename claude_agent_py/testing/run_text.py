@@ -29,7 +29,7 @@ def run_as_text(result: "RunResult", *, results: bool = True) -> str:
     calls = {record.id: _format_call(record, with_result=results) for record in result.tool_calls}
     lines = [*_format_main_agent(result, calls)]
     for task in sort_tasks(result):
-        lines += ["", f"{task.subagent_type or task.type}: {task.description}"]
+        lines += ["", *_format_block(str(task.subagent_type or task.type), task.description)]
         for record in result.tool_calls:
             if record.agent_id == task.id:
                 lines += _indent(calls[record.id])

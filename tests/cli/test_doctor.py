@@ -154,6 +154,21 @@ def test_proxies_and_certificates(doctor: Doctor, problems: Problems, environ: E
     assert "/none.pem" in problems(environ | {"NODE_EXTRA_CA_CERTS": "/none.pem"})["proxy"]["found"]
 
 
+def test_the_report_has_no_escapes(doctor: Doctor, environ: Environ, tmp_path: Path) -> None:
+    folder = tmp_path / "config\x1b[31m"
+    folder.mkdir()
+    (folder / ".credentials.json").write_text("{}")
+    (folder / ".credentials.json").chmod(0o644)
+    done = doctor(environ | {"CLAUDE_CONFIG_DIR": str(folder)}, "--fix")
+    assert "[31m/.credentials.json" in done.stderr
+    assert "config�[31m (settings)" in done.stdout
+    assert "\x1b" not in done.stdout + done.stderr
+    (folder / ".credentials.json").chmod(0o644)
+    shown = doctor(environ | {"CLAUDE_CONFIG_DIR": str(folder)}).stdout
+    assert "-> chmod 600 " in shown
+    assert "\x1b" not in shown
+
+
 def test_fix_protects_the_credentials_and_says_so(
     doctor: Doctor, problems: Problems, environ: Environ, tmp_path: Path
 ) -> None:

@@ -118,6 +118,19 @@ def test_exit_codes_and_stdin(
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_texts_that_the_encoding_of_a_pipe_lacks_are_no_failure(
+    fake: Callable[..., FakeCLI], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = fake(steps.turn("Fünf → 5\ud83d."))
+    printed = io.BytesIO()
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9"), encoding="utf-8"))
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(printed, encoding="latin-1"))
+    assert main(["run", "--quiet"]) == 0
+    assert printed.getvalue().splitlines() == ["Fünf ? 5?.".encode("latin-1")]
+    assert asked.received_like({"type": "user", "message": {"content": "caf\ufffd"}})
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
 def test_each_message_is_a_line_of_stdout(fake: Callable[..., FakeCLI], capsys: pytest.CaptureFixture[str]) -> None:
     fake(steps.turn("Hello."))
     assert main(["run", "go", "--jsonl"]) == 0
@@ -250,6 +263,17 @@ def test_a_frame_that_is_too_deep_to_be_recorded_is_noted(fake: Callable[..., Fa
     assert main(["run", "--record", str(file), "go", "--quiet"]) == 0
     notes = [line["m"] for line in map(json.loads, file.read_text().splitlines()) if line["dir"] == "note"]
     assert {f"<- x {len(frame) - 1} bytes were not recorded" for frame in deep} & set(notes)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+def test_half_a_character_is_recorded(fake: Callable[..., FakeCLI], tmp_path: Path) -> None:
+    """JavaScript writes a lone surrogate where it cut a text in the middle of a character."""
+    fake(steps.turn("A cut \ud83d."))
+    file = tmp_path / "run.jsonl"
+    assert main(["run", "--record", str(file), "go", "--quiet"]) == 0
+    answers = [line["m"] for line in map(json.loads, file.read_text(encoding="utf-8").splitlines())]
+    assert "A cut \ud83d." in [frame["result"] for frame in answers if frame["type"] == "result"]
+    assert main(["replay", str(file)]) == 0
 
 
 @pytest.mark.long

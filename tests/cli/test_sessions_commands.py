@@ -72,6 +72,28 @@ def test_tasks_and_their_ends_are_shown(config: Path, capsys: pytest.CaptureFixt
     assert [line for line in shown if line.startswith("task ")] == ["task a1 completed: auth"]
 
 
+def test_a_terminal_gets_no_escapes_of_a_transcript(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    escapes = "\x1b]0;x\x07\x9b31m\u202e"
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    stored = Stored(tmp_path, project=f"-work{escapes}")
+    stored.note("custom-title", customTitle=f"title{escapes}")
+    stored.user(f"Look{escapes}", cwd=escapes, gitBranch=escapes)
+    stored.assistant(call("t1", f"Bash{escapes}", command=escapes, description=f"wait{escapes}"))
+    stored.result("t1", f"out{escapes}", toolUseResult={"stdout": "", "backgroundTaskId": f"b1{escapes}"})
+    stored.assistant(f"Done{escapes}", id=escapes)
+    for arguments in ("list", f"show {SESSION}", "search Done", f"export {SESSION}"):
+        assert main(["sessions", *arguments.split()]) == 0
+        shown = capsys.readouterr().out
+        assert all(char.isprintable() or char == "\n" for char in shown), shown
+    page = tmp_path / f"page{escapes}.html"
+    assert main(["timeline", SESSION, "-o", str(page)]) == 0
+    assert capsys.readouterr().out.strip().isprintable()
+    assert page.exists()
+
+
 def test_a_folder_without_sessions_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

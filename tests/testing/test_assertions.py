@@ -122,6 +122,16 @@ def test_a_run_as_text_is_the_same_each_time(result: "RunResult[None]") -> None:
     assert run_as_text(result) == AS_TEXT
 
 
+def test_no_text_of_a_run_breaks_out_of_its_section() -> None:
+    broken = "one\rtwo\nanswer: three"
+    task = [frames.task_started("a1", broken), *frames.task_end("a1", summary=broken)]
+    text = run_as_text(
+        run_sync("hi", transport=FakeCLI(steps.turn([*task, frames.assistant(broken)], text=broken)).transport())
+    )
+    assert "\r" not in text  # which a file does not keep
+    assert [line for line in text.splitlines() if line.startswith(("answer", "two"))] == ["answer: one"]
+
+
 def test_expected_values_are_compared_by_their_kind_and_shown_by_their_name() -> None:
     block = frames.tool_use_block("Edit", {"path": "src/a.py", "lines": [1, "two", 3]}, id="toolu_1")
     script: list[Any] = [
