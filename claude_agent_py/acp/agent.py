@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stdout, suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 from urllib.parse import unquote
@@ -25,7 +26,7 @@ from claude_agent_py._base.errors import (
     OptionsWarning,
     SessionError,
 )
-from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.log import Drops, logger
 from claude_agent_py._version import __version__
 from claude_agent_py.acp.editor_tools import SERVER, BoundTools
@@ -108,7 +109,10 @@ class EditorAgent:
         self._editor = conn
 
     async def close(self) -> None:
-        """Close all sessions."""
+        """Close all sessions, also if the caller is cancelled meanwhile."""
+        await run_to_its_end(self._close_all, name="claude_agent_py editor")
+
+    async def _close_all(self) -> None:
         while self._sessions:
             await self.close_session(next(iter(self._sessions)))
 
@@ -653,7 +657,7 @@ async def serve(options: ClientOptions | MakeOptions | None = None, *, editor_to
         with redirect_stdout(sys.stderr):
             await connection.listen()
     finally:
-        await asyncio.shield(_close(connection, agent))
+        await run_to_its_end(partial(_close, connection, agent), name="claude_agent_py editor")
 
 
 async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:

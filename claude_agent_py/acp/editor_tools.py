@@ -5,17 +5,19 @@ it runs. The CLI's own tools stay available, and each of these tools may do no m
 about a call as if it were a call of `Read`, `Write` or `Bash`.
 """
 
+import asyncio
 import os
 import shlex
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-import anyio
 from acp import schema
 from acp.interfaces import Client as Editor
 
 from claude_agent_py._base.errors import ToolError
+from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py.client import Client
 from claude_agent_py.control import CanUseToolRequest, HookCallbackRequest
 from claude_agent_py.hooks import HookContext
@@ -119,17 +121,24 @@ class BoundTools:
             # Some editors run it in a shell, so the program is not quoted.
             text = f"{command} {shlex.join(args)}" if args else command
             await self._check("Bash", {"command": f"cd {shlex.quote(cwd)} && {text}" if cwd else text}, context)
-            terminal = await editor.create_terminal(
-                session_id=session_id, command=command, args=args or [], cwd=cwd, output_byte_limit=OUTPUT_BYTES
+            making = asyncio.ensure_future(
+                editor.create_terminal(
+                    session_id=session_id, command=command, args=args or [], cwd=cwd, output_byte_limit=OUTPUT_BYTES
+                )
             )
-            about = {"session_id": session_id, "terminal_id": terminal.terminal_id}
+
+            async def release() -> None:
+                with suppress(Exception):  # there is no terminal, or no editor any more
+                    terminal = await making
+                    await editor.release_terminal(session_id=session_id, terminal_id=terminal.terminal_id)
+
             try:
+                about = {"session_id": session_id, "terminal_id": (await asyncio.shield(making)).terminal_id}
                 ended = await editor.wait_for_terminal_exit(**about)
                 shown = await editor.terminal_output(**about)
             finally:
-                # Releasing a terminal also kills its command, if the call was cancelled.
-                with anyio.CancelScope(shield=True):
-                    await editor.release_terminal(**about)
+                # Also kills the command if the call was cancelled, even while the editor was making the terminal.
+                spawn_detached(release, name="claude_agent_py terminal")
             cut = "(only the end)\n" if shown.truncated else ""
             code = f"signal {ended.signal}" if ended.signal else f"exit code {ended.exit_code}"
             return f"{cut}{shown.output}\n({code})"

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from editors import Editor, full_capabilities
+from cancelling import cancel_in_a_row
+from editors import DEADLINE, Editor, full_capabilities
 from later import Later
 
 from claude_agent_py import Allow, ClientOptions, HookMatcher, LocalProtocolError
@@ -450,6 +451,57 @@ async def test_a_hook_may_have_a_call_asked_that_the_mode_allows(choose: str, an
     hooks = {"PreToolUse": [HookMatcher("Bash", lambda input, context: asking)]}
     init = {"permissionMode": "bypassPermissions"}
     assert answer in await call_tool(open_agent, init=init, hooks=hooks, choose=choose)
+
+
+class SlowEditor(Editor):
+    """An editor that takes its time to make a terminal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_asked, self.may_answer, self.released = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def create_terminal(self, session_id: str, command: str, **more: Any) -> acp.schema.CreateTerminalResponse:
+        self.is_asked.set()
+        await self.may_answer.wait()
+        return await super().create_terminal(session_id, command, **more)
+
+    async def release_terminal(self, session_id: str, terminal_id: str, **more: Any) -> None:
+        self.released.set()
+
+
+async def test_a_call_that_is_cancelled_while_the_editor_makes_its_terminal_leaves_none(open_agent: Any) -> None:
+    editor, gate = SlowEditor(), Gate()
+    name, arguments = CALLS["Bash"]
+    about = {"claudecode/toolUseId": "t1"}
+    call = frames.mcp_message("c1", "editor", "tools/call", name=name, arguments=arguments, _meta=about)
+    begun = frames.init(permissionMode="bypassPermissions", tools=TOOLS)
+    opened = await open_agent(
+        *[steps.wait_for_prompt(), begun, call, steps.wait_gate(gate), frames.control_cancel("c1"), frames.result()],
+        capabilities=full_capabilities(),
+        tools=True,
+        editor=editor,
+        fake={"answers": {"get_settings": {"response": {"effective": {}, "sources": []}}}},
+    )
+    await opened.begin()
+    async with asyncio.timeout(DEADLINE), asyncio.TaskGroup() as group:
+        group.create_task(opened.prompt())
+        await editor.is_asked.wait()
+        gate.open()
+    editor.may_answer.set()
+    async with asyncio.timeout(DEADLINE):
+        await editor.released.wait()
+
+
+async def test_a_close_that_is_cancelled_closes_all_sessions(open_agent: Any) -> None:
+    opened = await open_agent()
+    for _ in range(3):
+        await opened.begin()
+    closing = asyncio.create_task(opened.agent.close())
+    await asyncio.sleep(0)
+    await cancel_in_a_row(closing)
+    await asyncio.wait([closing])
+    assert closing.cancelled()
+    assert repr(opened.agent) == "<EditorAgent 0 sessions>"
 
 
 async def test_a_subagent_has_no_tools_of_the_editor(open_agent: Any) -> None:
