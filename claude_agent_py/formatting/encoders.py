@@ -1,6 +1,7 @@
 """Encode values as JSON or YAML, including models, dataclasses, `msgspec` structs, enums, dates, paths and sets."""
 
 import json
+import re
 from collections import deque
 from collections.abc import Iterable
 from math import isfinite
@@ -71,6 +72,9 @@ class JSONEncoder:
             raise ValueError("the JSON is nested too deeply") from None
 
 
+_RARE_BREAKS: Final = re.compile("[\x85\u2028\u2029]")
+
+
 class YAMLEncoder:
     """Encodes values as YAML in block style. Requires PyYAML (extra `tools`).
 
@@ -91,7 +95,15 @@ class YAMLEncoder:
                     raise yaml.composer.ComposerError(None, None, "aliases are rejected", mark)
                 return super().compose_node(parent, index)
 
-        self._loader = Loader
+        class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
+            """Quotes text with rare line breaks as JSON does: PyYAML (6.0.4) would read other spaces in their place."""
+
+            def represent_str(self, data: str) -> Any:
+                style = '"' if _RARE_BREAKS.search(data) else None
+                return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
+
+        Dumper.add_representer(str, Dumper.represent_str)
+        self._loader, self._dumper = Loader, Dumper
 
     def __repr__(self) -> str:
         return "YAMLEncoder()"
@@ -102,7 +114,7 @@ class YAMLEncoder:
         Raises:
             EncodingError: The value cannot be encoded.
         """
-        text: str = self._yaml.safe_dump(plain(value), allow_unicode=True, sort_keys=False, default_flow_style=False)
+        text: str = self._yaml.dump(plain(value), Dumper=self._dumper, allow_unicode=True, sort_keys=False)
         return text.removesuffix("\n").removesuffix("\n...")
 
     def decode(self, text: str) -> Any:

@@ -135,7 +135,7 @@ def test_only_one_module_distinguishes_the_event_loops() -> None:
     """asyncio and trio are named where something cannot be done with anyio, and nowhere else."""
     named = {module.name for module in modules() if {"asyncio", "trio"} & imported(module)}
     # The package for editors and Temporal run on asyncio only.
-    only_asyncio = {f"claude_agent_py.{name}" for name in ("acp.agent", "acp.transport")}
+    only_asyncio = {f"claude_agent_py.{name}" for name in ("acp.agent", "acp.editor_tools", "acp.transport")}
     only_asyncio |= {f"claude_agent_py.fleet._temporal.{name}" for name in ("worker", "workflow")}
     assert named == {"claude_agent_py._base.event_loop", *only_asyncio}
 

@@ -15,7 +15,7 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import example, given, strategies as st
 from pydantic import BaseModel, Field
 
 from claude_agent_py import TextBlock
@@ -84,9 +84,11 @@ def test_values_have_a_json_form(encoder: Encoder, value: Any, expected: Any) ->
     assert encoder.decode(encoder.encode(value)) == expected
 
 
-@pytest.mark.parametrize("encoder", [JSONEncoder(), JSONEncoder(indent=2)], ids=repr)
+@pytest.mark.parametrize("encoder", ENCODERS, ids=repr)
 @given(value=json_values)
-def test_json_reads_back(encoder: Encoder, value: Any) -> None:
+@example("a\x85b")
+@example({"\u2028": ["\u2029 "]})
+def test_a_value_reads_back(encoder: Encoder, value: Any) -> None:
     assert encoder.decode(encoder.encode(value)) == value
 
 
