@@ -21,7 +21,7 @@ def who(context: ToolContext) -> Any:
 
 
 async def test_messages_reach_their_server() -> None:
-    async with asking(mcp_servers={"a": ToolServer("a", [who]), "b.c": ToolServer("b.c", [who])}) as cli:
+    async with asking(mcp_servers={"a": ToolServer("a", [who]), "b.c": ToolServer("another name", [who])}) as cli:
         assert text_of(await ServerClient(cli, "b.c").call("who")) == '["b.c", null, null]'
 
 
@@ -87,13 +87,16 @@ async def test_two_clients_of_one_server_do_not_disturb_each_other(connect: Conn
 
 
 async def test_servers_come_and_go() -> None:
+    server = ToolServer("a", [who])
     async with asking() as cli:
         client = ServerClient(cli, "a")
-        await cli.client.mcp.set_servers({"a": ToolServer("a", [who])})
+        await cli.client.mcp.set_servers({"a": server})
         assert text_of(await client.call("who")) == '["a", null, null]'
         cli.answers["mcp_set_servers"] = {"removed": ["a"]}
         await cli.client.mcp.set_servers({})
+        server.remove("who")
         assert "error" in await client.ask("ping")
+    assert client.heard == []
 
 
 async def test_the_cli_is_told_of_the_servers() -> None:

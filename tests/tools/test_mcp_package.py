@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio import Event
-from mcp_client import Connect, connect as connect
+from mcp_client import Connect, ServerClient, connect as connect
 from pydantic import TypeAdapter
 
 if importlib.util.find_spec("mcp") is None:
@@ -120,16 +120,6 @@ async def test_cancelling_a_call(connect: Connect) -> None:
     assert result["content"][0]["text"] == "3"
 
 
-async def test_closing_ends_a_call(connect: Connect) -> None:
-    started = Event()
-    server = await connect(comfortable(started), "helper")
-    await server.shake_hands()
-    server.start("tools/call", {"name": "slow", "arguments": {}})
-    with anyio.fail_after(30):
-        await started.wait()
-        await server.cli.client.close()
-
-
 async def test_a_bad_message_is_answered(connect: Connect) -> None:
     server = await connect(comfortable(Event()), "helper")
     message = {"jsonrpc": "2.0", "id": {"no": "id"}, "method": "ping"}
@@ -175,7 +165,32 @@ async def test_a_small_set_of_tools_on_one_page_is_shown_from_the_start(
     assert result["tools"] == [{**tool, "_meta": {"anthropic/alwaysLoad": True}} if is_shown else tool]
 
 
-@pytest.mark.parametrize("how", ["closed", "withdrawn"])
+async def remove(server: ServerClient) -> None:
+    """Remove a server from its session."""
+    server.cli.answers["mcp_set_servers"] = {"removed": [server.name]}
+    await server.cli.client.mcp.set_servers({})
+
+
+async def test_a_server_that_is_removed_ends_with_its_call(connect: Connect) -> None:
+    ended = Event()
+
+    class Ending(Scripted):
+        async def run(self, read: Any, write: Any, options: None) -> None:
+            try:
+                await read.receive()
+                await anyio.sleep_forever()
+            finally:
+                ended.set()
+
+    server = await connect(Ending({}), "helper")
+    call = server.start("tools/call", {"name": "slow", "arguments": {}})
+    with anyio.fail_after(30):
+        await remove(server)
+        assert "error" in (await server.cli.reply_to(call))["mcp_response"]
+        await ended.wait()
+
+
+@pytest.mark.parametrize("how", ["closed", "removed", "withdrawn"])
 async def test_a_question_of_a_server_ends_with_it(how: str, connect: Connect) -> None:
     asked, ended = Event(), Event()
     question = {"id": 7, "method": "elicitation/create", "params": {"message": "?", "requestedSchema": FORM}}
@@ -199,6 +214,8 @@ async def test_a_question_of_a_server_ends_with_it(how: str, connect: Connect) -
         if how == "withdrawn":
             server.messages = (withdrawal,)
             await client.ask("ping")
+        elif how == "removed":
+            await remove(client)
         else:
             await client.cli.client.close()
         await ended.wait()

@@ -1,6 +1,7 @@
 """The JSON-RPC side of a server: messages in, messages out."""
 
 import threading
+from pathlib import Path
 from typing import Annotated, Any
 
 import anyio
@@ -152,12 +153,13 @@ async def test_the_time_limit_of_the_server(connect: Connect) -> None:
     assert text_of(result) == "slow did not finish within 0.01 s and was cancelled"
 
 
-async def test_the_context_of_a_call(connect: Connect) -> None:
+async def test_the_context_of_a_call(connect: Connect, tmp_path: Path) -> None:
     @tool
     def who(context: ToolContext) -> Any:
+        assert context.cwd == str(tmp_path)
         return [context.tool_use_id, context.agent_id, context.server_name, context.tool_name, context.request_id]
 
-    client = await connect(ToolServer("calc", [who]))
+    client = await connect(ToolServer("calc", [who]), cwd=tmp_path)
     params = {"name": "who", "_meta": {"claudecode/toolUseId": "toolu_1", "progressToken": 4}}
 
     call = frames.tool_use_block("mcp__calc__who", {}, id="toolu_1")
