@@ -1,4 +1,4 @@
-"""Pauses and bounds of the package that tests change: the one place that knows the module of each.
+"""Pauses, bounds and abilities of the package that tests change: the one place that knows the module of each.
 
 A test of a bound needs it smaller than any user would set it, and a test of a grace cannot wait for it.
 """
@@ -25,6 +25,7 @@ BOUNDS = {
     "GRACE": "hooks.dispatcher.GRACE",
     "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",
     "LEASE_SECONDS": "sessions.stores.leases.LEASE_SECONDS",
+    "HAS_PIDFDS": "transport.subprocess.has_pidfds",
     "KNOWN_TRANSCRIPTS": "sessions.stores.directory._KNOWN",
     "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
     "LISTED_WITHIN": "_connection.controls.mcp.LISTED_WITHIN",

@@ -24,12 +24,11 @@ PURE = {
         _connection.control_bodies _connection.runs.prompts _connection.runs.result
     """,
     "options to the command line and the environment of a program": """
-        options.variables options.planner options.table options.delegation options.output_shape
-        children.assignment children.process_options pool.compatibility
+        options.variables options.planner options.table children.assignment children.process_options
+        pool.compatibility
     """,
     "values to texts, and texts to values": """
-        _base.checks _base.display _base.official_names _base.redaction agents.guide permissions.diffs
-        testing.upstream
+        _base.checks _base.display _base.official_names _base.redaction agents.guide testing.upstream
     """,
     "answers and patterns to what the CLI reads": """
         hooks.patterns permissions.elicitation permissions.policies permissions.prompts
@@ -41,7 +40,7 @@ PURE = {
         tasks.history.recorded
     """,
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
-    "scripts of tests": "testing.fake_player testing.script testing.scripted_model",
+    "scripts of tests": "testing.fake_player testing.scripted_model",
 }
 """Units that are functions of their arguments: what a test of them needs no session for."""
 
@@ -52,8 +51,8 @@ OTHERS = {
     """,
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """
-        _base.bounded_reading _base.growing_files _base.shared_sqlite permissions.inbox_sqlite
-        sessions.lines sessions.resuming tasks.files.task_file tasks.files.transcript tasks.reconcile
+        _base.bounded_reading _base.growing_files _base.shared_sqlite sessions.lines sessions.resuming
+        tasks.files.task_file tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
         transport.anyio_process transport.memory transport.pidfd_process transport.processes transport.subprocess
@@ -64,7 +63,7 @@ OTHERS = {
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
         _connection.controls.mcp _connection.controls.session_controls _connection.controls.usage
         _connection.runs.mailbox _connection.runs.message_log _connection.runs.readers
-        _connection.runs.run_state permissions.dispatcher tasks.listeners tools.host
+        _connection.runs.run_state permissions.dispatcher tools.host
     """,
     "what a session sends to a store, and what a killed process left of it": """
         _base.locks _connection.mirror_check sessions.stores.access sessions.stores.base sessions.stores.mirror

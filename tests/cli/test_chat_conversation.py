@@ -2,15 +2,15 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 from live import Conversation
 
+from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.journal import Journal
-from claude_agent_py.permissions import AnswerSource, Interaction, OpenQuestion
-from claude_agent_py.permissions.diffs import COMPARED_LINES, SHOWN_LINES, build_diff
-from claude_agent_py.permissions.prompts import KINDS, Kind
+from claude_agent_py.permissions import AnswerSource, ElicitationRequest, Interaction, OpenQuestion, build_diff
 from claude_agent_py.wire import JSONObject, decode
 
 
@@ -58,9 +58,9 @@ def test_a_diff_shows_what_a_call_changes(tmp_path: Path) -> None:
     assert build_diff("NotebookEdit", {"new_source": "x = 1"}) == ["@@ replace cell  @@", "@@ -0,0 +1 @@", "+x = 1"]
     inserted = {"new_source": "x = 1", "edit_mode": "insert", "cell_id": "c1"}
     assert build_diff("NotebookEdit", inserted)[0] == "@@ insert cell c1 @@"
-    long = build_diff("Write", {"file_path": str(tmp_path), "content": "x\n" * COMPARED_LINES * 2})
-    assert len(long) == SHOWN_LINES + 1
-    assert long[-1] == f"@@ {COMPARED_LINES * 2 - SHOWN_LINES} more lines @@"
+    long = build_diff("Write", {"file_path": str(tmp_path), "content": "x\n" * 8000})
+    assert len(long) == 400 + 1
+    assert long[-1] == f"@@ {8000 - 400} more lines @@"
     assert build_diff("Edit", {"old_string": 3}) == ["@@ not at these lines @@"]
     assert build_diff("Bash", {"command": "ls"}) == []
 
@@ -71,8 +71,13 @@ class Pending(Interaction):
     reply: object = None
     source: AnswerSource | None = None
 
-    def __init__(self, kind: Kind, **request: object) -> None:
-        super().__init__(kind, msgspec.convert(request, KINDS[kind].wire), id="1", created_at=0.0)
+    def __init__(self, kind: Any, **request: object) -> None:
+        super().__init__(
+            kind,
+            msgspec.convert(request, ElicitationRequest if kind == "elicitation" else CanUseToolRequest),
+            id="1",
+            created_at=0.0,
+        )
 
     @property
     def done(self) -> bool:

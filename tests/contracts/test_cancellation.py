@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
+from bounds import set_bound
 from leftovers import is_alive, until_gone
 from peers import MakeClient, start_in_memory
 
@@ -299,7 +300,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_process_of_a_connect(
     import asyncio
 
     if not has_pidfds:
-        monkeypatch.setattr("claude_agent_py.transport.subprocess.has_pidfds", lambda: False)
+        set_bound(monkeypatch, "HAS_PIDFDS", lambda: False)
     for turns in STARTS:
         fake = FakeCLI(answers={"initialize": None})  # so that `connect` never gets through
         client = start_process(fake)

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 import yaml
-from inside import ANSWER_SECONDS, parse_address, read_size
+from inside import ANSWER_SECONDS, make_parser, parse_address, read_size
 
-from claude_agent_py.cli.program import make_parser
 from claude_agent_py.fleet import FleetMetrics
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"

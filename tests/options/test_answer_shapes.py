@@ -1,15 +1,17 @@
 """Shapes of answers: a schema whose root is an object, and the way back."""
 
 import datetime
-import json
 import re
 from typing import Annotated, Any, Literal
 
 import pytest
+from asking_cli import asking
 from pydantic import BaseModel, Field, TypeAdapter
 
-from claude_agent_py import ClientOptions, OptionsError
-from claude_agent_py.options.output_shape import OutputShape, check_output_format
+from claude_agent_py import Client, ClientOptions, OptionsError
+from claude_agent_py.testing import FakeCLI, steps
+
+pytestmark = pytest.mark.anyio
 
 
 class Node(BaseModel):
@@ -33,33 +35,41 @@ class Meeting(BaseModel):
         (dict[str, int], {"a": 1}, {"a": 1}),
     ],
 )
-def test_an_answer_becomes_the_type(output_type: Any, answer: Any, value: Any) -> None:
-    shape = OutputShape(output_type)
-    assert shape.schema["type"] == "object"
-    assert shape.adapter.validate_json(json.dumps(answer)) == value
+async def test_an_answer_becomes_the_type(output_type: Any, answer: Any, value: Any) -> None:
+    fake = FakeCLI(steps.turn(structured_output=answer))
+    async with Client(ClientOptions(output_type=output_type), transport=fake.transport()) as client:
+        result = await client.query("go")
+    assert result.output == value
+    assert fake.requests("initialize")[0]["jsonSchema"]["type"] == "object"
 
 
-def test_a_recursive_type_keeps_its_definitions() -> None:
-    schema = OutputShape(Node).schema
+async def schema_of(output_type: Any) -> Any:
+    """Return the schema that the CLI gets for a type."""
+    async with asking(output_type=output_type) as cli:
+        return cli.requests("initialize")[0]["jsonSchema"]
+
+
+async def test_a_recursive_type_keeps_its_definitions() -> None:
+    schema = await schema_of(Node)
     assert "$ref" not in schema
     assert schema["properties"]["children"]["items"] == {"$ref": "#/$defs/Node"}
     assert "Node" in schema["$defs"]
 
 
-def test_an_object_is_left_as_it_is() -> None:
-    assert OutputShape(Meeting).schema == TypeAdapter(Meeting).json_schema()
+async def test_an_object_is_left_as_it_is() -> None:
+    assert await schema_of(Meeting) == TypeAdapter(Meeting).json_schema()
 
 
 def test_a_type_without_a_schema_is_refused() -> None:
     class Opaque:
         pass
 
-    with pytest.raises(ValueError, match="must be a type that pydantic can validate: Unable to generate"):
-        OutputShape(Opaque)
+    with pytest.raises(OptionsError, match="must be a type that pydantic can validate: Unable to generate"):
+        ClientOptions(output_type=Opaque)
 
 
 def test_a_plain_schema_may_leave_its_type_open() -> None:
-    assert check_output_format({"properties": {}}) == {"properties": {}}
+    assert ClientOptions(output_format={"properties": {}}).output_format == {"properties": {}}
 
 
 # Schemas that the CLI ignores ------------------------------------------------------------------------------------
@@ -111,7 +121,7 @@ def with_property(**schema: Any) -> dict[str, Any]:
     ],
 )
 def test_a_schema_loses_the_keywords_that_the_cli_ignores(given: dict[str, Any], sent: dict[str, Any]) -> None:
-    assert check_output_format(given) == sent
+    assert ClientOptions(output_format=given).output_format == sent
 
 
 @pytest.mark.parametrize(
@@ -144,7 +154,7 @@ def test_a_schema_that_the_cli_would_ignore_is_refused(schema: dict[str, Any], p
         ClientOptions(output_format=schema)
 
 
-def test_the_schema_of_a_type_has_only_what_the_cli_knows() -> None:
+async def test_the_schema_of_a_type_has_only_what_the_cli_knows() -> None:
     class Cat(BaseModel):
         kind: Literal["cat"]
 
@@ -153,7 +163,7 @@ def test_the_schema_of_a_type_has_only_what_the_cli_knows() -> None:
         place: tuple[int, str]
         name: Annotated[str, Field(pattern=r"\Ax", json_schema_extra={"x-order": 1})]
 
-    schema = OutputShape(Annotated[Cat | Dog, Field(discriminator="kind")]).schema
+    schema = await schema_of(Annotated[Cat | Dog, Field(discriminator="kind")])
     dog = schema["$defs"]["Dog"]["properties"]
     assert schema["properties"]["value"].keys() == {"oneOf", "title"}
     assert dog["place"]["items"] == [{"type": "integer"}, {"type": "string"}]

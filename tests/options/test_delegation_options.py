@@ -11,19 +11,32 @@ from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.options import OptionsWarning
-from claude_agent_py.options.delegation import depends_on_hooks, guide_text, report_limit
 from claude_agent_py.testing import frames
+
+pytestmark = pytest.mark.anyio
 
 READER = AgentDefinition(description="Reads", prompt="p", tools=["Read", "Bash(git log *)", "mcp__far"])
 
 
-def test_the_guide_shows_the_tools_that_the_session_leaves_an_agent() -> None:
+async def initialized(options: ClientOptions) -> dict[str, Any]:
+    """Return what a session sends to begin with."""
+    answers = {"initialize": frames.initialize_response(agents=listed(*(options.agents or {})))}
+    async with asking(options, answers=answers) as cli:
+        return cli.requests("initialize")[0]
+
+
+async def guide_of(options: ClientOptions) -> str:
+    """Return what a session adds to the system prompt."""
+    return str((await initialized(options)).get("appendSystemPrompt", ""))
+
+
+async def test_the_guide_shows_the_tools_that_the_session_leaves_an_agent() -> None:
     options = ClientOptions(agents={"reader": READER}, delegation_guide=True, tools=["Agent", "Bash", "Read"])
-    assert "| reader | default | Read, Bash(git log *), mcp__far |" in guide_text(options)
+    assert "| reader | default | Read, Bash(git log *), mcp__far |" in await guide_of(options)
     options = options.replace(tools=["Agent", "Bash"])
-    assert "| reader | default | Bash(git log *), mcp__far |" in guide_text(options)
+    assert "| reader | default | Bash(git log *), mcp__far |" in await guide_of(options)
     options = options.replace(disallowed_tools=["Bash", "mcp__far"])
-    assert "| reader | default | none |" in guide_text(options)
+    assert "| reader | default | none |" in await guide_of(options)
 
 
 @pytest.mark.parametrize(
@@ -36,13 +49,12 @@ def test_the_guide_shows_the_tools_that_the_session_leaves_an_agent() -> None:
         ({"agent": "mute", "agents": {"mute": READER.replace(tools=None, disallowed_tools=["Agent(x)"])}}, "'mute'"),
     ],
 )
-def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str) -> None:
+async def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str) -> None:
     with pytest.warns(OptionsWarning, match="delegation_guide is left out") as caught:
         options = ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5), **given)
     assert why in str(caught[0].message)
-    assert guide_text(options) == ""
-    assert report_limit(options) is None
-    assert not depends_on_hooks(options)
+    assert await guide_of(options) == ""
+    assert "hooks" not in await initialized(options)
 
 
 @pytest.mark.parametrize(
@@ -56,30 +68,32 @@ def test_a_guide_without_the_tool_agent_is_empty(given: dict[str, Any], why: str
     ],
 )
 @pytest.mark.filterwarnings("error")
-def test_a_guide_with_the_tool_agent_is_not(given: dict[str, Any]) -> None:
-    assert "`Agent`" in guide_text(ClientOptions(delegation_guide=True, **given))
+async def test_a_guide_with_the_tool_agent_is_not(given: dict[str, Any]) -> None:
+    assert "`Agent`" in await guide_of(ClientOptions(delegation_guide=True, **given))
 
 
-def test_background_work_is_not_advised_where_it_is_off() -> None:
+async def test_background_work_is_not_advised_where_it_is_off() -> None:
     options = ClientOptions(delegation_guide=True, env={"CLAUDE_CODE_DISABLE_BACKGROUND_TASKS": "1"})
-    assert "in the background" not in guide_text(options)
+    assert "in the background" not in await guide_of(options)
 
 
-def test_the_guide_names_the_tools_that_start_subtasks_and_no_others() -> None:
+async def test_the_guide_names_the_tools_that_start_subtasks_and_no_others() -> None:
     start = child_tool(ChildAgent(READER, id="reader"))
     options = ClientOptions(custom_tools=[mine, start], delegation_guide=True)
-    guide = guide_text(options)
+    guide = await guide_of(options)
     assert "| mcp__tools__create_subtask_reader | default |" in guide
     assert "mcp__tools__mine" not in guide
     denying = options.replace(disallowed_tools=["mcp__tools__create_subtask_reader"])
-    assert "mcp__tools__create_subtask_reader" not in guide_text(denying)
+    assert "mcp__tools__create_subtask_reader" not in await guide_of(denying)
 
 
-def test_delegation_options_that_need_hooks() -> None:
+async def test_delegation_options_that_need_hooks() -> None:
     reminded = {"reader": READER.replace(critical_system_reminder="Mind.")}
-    assert depends_on_hooks(ClientOptions(agents=reminded))
-    assert depends_on_hooks(ClientOptions(delegation_guide=DelegationGuide(max_report_chars=5)))
-    assert not depends_on_hooks(ClientOptions(agents={"reader": READER}, delegation_guide=True))
+    needing: list[dict[str, Any]] = [{"agents": reminded}, {"delegation_guide": DelegationGuide(max_report_chars=5)}]
+    for given in needing:
+        with pytest.raises(OptionsError, match="disables all hooks"):
+            ClientOptions(extra_args={"bare": None}, **given)
+    ClientOptions(extra_args={"bare": None}, agents={"reader": READER}, delegation_guide=True)
 
 
 def mine() -> str:
@@ -114,7 +128,6 @@ def callbacks_of(cli: AskingCLI, event: str) -> list[str]:
     return [callback for group in cli.hooks[event] for callback in group["hookCallbackIds"]]
 
 
-@pytest.mark.anyio
 async def test_the_main_agent_is_reminded_with_each_prompt_and_told_of_the_other_agents_again() -> None:
     main = AgentDefinition(description="d", prompt="p", critical_system_reminder="Write nothing.")
     answers = {"initialize": frames.initialize_response(agents=listed("main", "helper"))}
@@ -131,7 +144,6 @@ async def test_the_main_agent_is_reminded_with_each_prompt_and_told_of_the_other
         assert again["hookSpecificOutput"]["additionalContext"] == texts[1]
 
 
-@pytest.mark.anyio
 async def test_an_output_of_the_agent_tool_that_is_no_object_stays() -> None:
     guide = DelegationGuide(max_report_chars=10)
     answers = {"initialize": frames.initialize_response(agents=listed("reader"))}
@@ -141,7 +153,6 @@ async def test_an_output_of_the_agent_tool_that_is_no_object_stays() -> None:
             assert await cli.call_hook(call, callback, "t") == {}
 
 
-@pytest.mark.anyio
 async def test_an_answer_that_does_not_fit_its_type_is_refused_four_times() -> None:
     class Answer(BaseModel):
         number: int

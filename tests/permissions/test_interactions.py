@@ -43,7 +43,6 @@ from claude_agent_py.permissions import (
     first_of,
     read_typed,
 )
-from claude_agent_py.permissions.inbox_sqlite import StoredInteraction
 
 pytestmark = pytest.mark.anyio
 
@@ -616,18 +615,16 @@ async def test_an_inbox_of_an_older_version_takes_answers_with_their_source(tmp_
     assert settled[-1].answer == {"behavior": "allow"}
 
 
-ROW = {
-    "kind": "permission",
-    "request": json.dumps({"tool_name": "Bash", "tool_use_id": "t"}),
-    "id": "x",
-    **dict.fromkeys(["created_at", "deadline", "session_id", "agent_id", "task_description"]),
-}
-
-
-def test_help_lists_the_attributes_of_an_interaction() -> None:
+async def test_help_lists_the_attributes_of_an_interaction(tmp_path: Path) -> None:
     shown = pydoc.plain(pydoc.render_doc(Interaction))
-    for name in vars(StoredInteraction.read(cast(Any, None), ROW)):
-        assert name.startswith("_") or f"{name}: " in shown, name
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+            group.start_soon(inbox.ask, "permission", BASH, RecordingContext(request_id="r"))
+            waiting = await anext(inbox.arrivals())
+            for name in vars(waiting):
+                assert name.startswith("_") or f"{name}: " in shown, name
+            assert await waiting.answer(Allow())
 
 
 def test_an_answer_from_a_container_without_users_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,6 +15,7 @@ from claude_agent_py._journal.open_runs import (
     RunEnded as RunEnded,
     RunLimits as RunLimits,
     RunWaits as RunWaits,
+    TimeoutKind as TimeoutKind,
     TurnResumed as TurnResumed,
     Until as Until,
     Verdict,

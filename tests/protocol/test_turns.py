@@ -15,6 +15,7 @@ from scene import (
     RunLimits,
     RunWaits,
     Scene,
+    TimeoutKind,
     agent,
     agent_says,
     cancelled,
@@ -37,7 +38,6 @@ from scene import (
 )
 
 from claude_agent_py import TaskStartedMessage
-from claude_agent_py._journal.open_runs import TimeoutKind
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 

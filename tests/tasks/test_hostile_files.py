@@ -2,6 +2,7 @@
 
 import json
 import os
+import sys
 import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from folding import HASTY, intake_of, level, shell_started, track_hook, tracking
 
 from claude_agent_py import Client, ClientOptions, OptionsError, TaskManager, TaskStatus
 from claude_agent_py.errors import TaskOutputError
+from claude_agent_py.options import SandboxSettings
 from claude_agent_py.tasks import TaskHistory
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -203,16 +205,12 @@ def test_agents_in_pipes_devices_and_huge_files_are_refused(tmp_path: Path, name
         path.unlink()
 
 
-def test_hostile_settings_are_refused(tmp_path: Path) -> None:
-    from claude_agent_py import ClientOptions
-    from claude_agent_py.options import SandboxSettings
-    from claude_agent_py.options.planner import plan_launch
-
+async def test_hostile_settings_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     for content in (DEEP, b'{"a":NaN}', b"\xff"):
         path.write_bytes(content)
         with pytest.raises(OptionsError, match="cannot be read"):
-            plan_launch(ClientOptions(settings=path, sandbox=SandboxSettings()), cli=Path("claude"), scratch=tmp_path)
+            await Client(ClientOptions(settings=path, sandbox=SandboxSettings(), cli_path=sys.executable)).connect()
     with pytest.raises(OptionsError):
         ClientOptions(settings='{"a":' + DEEP.decode() + "}")
 

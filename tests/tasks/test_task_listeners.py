@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import AsyncIterator
-from typing import Any, Literal, assert_type, get_args, get_origin, get_overloads, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_overloads, get_type_hints
 
 import anyio
 import pytest
@@ -12,8 +12,7 @@ from folding import EVENT_TYPES, HASTY, deliver, deliver_in, intake_of, kinds, l
 
 from claude_agent_py import TaskEvent, TaskManager, TaskNotificationMessage
 from claude_agent_py.errors import HandlerError, OptionsError
-from claude_agent_py.tasks import TaskFinished, TaskProgressed, TaskStarted
-from claude_agent_py.tasks.listeners import EventStream
+from claude_agent_py.tasks import TaskFinished, TaskProgressed
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -47,9 +46,10 @@ async def test_a_stream_begins_when_it_is_asked_for() -> None:
 
 def test_every_event_name_has_a_typed_overload() -> None:
     manager = TaskManager()
-    assert_type(manager.events(), EventStream[TaskEvent])
-    assert_type(manager.events("finished"), EventStream[TaskFinished])
-    assert_type(manager.events(TaskProgressed), EventStream[TaskProgressed])
+    of_all: AsyncIterator[TaskEvent] = manager.events()
+    of_ends: AsyncIterator[TaskFinished] = manager.events("finished")
+    of_progress: AsyncIterator[TaskProgressed] = manager.events(TaskProgressed)
+    assert len({of_all, of_ends, of_progress}) == 3
     with_kinds = [get_type_hints(overload)["what"] for overload in get_overloads(TaskManager.on)]
     said = {kind for hint in with_kinds if get_origin(hint) is Literal for kind in get_args(hint)}
     assert said == {"notification", *(kind.kind for kind in EVENT_TYPES)}
@@ -59,7 +59,7 @@ async def test_several_readers_each_get_everything() -> None:
     manager = TaskManager()
     seen: list[list[str]] = []
 
-    async def read(events: EventStream[TaskEvent]) -> None:
+    async def read(events: AsyncIterator[TaskEvent]) -> None:
         seen.append(kinds([event async for event in events]))
 
     with anyio.fail_after(30):
@@ -75,13 +75,14 @@ async def test_several_readers_each_get_everything() -> None:
 
 async def test_a_stream_that_nobody_reads_leaves_out_progress_only(monkeypatch: pytest.MonkeyPatch) -> None:
     set_bound(monkeypatch, "QUEUE_LIMIT", 10)
-    stream: EventStream[TaskEvent] = EventStream()
-    for number in range(50):
-        stream.put(TaskProgressed(task_id="a1", at=float(number)))
-    stream.put(TaskStarted(task_id="a2", at=0.0))
-    stream.close()
-    seen = [event async for event in stream]
-    assert (len(seen), stream.skipped, seen[-1].kind) == (11, 40, "started")
+    manager = TaskManager()
+    tracking(manager, frames.task_started("a1"))
+    stream = manager.events()
+    tracking(manager, *[frames.task_progress("a1", usage={"total_tokens": number}) for number in range(50)])
+    tracking(manager, frames.task_started("a2"))
+    intake_of(manager).process_exited("over")
+    seen = kinds([event async for event in stream])
+    assert (seen.count("progressed"), stream.skipped, "started" in seen) == (10, 40, True)
 
 
 def test_an_unknown_kind_of_event_is_refused() -> None:
