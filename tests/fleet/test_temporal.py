@@ -424,17 +424,16 @@ async def test_a_worker_that_is_cancelled_ends(tmp_path: Path, temporal: str) ->
 async def test_a_worker_that_is_cancelled_at_any_moment_of_its_start_ends(
     tmp_path: Path, temporal: str, how: How
 ) -> None:
-    async with Fleet(temporal, store=MemoryStore(), tenant_limit=1) as fleet:
-        fleet.agent("one", ClientOptions())
-
-        async def work() -> None:
+    async def work() -> None:
+        async with Fleet(temporal, store=MemoryStore(), tenant_limit=1) as fleet:
+            fleet.agent("one", ClientOptions())
             async with fleet.worker(folder=tmp_path / "ws"):
                 pass
 
-        async def attempt(cancelling: Cancelling) -> None:
-            assert await cancelling.run(work) or not cancelling.is_strict
+    async def attempt(cancelling: Cancelling) -> None:
+        assert await cancelling.run(work) or not cancelling.is_strict
 
-        assert await cancel_everywhere(how, 0, attempt) > 5
+    assert await cancel_everywhere(how, 0, attempt) > 5
 
 
 @pytest.mark.long
