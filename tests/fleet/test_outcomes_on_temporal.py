@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fleets import PATIENCE, fleet_in, until, until_state
+from fleets import PATIENCE, events_of, fleet_in, until, until_state
 from temporal_server import SharedServer, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.errors import FleetError, FleetRunError
+from claude_agent_py.errors import FleetError, FleetRunError, StoreError
 from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, frames, steps
@@ -115,3 +115,55 @@ async def test_a_deadline_that_passes_while_no_worker_lives_fails_a_prompt_whose
         assert (await session.outcome()).error == "RunTimeoutError"
         assert await session.cancel()
         await until_state(session, "cancelled")
+
+
+async def test_all_prompts_of_a_cancelled_session_have_an_outcome_and_an_event(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("one", "1", id="many", timeout=0.1)
+    for number in range(2, 26):
+        await session.send(str(number), key=str(number))
+    assert await session.cancel("too many")
+    async with fleet.worker(folder=tmp_path / "ws"):
+        await until_state(session, "cancelled")
+        outcomes = [await session.outcome(number) for number in range(1, 26)]
+    assert {outcome.state for outcome in outcomes} == {"cancelled"}
+    assert {outcome.reason for outcome in outcomes} == {"too many"}
+    events = await events_of(session)
+    assert [(event.run, event.data["state"]) for event in events] == [(n, "cancelled") for n in range(1, 26)]
+
+
+async def test_a_prompt_that_no_worker_ran_has_an_event_of_its_end(fleet: Fleet, tmp_path: Path) -> None:
+    session = await fleet.start("one", "1", timeout=1e-9)
+    async with fleet.worker(folder=tmp_path / "ws"):
+        await until_state(session, "failed")
+        for number in (2, 3):
+            assert (await session.result(await session.send("more"), timeout=PATIENCE)).run == number
+    states = [(event.run, event.data["state"]) for event in await events_of(session) if event.kind == "run"]
+    assert states == [(1, "failed"), (2, "running"), (2, "done"), (3, "running"), (3, "done")]
+
+
+class Shaky(SQLiteStore):
+    """A store that lacks the end of a prompt the first time that it is written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.refusals = 1
+
+    async def append(self, key: Any, entries: Any, **more: Any) -> None:
+        if self.refusals and any(entry.get("data", {}).get("state") == "done" for entry in entries):
+            self.refusals -= 1
+            raise StoreError("the store is away")
+        await super().append(key, entries, **more)
+
+
+async def test_an_answer_is_not_lost_if_the_store_lacks_its_event(
+    temporal_server: SharedServer, tmp_path: Path
+) -> None:
+    store = Shaky(tmp_path / "store.db")
+    fake = FakeCLI(steps.turn("x" * 20_000)).install(tmp_path)
+    async with Fleet(temporal_server.new_url(), store=store, lease=1.0, poll=0.1) as fleet:
+        fleet.agent("long", ClientOptions(cli_path=fake), workspace=Directory(tmp_path))
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("long", "hi")
+            assert (await session.result(timeout=PATIENCE)).text == "x" * 20_000
+        states = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
+        assert (store.refusals, states[-1], states.count("done")) == (0, "done", 1)

@@ -131,8 +131,16 @@ class TurnEventLog:
         """The number of the last event that was written."""
         return self._base + self._written
 
-    async def begin(self) -> None:
-        """Find the number of the last event before this prompt. Errors of the store propagate."""
+    async def begin(self) -> JSONMapping:
+        """Find the number of the last event before this prompt, and return the data of its own last one, or nothing.
+
+        Errors of the store propagate.
+        """
+        own = await read_log(self._store, "", self._conversation, self._run)
+        await self._find_base()
+        return {} if own is None else own.events[-1].data
+
+    async def _find_base(self) -> None:
         for run in range(self._run - 1, 0, -1):
             log = await read_log(self._store, "", self._conversation, run)
             if log is not None:

@@ -8,6 +8,7 @@ queues together: the server may hand out more than there is room for, and what f
 import asyncio
 import contextlib
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import timedelta
@@ -32,6 +33,7 @@ from temporalio.worker import Worker as Poller, WorkerDeploymentConfig
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
 
 from claude_agent_py._base.event_loop import in_trio
+from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.kept_alive import KeptAlive
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
@@ -39,7 +41,7 @@ from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
-from claude_agent_py.fleet._state import ENDED, ENDS, TurnResult, add_cost
+from claude_agent_py.fleet._state import ENDED, ENDS, FleetPrompt, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
 from claude_agent_py.fleet._temporal.events import TurnEventLog
 from claude_agent_py.fleet._temporal.limits import FIND_GONE, GRANT, LIMITS, Limit, LimitWorkflow, Request, limit_id
@@ -49,6 +51,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     FREE,
     GIVE_BACK,
     KINDS,
+    TELL,
     TURN,
     WORKFLOW,
     AgentSettings,
@@ -62,6 +65,8 @@ from claude_agent_py.fleet.worker import Execution, Worker
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.sessions import SessionStore, implements
 
+KINDS_OF_ENDS: Final = {state: kind for kind, state in ENDS.items()}
+"""The kind of outcome that gives a prompt this state."""
 STORE_SECONDS: Final = 5.0
 """How long a prompt waits if the store does not answer."""
 ROOM_SECONDS: Final = 5.0
@@ -298,6 +303,14 @@ class TemporalWorker(Worker):
             for name in names:
                 await self._server.signal(limit_id(name), "release", session, ticket)
 
+        @activity.defn(name=TELL)
+        async def tell(conversation: str, epoch: int, prompts: list[FleetPrompt]) -> None:
+            for prompt in prompts:
+                log = TurnEventLog(self._store, conversation, prompt.number, epoch)
+                await log.begin()
+                told = {"run": prompt.number, "state": prompt.state, "result": prompt.result}
+                await log.write([("run", prompt.ended_at or time.time(), told)])
+
         @activity.defn(name=TURN)
         async def run(turn: TurnArgument) -> TurnResult:
             return await self._run_turn(agent, turn)
@@ -307,7 +320,7 @@ class TemporalWorker(Worker):
             folder = self._get_folder(session, conversation)
             await self._remove_workspace(folder, agent.name, agent.version, session)
 
-        return [run, describe, ask, give_back] if has_workflows else [run, free]
+        return [run, describe, ask, give_back, tell] if has_workflows else [run, free]
 
     @property
     def _sticky_seconds(self) -> timedelta:
@@ -432,7 +445,11 @@ class TemporalWorker(Worker):
                 if self._is_draining:
                     return TurnResult("later")
                 try:
-                    await execution.log.begin()
+                    last = await execution.log.begin()
+                    if last.get("uuid") == turn.uuid:  # the server has not heard how it ended
+                        cost = (last["result"].get("cost_usd") or 0.0) - turn.spent_usd
+                        kept = shorten({**last["result"], "cost_usd": cost})
+                        return TurnResult(KINDS_OF_ENDS[last["state"]], result=kept)
                     if execution.keeps_deltas and agent.options.include_partial_messages:
                         await execution.deltas.begin()
                 except Exception as error:  # of the store
@@ -440,7 +457,13 @@ class TemporalWorker(Worker):
                 folder = self._get_folder(turn.session, turn.conversation)
                 outcome = await self._run_prompt(agent, execution, folder)
                 result = self._read(outcome, execution, turn)
-                await execution.flush()
+                try:
+                    await execution.write_events()
+                except Exception as error:
+                    if result.kind in ENDS:  # the next call finds the outcome in the store
+                        cost = result.result.get("cost_usd") or 0.0
+                        reason = f"{type(error).__name__}: {error}"
+                        return TurnResult("later", STORE_SECONDS, False, reason, cost_usd=cost)
                 return result
             finally:
                 if self._executions.get(turn.session) is execution:
@@ -452,11 +475,17 @@ class TemporalWorker(Worker):
         if found.kind in ENDS:
             result = found.result
             told = add_cost(result, turn.spent_usd)
-            execution.add_event("run", {"run": turn.run, "state": ENDS[found.kind], "result": told})
+            data = {"run": turn.run, "uuid": turn.uuid, "state": ENDS[found.kind], "result": told}
+            execution.add_event("run", data)
             if len(json.dumps(result)) > LONG_RESULT:
-                brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
-                found.result = {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
+                found.result = shorten(result)
         return found
+
+
+def shorten(result: JSONMapping) -> JSONObject:
+    """Return what the workflow keeps of a result that an event has."""
+    brief = {name: result.get(name) for name in ("error", "worker", "num_turns", "cost_usd", "prompt_uuid")}
+    return {**brief, "reason": str(result.get("reason", ""))[:1000], "is_stored": True}
 
 
 def make_runner() -> SandboxedWorkflowRunner:

@@ -34,7 +34,7 @@ from temporalio.exceptions import (
 )
 
 from claude_agent_py._base.json_object import JSONObject
-from claude_agent_py.fleet._state import ALONE_CRASHES, FleetPrompt, SessionRecord, TurnResult
+from claude_agent_py.fleet._state import ALONE_CRASHES, ENDS, FleetPrompt, SessionRecord, TurnResult, list_retried
 from claude_agent_py.fleet._temporal.limits import ACTIVITY_SECONDS, Request
 
 WORKFLOW: Final = "fleet-session"
@@ -42,6 +42,7 @@ TURN: Final = "fleet-turn"
 FREE: Final = "fleet-free"
 ASK: Final = "fleet-ask"
 GIVE_BACK: Final = "fleet-give-back"
+TELL: Final = "fleet-tell"
 MEMO: Final = "session"
 """The memo that has the state."""
 KINDS: Final = ("tenant", "agent")
@@ -55,6 +56,8 @@ QUESTIONS: Final = SearchAttributeKey.for_int("FleetQuestions")
 NEAR_SECONDS: Final = 5.0
 """How long a prompt waits for the machine that has its workspace."""
 LONGEST: Final = timedelta(days=30)
+TELL_SECONDS: Final = timedelta(minutes=1)
+"""How long the store may take to note the end of a prompt that no worker ran to its end."""
 FREE_SECONDS: Final = timedelta(minutes=5)
 """How long a cancelled session waits for its machine to remove the workspace."""
 KEPT_RUNS: Final = 20
@@ -85,6 +88,8 @@ class WorkflowSession(SessionRecord):
     """The number of its last request for permits."""
     permits: list[str] = field(default_factory=list[str])
     """The limits of which it has a permit."""
+    told: int = -1
+    """The number of the last prompt whose end is an event; -1 in a session of an earlier release."""
 
 
 @dataclass
@@ -125,6 +130,8 @@ class SessionWorkflow:
     @workflow.init
     def __init__(self, session: WorkflowSession, command: Command) -> None:
         self._s = session
+        if session.told < 0:
+            session.told = max((prompt.number for prompt in session.prompts if prompt.ended_at is not None), default=0)
         self._turn: workflow.ActivityHandle[TurnResult] | None = None
         self._limits: list[str] = []
         """The limits that its prompts need a permit of."""
@@ -163,6 +170,7 @@ class SessionWorkflow:
                 if s.current is None:
                     s.cancel(workflow.time())
                     self._publish()
+            await self._tell_ends()
             is_suggested = workflow.info().is_continue_as_new_suggested()
             # The server refuses a longer state; that of a session with many long prompts gets shorter as they end.
             if is_suggested and s.state != "cancelled" and s.wanted is None and _measure(s) < MAX_STATE:
@@ -212,6 +220,7 @@ class SessionWorkflow:
     def retry(self, command: Command) -> None:
         """Queue the prompt that failed again, and those that failed with it."""
         if self._s.state == "failed":
+            self._s.told = min(prompt.number for prompt in list_retried(self._s.prompts)) - 1
             self._s.retry(workflow.time())
             self._publish()
 
@@ -295,11 +304,27 @@ class SessionWorkflow:
                 s.crash(prompt, workflow.time())
             else:
                 s.settle(prompt, result, workflow.time())
+                s.told = prompt.number if result.kind in ENDS else s.told  # the worker told it
             self._publish()
             if prompt.ended_at is None and s.state == "queued" and not s.not_before:
                 return  # it runs again at once, with its permits
         if s.permits:
             await self._give_back(s.ticket)
+
+    async def _tell_ends(self) -> None:
+        """Have the ends of prompts written as events, unless the worker that ran them did so."""
+        s = self._s
+        ends = [replace(prompt, content=None) for prompt in s.prompts if self._is_untold(prompt)]
+        if ends and workflow.patched("tell"):
+            s.epoch += 1
+            with contextlib.suppress(ActivityError):  # the store is away
+                await workflow.execute_local_activity(
+                    TELL, args=[s.conversation, s.epoch, ends], schedule_to_close_timeout=TELL_SECONDS
+                )
+        s.told = max([s.told, *(prompt.number for prompt in ends)])
+
+    def _is_untold(self, prompt: FleetPrompt) -> bool:
+        return prompt.ended_at is not None and prompt.number > self._s.told
 
     async def _get_permits(self, prompt: FleetPrompt) -> bool:
         """Wait for the permits that a prompt needs. Return False if a command or its deadline came first."""
@@ -406,12 +431,13 @@ class SessionWorkflow:
         """Note that the state has changed, and drop what nobody needs of prompts that have ended."""
         s = self._s
         self._has_news, s.updated_at = True, workflow.time()
-        ended = [prompt for prompt in s.prompts if prompt.ended_at is not None]
+        retried = list_retried(s.prompts) if s.state == "failed" else []
+        ended = [prompt for prompt in s.prompts if prompt.ended_at is not None and prompt not in retried]
         for prompt in ended:
-            if prompt.state != "failed" or s.state != "failed":
-                prompt.content = None
-        for prompt in [each for each in ended if each.state != "failed"][:-KEPT_RUNS]:
-            s.prompts.remove(prompt)
+            prompt.content = None
+        for prompt in ended[:-KEPT_RUNS]:
+            if not self._is_untold(prompt):
+                s.prompts.remove(prompt)
 
     def _show(self) -> None:
         """Write the state where it is read without a worker."""
