@@ -216,6 +216,7 @@ def kill_marked(marks: Collection[str]) -> set[str]:
             running -= starting  # the next look reads them again
             time.sleep(START_PAUSE)
     _marks = {process: known[process] for process in running & known.keys()}
+    _reap(running)
     return found
 
 
@@ -224,6 +225,18 @@ _Folder: TypeAlias = tuple[int, int]
 
 _marks: dict[_Folder, str] = {}
 """The marks read by the last scan: reading an environment costs more than the rest of a scan."""
+
+
+_killed: Final[set[_Folder]] = set()
+"""The processes that were killed, until they are gone."""
+
+
+def _reap(running: set[_Folder]) -> None:
+    """Reap killed processes whose parent is now this one: in a container without an init, orphans fall to it."""
+    _killed.intersection_update(running)
+    for pid, _ in tuple(_killed):
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
 
 
 def _folders() -> list[_Folder]:
@@ -278,8 +291,9 @@ async def kill_all_marked(mark: str, within: float = math.inf) -> None:
 
 
 def _kill(pid: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
+    with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
         os.kill(pid, signal.SIGKILL)
+        _killed.add((pid, os.stat(f"/proc/{pid}").st_ino))
 
 
 def kill_program(pid: int) -> None:

@@ -1144,7 +1144,7 @@ def test_a_scan_ends_although_each_look_finds_new_processes(monkeypatch: pytest.
             process.stdin.write(b"x")
             assert process.stdout.read(1) == b"x"  # it has its environment
             assert processes.kill_marked({mark}) == {mark}
-            assert process.wait(PATIENT) == -signal.SIGKILL
+            process.wait(PATIENT)
             assert processes.kill_marked({mark}) == set()
         finally:
             process.kill()
@@ -1205,18 +1205,50 @@ async def test_a_scan_that_is_given_up_is_made_by_who_shares_it(
 ) -> None:
     monkeypatch.setattr(processes, "exiting", {"a program that is about to exit"})  # the scan waits for it
     mark = f"{anyio_backend_name}-{os.getpid()}"
-    argv = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
-    with anyio.fail_after(60):
-        async with await anyio.open_process(argv, env={processes.MARK: mark}) as process:
-            assert process.stdout is not None
-            await process.stdout.receive()
-            async with anyio.create_task_group() as others, anyio.create_task_group() as first:
-                first.start_soon(processes.kill_all_marked, "given up")
-                await anyio.wait_all_tasks_blocked()
-                others.start_soon(processes.kill_all_marked, mark)
-                await anyio.wait_all_tasks_blocked()
-                first.cancel_scope.cancel()
-            assert await process.wait() == -signal.SIGKILL
+    with (
+        anyio.fail_after(60),
+        Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE) as process,
+    ):
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b"x\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == b"x\n"  # it has its environment
+        async with anyio.create_task_group() as others, anyio.create_task_group() as first:
+            first.start_soon(processes.kill_all_marked, "given up")
+            await anyio.wait_all_tasks_blocked()
+            others.start_soon(processes.kill_all_marked, mark)
+            await anyio.wait_all_tasks_blocked()
+            first.cancel_scope.cancel()
+        await until_gone(process.pid)
+
+
+ADOPTS = """
+    import anyio, ctypes, os, sys
+    from claude_agent_py.transport import LaunchPlan, SubprocessTransport
+
+    async def main():
+        with anyio.fail_after(50):
+            for code in [sys.argv[1], *["echo; cat"] * 100]:  # a process may still be ending when it is looked for
+                transport = SubprocessTransport(LaunchPlan(["sh", "-c", code], dict(os.environ)))
+                await transport.start()
+                await transport.receive()
+                await transport.close()
+                os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+
+    ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans fall to it, as to process 1
+    try:
+        anyio.run(main)
+    except ChildProcessError:
+        print("no child is left")
+"""
+
+
+@ON_LINUX
+@pytest.mark.parametrize("code", ["sleep 600 & echo; cat", "setsid sleep 600 & echo; kill -9 $$"])
+def test_killed_orphans_that_fall_to_this_process_are_reaped(code: str) -> None:
+    done = run([sys.executable, "-c", textwrap.dedent(ADOPTS), code], capture_output=True, timeout=60, check=True)
+    assert done.stdout.split(b"\n")[0] == b"no child is left", done.stderr
 
 
 @ON_LINUX
