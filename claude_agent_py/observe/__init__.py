@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from claude_agent_py.observe.spans import (
         Span as Span,
         SpanKind as SpanKind,
+        SpanLog as SpanLog,
         SpanStatus as SpanStatus,
         Summary as Summary,
         Tokens as Tokens,
@@ -25,7 +26,7 @@ else:
     _NAMES = {
         "claude_agent_py.observe.fold": "SpanFold",
         "claude_agent_py.observe.watching": "Watch watch",
-        "claude_agent_py.observe.spans": "Span SpanKind SpanStatus Summary Tokens Used",
+        "claude_agent_py.observe.spans": "Span SpanKind SpanLog SpanStatus Summary Tokens Used",
         "claude_agent_py.observe.telemetry": "Telemetry instrument uninstrument",
         "claude_agent_py.observe.timeline": "Timeline",
     }

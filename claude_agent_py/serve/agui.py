@@ -6,8 +6,8 @@ the run that answers it continues the same turn. Turns that finished tasks cause
 """
 
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence, Set
+from contextlib import aclosing, contextmanager
 from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 from weakref import WeakKeyDictionary
@@ -45,7 +45,7 @@ class Agent:
         self._runs: WeakKeyDictionary[ServedSession, list[RunEvents]] = WeakKeyDictionary()
         """The runs of each session that answer a prompt now."""
 
-    async def run(self, given: RunAgentInput, *, user: str = "") -> AsyncIterator[BaseEvent]:
+    async def run(self, given: RunAgentInput, *, user: str = "") -> AsyncGenerator[BaseEvent, None]:
         """Run the agent for a request, and yield its events up to the end of the run.
 
         The session is that of the thread. Of `messages` only the last one of the user is sent, because the session has
@@ -58,8 +58,9 @@ class Agent:
         try:
             session = await self.find(given.thread_id, user)
             with self._telling(session, run):
-                async for event in self._answer(session, given, user, run):
-                    yield event
+                async with aclosing(self._answer(session, given, user, run)) as events:
+                    async for event in events:
+                        yield event
             self._note_interrupts(session, run)
         except (ClaudeAgentError, ValueError) as error:
             for event in run.fail(str(error), type(error).__name__):
@@ -120,7 +121,7 @@ class Agent:
 
     async def _answer(
         self, session: ServedSession, given: RunAgentInput, user: str, run: RunEvents
-    ) -> AsyncIterator[BaseEvent]:
+    ) -> AsyncGenerator[BaseEvent, None]:
         position, events = await session.read()
         earlier = RunEvents(given.thread_id, prompt=None, is_new=True)
         is_busy = session.is_busy

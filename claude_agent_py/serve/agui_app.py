@@ -1,6 +1,7 @@
 """`make_agui_app`: the ASGI application for clients of AG-UI."""
 
 from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 
 from ag_ui.core import RunAgentInput
 from pydantic import ValidationError
@@ -59,8 +60,9 @@ def make_agui_app(
         limit.take(user)
 
         async def events() -> AsyncIterator[ServerSentEvent]:
-            async for event in agent.run(given, user=user):
-                yield ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")  # all that clients know
+            async with aclosing(agent.run(given, user=user)) as told:
+                async for event in told:
+                    yield ServerSentEvent(event.model_dump_json(by_alias=True), sep="\n")  # all that clients know
 
         return EventSourceResponse(events(), ping=15, sep="\n")
 
@@ -72,8 +74,10 @@ def make_agui_app(
         session = await agent.find(thread_id, user)
 
         async def events() -> AsyncIterator[ServerSentEvent]:
-            async for name, event in agent.follow(session, thread_id, request.headers.get("last-event-id", "")):
-                yield ServerSentEvent(event.model_dump_json(by_alias=True), id=name or None, sep="\n")
+            after = request.headers.get("last-event-id", "")
+            async with aclosing(agent.follow(session, thread_id, after)) as told:
+                async for name, event in told:
+                    yield ServerSentEvent(event.model_dump_json(by_alias=True), id=name or None, sep="\n")
 
         return EventSourceResponse(events(), ping=15, sep="\n")
 

@@ -264,7 +264,7 @@ class RunEvents:
             if block["type"] == "text" and block["text"]:
                 yield from self._words.complete(message, block["text"], agent or None)
             elif block["type"] == "thinking" and not agent:
-                yield from self._words.complete_thought(message, block.get("thinking"))
+                yield from self._words.complete_thought(message, block.get("thinking") or "")
 
     # Calls --------------------------------------------------------------------------------------------------------
 
@@ -421,8 +421,6 @@ class _Words:
         """Whether any text was told."""
         self._texts = _Spans()
         self._thoughts = _Spans()
-        self._lengths: dict[str, int] = {}
-        """How many characters were told of the text of each message that has not come whole."""
 
     @property
     def open(self) -> list[str]:
@@ -448,8 +446,7 @@ class _Words:
         if message not in self._texts.open:
             name = self._texts.begin(message)
             yield core.TextMessageStartEvent(message_id=name, role="assistant", subagent_run_id=agent)
-        self._lengths[message] = self._lengths.get(message, 0) + len(delta)
-        name = self._texts.open[message]
+        name = self._texts.tell(message, delta)
         yield core.TextMessageContentEvent(message_id=name, delta=delta, subagent_run_id=agent)
 
     def think(self, message: str, delta: str) -> Iterator[BaseEvent]:
@@ -458,20 +455,21 @@ class _Words:
             name = self._thoughts.begin(message, "-reasoning")
             yield core.ReasoningStartEvent(message_id=name)
             yield core.ReasoningMessageStartEvent(message_id=name, role="reasoning")
-        yield core.ReasoningMessageContentEvent(message_id=self._thoughts.open[message], delta=delta)
+        yield core.ReasoningMessageContentEvent(message_id=self._thoughts.tell(message, delta), delta=delta)
 
     def complete(self, message: str, text: str, agent: str | None) -> Iterator[BaseEvent]:
         """Tell what of a text was not told, and its end."""
-        if rest := text[self._lengths.get(message, 0) :]:
+        if rest := text[self._texts.lengths.get(message, 0) :]:
             yield from self.tell(message, rest, agent)
-        self._lengths.pop(message, None)
+        self._texts.lengths.pop(message, None)
         for name in self._texts.close(message):
             yield core.TextMessageEndEvent(message_id=name, subagent_run_id=agent)
 
-    def complete_thought(self, message: str, text: str | None) -> Iterator[BaseEvent]:
-        """Tell a thought unless it was told, and its end."""
-        if text and message not in self._thoughts.open:
-            yield from self.think(message, text)
+    def complete_thought(self, message: str, text: str) -> Iterator[BaseEvent]:
+        """Tell what of a thought was not told, and its end."""
+        if rest := text[self._thoughts.lengths.get(message, 0) :]:
+            yield from self.think(message, rest)
+        self._thoughts.lengths.pop(message, None)
         yield from self._close_thoughts()
 
     def close(self) -> Iterator[BaseEvent]:
@@ -491,6 +489,8 @@ class _Spans:
 
     def __init__(self) -> None:
         self.open: dict[str, str] = {}
+        self.lengths: dict[str, int] = {}
+        """How many characters were told of each message that has not come whole."""
         self._count: dict[str, int] = {}
 
     def begin(self, message: str, suffix: str = "") -> str:
@@ -498,6 +498,11 @@ class _Spans:
         number = self._count[message] = self._count.get(message, 0) + 1
         name = self.open[message] = f"{message}{suffix}" if number == 1 else f"{message}{suffix}-{number}"
         return name
+
+    def tell(self, message: str, delta: str) -> str:
+        """Count a piece of an open message, and return its name."""
+        self.lengths[message] = self.lengths.get(message, 0) + len(delta)
+        return self.open[message]
 
     def close(self, message: str | None = None) -> list[str]:
         """Close a message, or all, and return the names of those that were open."""

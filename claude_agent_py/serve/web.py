@@ -11,7 +11,7 @@ import math
 import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import asdict
 from socket import socket
 from typing import Any, Final, TypeAlias
@@ -333,8 +333,9 @@ class _API:
         after = request.headers.get("last-event-id") or request.query_params.get("after")
 
         async def events() -> AsyncIterator[bytes]:
-            async for name, event in session.follow(after):
-                yield write_event(event.data, name)
+            async with aclosing(session.follow(after)) as told:
+                async for name, event in told:
+                    yield write_event(event.data, name)
 
         return EventSourceResponse(events(), ping=15)
 

@@ -5,8 +5,6 @@ from hypothesis import given, strategies as st
 
 from claude_agent_py import AgentDefinition
 from claude_agent_py.agents import DelegationGuide, agent_table, shorten_report
-from claude_agent_py.agents.guide import MAX_LISTING_CHARS, cli_agents_text
-from claude_agent_py.control import AgentInfo
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.formatting import text_length
 
@@ -53,16 +51,6 @@ def test_a_guide_names_only_what_the_model_has() -> None:
     assert "in the background" not in text  # a subtask tool waits for its agent
     assert DelegationGuide().text(AGENTS, has_agent_tool=False) == ""
     assert "in the background" not in DelegationGuide().text(AGENTS, has_background=False)
-
-
-@pytest.mark.parametrize("letter", ["\U0001f600", "x"])
-def test_the_listing_of_the_clis_agents_is_short_enough_for_a_hook(letter: str) -> None:
-    agents = [AgentInfo(name=f"agent-{n}", description=letter * 400, model="opus") for n in range(100)]
-    text = cli_agents_text(agents)
-    assert "| agent-0 | opus | " in text
-    assert MAX_LISTING_CHARS - 1000 < text_length(text) <= MAX_LISTING_CHARS
-    assert text.count("\n| agent-") + int(text.rsplit("\n", 1)[-1].split()[0]) == 100
-    assert cli_agents_text([]) == ""
 
 
 def test_a_mistake_in_a_guide_is_reported() -> None:

@@ -14,7 +14,7 @@ TESTS = Path(__file__).parents[1]
 
 PURE = {
     "lines, frames and messages: values in, values out": """
-        _base.lines wire.codec wire.control.frames wire.hooks.parsing wire.settings.rule_lists wire.timestamps
+        _base.lines wire.codec wire.control.frames wire.hooks.parsing wire.settings.rule_lists
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
         _journal.engine _journal.events _journal.open_runs _journal.requests _journal.run_failure _journal.skimming
@@ -27,17 +27,14 @@ PURE = {
         options.variables options.planner options.table children.assignment children.process_options
         pool.compatibility
     """,
-    "values to texts, and texts to values": """
-        _base.checks _base.display _base.official_names _base.redaction agents.guide testing.upstream
-    """,
+    "values to texts, and texts to values": "_base.checks _base.display _base.official_names _base.redaction",
     "answers and patterns to what the CLI reads": """
         hooks.patterns permissions.elicitation permissions.policies permissions.prompts
         permissions.questions
     """,
     "frames and events to facts, and facts to views": "_journal.live _journal.views",
     "records and messages to views": """
-        acp.updates observe.spans observe.telemetry serve.agui serve.agui_messages serve.event_log serve.recent_use
-        tasks.history.recorded
+        acp.updates serve.agui_messages serve.event_log serve.recent_use tasks.history.recorded
     """,
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
     "scripts of tests": "testing.fake_player testing.scripted_model",

@@ -16,8 +16,7 @@ from stored import Stored, call
 from claude_agent_py import UserMessage
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, TurnStarted, read_recording
 from claude_agent_py.messages import TextBlock, ToolUseBlock
-from claude_agent_py.observe import Span, SpanFold, Timeline, watch
-from claude_agent_py.observe.spans import SpanLog
+from claude_agent_py.observe import Span, SpanFold, SpanLog, Timeline, watch
 from claude_agent_py.sessions import get_session
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.wire import decode

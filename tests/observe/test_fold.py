@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -27,13 +28,11 @@ from claude_agent_py.journal import (
     read_recording,
 )
 from claude_agent_py.messages import InitMessage, UserContent, UserMessage
-from claude_agent_py.observe import Span, SpanFold, Timeline
-from claude_agent_py.observe.spans import SpanLog
+from claude_agent_py.observe import Span, SpanFold, SpanLog, Timeline
 from claude_agent_py.sessions import MemoryStore, get_session, import_session
 from claude_agent_py.tasks import TaskIntake
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
-from claude_agent_py.wire.timestamps import seconds
 
 SESSION = "11111111-1111-4111-8111-111111111111"
 
@@ -101,6 +100,11 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
         journal.feed(frame, sent=is_sent)
         tasks.publish()
     journal.remove(observer)
+
+
+def seconds(time: object) -> float | None:
+    """Return a time that the CLI writes in seconds since the epoch, None if there is none."""
+    return datetime.fromisoformat(time).timestamp() if isinstance(time, str) else None
 
 
 def times_of(name: str) -> Iterator[tuple[float, float]]:

@@ -10,8 +10,7 @@ import recordings_loader as recordings
 from chromium import Browser, browser as browser
 
 from claude_agent_py.errors import OptionsError
-from claude_agent_py.observe import Span, Timeline
-from claude_agent_py.observe.spans import SpanLog
+from claude_agent_py.observe import Span, SpanLog, Timeline
 
 HOSTILE = [
     "</script><script>document.title='hacked'</script>",

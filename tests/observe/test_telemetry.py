@@ -20,7 +20,6 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from claude_agent_py import AssistantMessage, Client, ClientOptions, ResultMessage, UserMessage
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument, watch
-from claude_agent_py.observe.telemetry import resolve_telemetry
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
 
@@ -275,17 +274,26 @@ async def test_a_span_ends_with_its_message_not_with_the_next(sdk: Recorded) -> 
                     assert happened[-2:] == ["invoke_agent", "ResultMessage"]
 
 
-def test_the_option_and_the_program_decide(sdk: Recorded) -> None:
-    assert resolve_telemetry(None) is None
-    assert resolve_telemetry(True) == Telemetry()
+@pytest.mark.anyio
+async def test_the_option_and_the_program_decide(sdk: Recorded) -> None:
+    async def is_traced(recorded: Recorded, **options: Any) -> bool:
+        before = len(recorded.spans)
+        async with Client(ClientOptions(**options), transport=FakeCLI(steps.turn()).transport()) as client:
+            await client.query("go")
+        return len(recorded.spans) > before
+
+    own = Recorded()
+    assert not await is_traced(sdk)
+    assert not await is_traced(sdk, telemetry=True)  # the program has no tracer
     instrument(sdk.telemetry())
     try:
-        assert resolve_telemetry(None) == sdk.telemetry()
-        assert resolve_telemetry(False) is None
-        assert resolve_telemetry(Telemetry(agent_name="own")) == Telemetry(agent_name="own")
+        assert await is_traced(sdk)
+        assert not await is_traced(sdk, telemetry=False)
+        assert not await is_traced(sdk, telemetry=own.telemetry())
+        assert await is_traced(own, telemetry=own.telemetry())
     finally:
         uninstrument()
-    assert resolve_telemetry(None) is None
+    assert not await is_traced(sdk)
     with pytest.raises(OptionsError, match="telemetry"):
         ClientOptions(telemetry="yes")
 

@@ -10,6 +10,7 @@ from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.agents import DelegationGuide
 from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.errors import OptionsError
+from claude_agent_py.formatting import text_length
 from claude_agent_py.options import OptionsWarning
 from claude_agent_py.testing import frames
 
@@ -142,6 +143,22 @@ async def test_the_main_agent_is_reminded_with_each_prompt_and_told_of_the_other
             for each in callbacks_of(cli, "SessionStart")
         ]
         assert again["hookSpecificOutput"]["additionalContext"] == texts[1]
+
+
+@pytest.mark.parametrize("letter", ["\U0001f600", "x"])
+@pytest.mark.parametrize("count", [100, 0])
+async def test_the_listing_of_the_clis_agents_is_short_enough_for_a_hook(letter: str, count: int) -> None:
+    agents = [{"name": f"agent-{n}", "description": letter * 400, "model": "opus"} for n in range(count)]
+    answers = {"initialize": frames.initialize_response(agents=agents)}
+    async with asking(delegation_guide=True, answers=answers) as cli:
+        prompt = about("UserPromptSubmit", prompt="hi")
+        added = [await cli.call_hook(prompt, each) for each in callbacks_of(cli, "UserPromptSubmit")]
+    texts = [each["hookSpecificOutput"]["additionalContext"] for each in added if each]
+    assert bool(texts) == bool(count)
+    for text in texts:
+        assert "| agent-0 | opus | " in text
+        assert 8000 < text_length(text) <= 9000
+        assert text.count("\n| agent-") + int(text.rsplit("\n", 1)[-1].split()[0]) == count
 
 
 async def test_an_output_of_the_agent_tool_that_is_no_object_stays() -> None:

@@ -6,22 +6,21 @@ import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+from uuid import NAMESPACE_URL, uuid5
 
 import anyio
 import pytest
 from ag_ui import core
-from pydantic import TypeAdapter
+from called_app import EVENT, Agent
 from serving import TOKEN, served
 from starlette.requests import Request
 
 from claude_agent_py import AgentDefinition, ClientOptions
 from claude_agent_py.serve import ServedSession, Sessions, make_agui_app
-from claude_agent_py.serve.agui import Agent, name_session
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
-EVENT: TypeAdapter[Any] = TypeAdapter(core.Event)
 SPANS = {
     "TEXT_MESSAGE": ("START", "END", "message_id"),
     "REASONING_MESSAGE": ("START", "END", "message_id"),
@@ -297,7 +296,7 @@ def test_threads_are_of_their_user_and_bad_requests_get_a_status(tmp_path: Path)
         assert bob.get(f"/?threadId={uuid}")[0] == 404
         assert ann.get(f"/?threadId={uuid}", **{"x-user": ""})[0] == 401
         assert Page(url, uuid, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
-        name = name_session("main", "ann")
+        name = str(uuid5(NAMESPACE_URL, "main"))
         assert Page(url, name, user="bob").run("Hi")[-1].code == "SessionNotFoundError"
         assert ann.run(messages=[])[-1].type == "RUN_ERROR"
         given = {"threadId": "t", "runId": "r", "messages": [], "tools": [], "context": []}

@@ -8,13 +8,13 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui import core
-from test_agui import check_order
+from called_app import Agent
+from test_agui import check_order, only_session
 from test_agui_threads import LIMIT, WORKER, delegate, shell
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.journal import decode_fact
 from claude_agent_py.serve import ServedSession, Sessions
-from claude_agent_py.serve.agui import Agent
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, thinking
 
 pytestmark = pytest.mark.anyio
@@ -129,15 +129,26 @@ async def record() -> list[dict[str, Any]]:
     raise AssertionError("the stream has ended")
 
 
-async def follow_from(events: list[dict[str, Any]], moment: int) -> Shown:
-    """Return what a page shows that came when so many events had happened."""
+class Only:
+    """Sessions of which there is one."""
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+
+    async def get(self, name: str, user: str) -> Any:
+        return self._session
+
+
+async def follow_from(events: list[dict[str, Any]], moment: int, whole: dict[str, str] | None = None) -> Shown:
+    """Return what a page shows that came when so many events had happened, once it shows `whole`."""
     session, shown = Played(), Shown()
     for event in events[:moment]:
         session.play(event)
 
     async def show() -> None:
-        async for _, event in Agent({}).follow(session, "t"):  # type: ignore[arg-type]
-            shown.take(event)
+        async with Agent(Only(session)).follow("t") as events:
+            async for _, event in events:
+                shown.take(event)
 
     async with anyio.create_task_group() as group:
         group.start_soon(show)
@@ -148,10 +159,28 @@ async def follow_from(events: list[dict[str, Any]], moment: int) -> Shown:
             session.play(event)
             await anyio.sleep(0)
         with anyio.fail_after(LIMIT):
-            while shown.events[-1].type != "RUN_FINISHED":
+            while shown.events[-1].type != "RUN_FINISHED" or whole not in (None, shown.contents):
                 await anyio.sleep(0)
         await session.end()
     return shown
+
+
+@pytest.mark.parametrize("kind", ["text", "reasoning"])
+async def test_what_is_written_before_the_page_has_the_messages_is_not_lost(kind: str) -> None:
+    session, shown = Played(), Shown()
+    session.play(began(1, "a"))
+    session.play({"type": kind, "message": "m", "delta": "One "})
+    async with Agent(Only(session)).follow("t") as stream:
+        shown.take((await anext(stream))[1])
+        session.play({"type": kind, "message": "m", "delta": "two"})
+        session.play({"type": kind, "message": "m", "delta": " three."})
+        name = "thinking" if kind == "reasoning" else kind
+        session.play(fact("message_added", 2, id="m", content=[{"type": name, name: "One two three."}]))
+        session.play(over(3, "a"))
+        with anyio.fail_after(LIMIT):
+            while shown.events[-1].type != "RUN_FINISHED":
+                shown.take((await anext(stream))[1])
+    assert list(shown.contents.values()) == ["One two three."]
 
 
 @pytest.mark.long
@@ -161,7 +190,7 @@ async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:
     whole = (await follow_from(events, len(events))).contents
     assert {"Let me see.", "Begun, and on it goes.", "It has ended.", "Hm, well.", "Go"} <= set(whole.values())
     for moment in range(len(events)):
-        shown = await follow_from(events, moment)
+        shown = await follow_from(events, moment, whole)
         for run in shown.runs:
             check_order(run)
         assert shown.contents == whole, (moment, events[moment])
@@ -189,8 +218,9 @@ async def follow_along(events: Sequence[Mapping[str, Any]]) -> Shown:
     session, shown = Played(), Shown()
 
     async def show() -> None:
-        async for _, event in Agent({}).follow(session, "t"):  # type: ignore[arg-type]
-            shown.take(event)
+        async with Agent(Only(session)).follow("t") as events:
+            async for _, event in events:
+                shown.take(event)
 
     async with anyio.create_task_group() as group:
         group.start_soon(show)
@@ -319,9 +349,10 @@ async def test_a_reader_that_comes_back_gets_a_prompt_that_waited_for_the_next_r
     session, shown, names = Played(), Shown(), []
 
     async def show(after: str) -> None:
-        async for name, event in Agent({}).follow(session, "t", after):  # type: ignore[arg-type]
-            names.append(name)
-            shown.take(event)
+        async with Agent(Only(session)).follow("t", after) as events:
+            async for name, event in events:
+                names.append(name)
+                shown.take(event)
 
     async def play(after: str, events: Sequence[Mapping[str, Any]]) -> None:
         async with anyio.create_task_group() as group:
@@ -397,7 +428,7 @@ async def test_a_run_after_an_answer_goes_on_in_the_middle_of_a_text(tmp_path: P
         [(message, beginning)] = shown.contents.items()
         assert beginning == "One "
         goes_on.open()
-        session = await agent.find("t", "")
+        session = await only_session(sessions)
         with anyio.fail_after(LIMIT):
             while (b"message_added" if is_whole else b"two ") not in (await session.read())[1][-1].data:
                 await anyio.sleep(0.001)

@@ -8,11 +8,11 @@ import anyio
 import pytest
 from ag_ui import core
 from anyio.streams.memory import MemoryObjectReceiveStream
-from test_agui import check_order, say
+from called_app import Agent
+from test_agui import check_order, only_session, say
 
 from claude_agent_py import AgentDefinition
 from claude_agent_py.serve import Sessions
-from claude_agent_py.serve.agui import Agent
 from claude_agent_py.serve.agui_messages import ThreadMessages
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking, tool_use
 
@@ -66,12 +66,12 @@ class Client:
 
     @asynccontextmanager
     async def follow(self, after: str = "") -> AsyncIterator["Following"]:
-        session = await self.agent.find(self.thread, "")
         send, receive = anyio.create_memory_object_stream[tuple[str, Any]](1000)
 
         async def read() -> None:
-            async for each in self.agent.follow(session, self.thread, after):
-                await send.send(each)
+            async with self.agent.follow(self.thread, after) as events:
+                async for each in events:
+                    await send.send(each)
 
         async with anyio.create_task_group() as group, send, receive:
             group.start_soon(read)
@@ -196,7 +196,7 @@ async def test_a_follow_up_turn_is_a_run_of_the_followers_and_a_prompt_that_come
 
                     group.start_soon(ask)
                     with anyio.fail_after(LIMIT):
-                        session = await client.agent.find("a-thread", "")
+                        session = await only_session(sessions)
                         while not session.prompts:
                             await anyio.sleep(0.01)
                     speaks.open()
@@ -263,7 +263,7 @@ async def test_a_reader_gets_a_question_of_a_subagent_within_its_span() -> None:
                 assert [each.id for each in events[-1].outcome.interrupts] == [asked.id]
                 (ended,) = [each for each in events if each.type == "SUBAGENT_FINISHED"]
                 assert ended.outcome.interrupt_ids == [asked.id]
-                session = await client.agent.find(client.thread, "")
+                session = await only_session(sessions)
                 await session.answer(asked.id, {"decision": "allow"})  # by the page, not by a run: it is told here
                 events = await following.run()
                 assert say(events) == "Done."

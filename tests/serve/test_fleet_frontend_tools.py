@@ -9,6 +9,7 @@ import anyio
 import leftovers
 import pytest
 from ag_ui import core
+from called_app import Agent
 from fleets import until_state
 from temporal_server import temporal_server as temporal_server
 from test_agui import say, shell
@@ -18,10 +19,9 @@ from test_frontend_tools import ASK, SHOW, pick, result, started, words
 
 from claude_agent_py import RetryPolicy, ToolServer
 from claude_agent_py.errors import FleetRunError, OptionsError
-from claude_agent_py.fleet import Fleet
+from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.permissions import Accept, Decline, ElicitationRequest, PendingInteractions, PermissionContext
 from claude_agent_py.serve import FleetSessions
-from claude_agent_py.serve.agui import Agent, name_session
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 from claude_agent_py.wire import CUT_OFF
@@ -45,6 +45,12 @@ async def fleet_at(url: str, folder: Path, model: ScriptedModel, patience: float
             yield fleet
 
 
+async def only_session(fleet: Fleet) -> FleetSession:
+    """Return the session of the thread."""
+    (listed,) = await fleet.list()
+    return fleet.session(listed.id)
+
+
 def serve(fleet: Fleet) -> FleetSessions:
     return FleetSessions(fleet, "chat", frontend_tools=["pickColor"])
 
@@ -58,7 +64,7 @@ async def test_calls_are_answered_at_another_server_after_their_process_has_ende
             events = await client.run("Grass and sea")
             first, second = started(events)
             assert events[-1].outcome.pending_tool_call_ids == [first, second]
-        handle = fleet.session(name_session(client.thread, ""))
+        handle = await only_session(fleet)
         await until_state(handle, "waiting")
         async with serve(fleet) as sessions:
             client.agent = Agent(sessions)
@@ -96,7 +102,7 @@ async def test_identical_calls_get_their_own_results_also_after_their_process_ha
             events = await client.run("The sea")
             first, second = started(events)
             assert events[-1].outcome.pending_tool_call_ids == [first, second]
-            handle = fleet.session(name_session(client.thread, ""))
+            handle = await only_session(fleet)
             await until_state(handle, "waiting")
             events = await client.run("", result(first, "green"))
             assert events[-1].outcome.pending_tool_call_ids == [second]
@@ -170,7 +176,7 @@ async def test_a_call_whose_process_is_killed_waits_for_its_result(tmp_path: Pat
             client.tools = [ASK]
             (call,) = started(await client.run("The sky"))
             leftovers.kill(*(leftovers.children() - leftovers.LASTING))
-            await until_state(fleet.session(name_session(client.thread, "")), "waiting")
+            await until_state(await only_session(fleet), "waiting")
             assert say(await client.run("", result(call, "blue"))) == "Blue it is."
 
 

@@ -13,6 +13,7 @@ import anyio
 import leftovers
 import pytest
 from ag_ui import core
+from called_app import Agent
 from fleets import until_state
 from pydantic import BaseModel
 from temporal_server import SharedServer, temporal_server as temporal_server
@@ -23,7 +24,6 @@ from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, SessionNotFoundError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.serve import FleetServedSession, FleetSessions, ServedSession
-from claude_agent_py.serve.agui import Agent
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import (
     Failure,
@@ -138,17 +138,15 @@ async def test_a_question_is_answered_after_its_process_and_its_server_have_ende
                 ]
                 assert (tmp_path / "made").read_text() == "x\n"
                 async with FleetSessions(fleet, "chat") as sessions:
-                    agent = Agent(sessions)
                     with anyio.fail_after(60):
-                        stream = agent.follow(await agent.find(session.id, "ann"), session.id)
-                        told = [(await anext(stream))[1] for _ in range(3)]
+                        async with Agent(sessions, "ann").follow(session.id) as stream:
+                            told = [(await anext(stream))[1] for _ in range(3)]
                     assert [each.type for each in told] == ["RUN_STARTED", "MESSAGES_SNAPSHOT", "RUN_FINISHED"]
                     first, cut_off, lost, call, result, last = told[1].messages
                     assert (first.content, last.content) == ("Make it", "Made.")
                     # The worker that asked has ended, and the next one's model repeats the call.
                     assert (lost.tool_call_id, result.tool_call_id) == (cut_off.id, call.id)
                     assert "its outcome is unknown" in lost.content
-                    await stream.aclose()
                 # A prompt that is sent twice, with the same id, is one.
                 ids = [await session.send("Say hello", prompt_id="0b0c7b44-0000-4000-8000-000000000001") for _ in "ab"]
                 assert ids[0] == ids[1]
@@ -280,7 +278,7 @@ async def test_an_interrupt_of_agui_is_answered_at_another_server_after_its_proc
                     )
                     async with FleetSessions(fleet, "chat") as sessions:
                         with anyio.fail_after(60):
-                            return [event async for event in Agent(sessions).run(given, user="ann")]
+                            return [event async for event in Agent(sessions, "ann").run(given)]
 
                 (asked,) = (await run())[-1].outcome.interrupts
                 await until_state(fleet.session((await fleet.list())[0].id), "waiting")

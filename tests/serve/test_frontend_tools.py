@@ -5,13 +5,13 @@ from typing import Any
 import anyio
 import pytest
 from ag_ui import core
-from test_agui import say, shell
+from called_app import Agent
+from test_agui import only_session, say, shell
 from test_agui_threads import LIMIT, Client, snapshot, texts
 
 from claude_agent_py import ClientOptions, ToolServer
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.serve import Sessions
-from claude_agent_py.serve.agui import Agent
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
 
 ASK = core.Tool(
@@ -117,7 +117,7 @@ async def test_a_client_that_never_answers_and_bad_tools() -> None:
             client = Client(Agent(sessions))
             client.tools = [ASK]
             (call,) = started(await client.run("Go"))
-            session = await client.agent.find(client.thread, "")
+            session = await only_session(sessions)
             with anyio.fail_after(LIMIT):
                 while session.prompts:
                     await anyio.sleep(0.02)

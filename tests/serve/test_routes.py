@@ -11,7 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 from urllib.parse import quote, urlsplit
-from uuid import uuid4
+from uuid import NAMESPACE_URL, uuid4, uuid5
 
 import anyio
 import pytest
@@ -24,7 +24,6 @@ from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.serve import FleetSessions, Sessions, make_agui_app, make_app
-from claude_agent_py.serve.agui import name_session
 from claude_agent_py.serve.recent_use import RecentUse
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -125,8 +124,8 @@ def test_bad_requests_get_a_clear_status(call: Caller) -> None:
     assert call("POST", f"{there}/answers/none", {"decision": "allow"})[0] == 409
     assert call("GET", f"{there}/tasks/none/output")[0] == 404
     assert call("POST", "/api/sessions", {"id": session_id})[0] == 400
-    # Ann's thread `main` has this id: nobody else can take it first.
-    status, told, _ = call("POST", "/api/sessions", {"id": name_session("main", "ann")}, user="bob")
+    # Such ids are those of threads: nobody can take one first.
+    status, told, _ = call("POST", "/api/sessions", {"id": str(uuid5(NAMESPACE_URL, "main"))}, user="bob")
     assert (status, "version 5" in told["error"]) == (400, True)
     assert call("DELETE", there + "/prompts")[0] == 405
     status, told, _ = call("POST", f"{there}/prompts", {"text": "Hello"})

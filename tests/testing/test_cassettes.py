@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -15,7 +15,6 @@ import pytest
 
 from claude_agent_py import Client, OptionsError, RunError
 from claude_agent_py.testing import Cassette, CassetteMismatch, Failure, Gate, Reply, ScriptedModel, thinking, tool_use
-from claude_agent_py.testing.upstream import join_events
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
 
@@ -259,9 +258,34 @@ def test_a_cassette_error_names_its_reason(tmp_path: Path, monkeypatch: pytest.M
         Cassette(tmp_path / "x.json", mode="all")
 
 
-def test_a_stream_that_breaks_off_is_no_answer() -> None:
-    with pytest.raises(ConnectionError):
-        join_events(iter([{"type": "message_start", "message": {"content": []}}]))
+class _Streaming(BaseHTTPRequestHandler):
+    """Answers with these events."""
+
+    events: ClassVar[list[Any]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        for event in self.events:
+            self.wfile.write(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n".encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+
+def streamed(path: Path, *events: Any) -> list[Any]:
+    """Record one request that is answered with these events, and return the answers that the file has."""
+    with HTTPServer(("127.0.0.1", 0), type("Server", (_Streaming,), {"events": events})) as server:
+        threading.Thread(target=server.handle_request).start()
+        with Cassette(path, mode="all", upstream=f"http://127.0.0.1:{server.server_port}") as recording:
+            post(recording)
+    return [entry["answer"] for entry in json.loads(path.read_text())["entries"]] if path.exists() else []
+
+
+def test_a_stream_that_breaks_off_is_no_answer(tmp_path: Path) -> None:
+    assert streamed(tmp_path / "c.json", {"type": "message_start", "message": {"content": []}}) == []
 
 
 def record(path: Path, *messages: Any, answer: Any = "Recorded.", **fields: Any) -> Any:
@@ -314,7 +338,7 @@ def test_an_answer_is_recorded_alike_whether_it_is_streamed(stream: bool, tmp_pa
     assert message["usage"]["output_tokens"] > 0
 
 
-def test_citations_are_joined_and_an_error_in_the_stream_is_the_answer() -> None:
+def test_citations_are_joined_and_an_error_in_the_stream_is_the_answer(tmp_path: Path) -> None:
     def event(kind: str, **fields: Any) -> Any:
         return {"type": kind, **fields}
 
@@ -324,9 +348,10 @@ def test_citations_are_joined_and_an_error_in_the_stream_is_the_answer() -> None
     began = [event("message_start", message={"role": "assistant"}), event("ping")]
     began.append(event("content_block_start", index=0, content_block={"type": "text", "text": ""}))
     began += [event("content_block_delta", index=0, delta=delta) for delta in deltas]
-    joined = join_events(iter([*began, event("content_block_stop", index=0), event("message_stop")]))
+    [joined] = streamed(tmp_path / "a.json", *began, event("content_block_stop", index=0), event("message_stop"))
     assert joined["message"]["content"] == [{"type": "text", "text": "said", "citations": citations}]
-    failed = join_events(iter([*began, event("error", error={"type": "overloaded_error", "message": "busy"})]))
+    broken = event("error", error={"type": "overloaded_error", "message": "busy"})
+    [failed] = streamed(tmp_path / "b.json", *began, broken)
     assert failed == {"status": 529, "error": {"type": "overloaded_error", "message": "busy"}}
 
 
