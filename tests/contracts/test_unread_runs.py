@@ -9,7 +9,7 @@ import anyio
 import pytest
 from peers import MakeClient, read_into, start_in_memory
 
-from claude_agent_py import Client, ClientOptions, ResultMessage, Run, RunError, RunResult, query
+from claude_agent_py import Client, ClientOptions, CLIExitError, ResultMessage, Run, RunError, RunResult, query
 from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
@@ -135,6 +135,16 @@ async def test_iterating_a_one_shot_run_raises_its_error_after_the_last_message(
         assert caught.value.result is not None
     with pytest.raises(RunError):
         _ = [call async for call in run.tool_calls()]
+
+
+async def test_a_failure_that_an_iteration_has_raised_does_not_warn(start: MakeClient) -> None:
+    task = [frames.task_started("a1"), frames.background_tasks("a1")]
+    script = FakeCLI(steps.turn(task, subtype="error_during_execution"), steps.exit(3))
+    with pytest.raises(CLIExitError):  # noqa: PT012
+        async with start(script) as client:
+            run = client.query("hi", until="idle")
+            _ = [message async for message in run]
+    del run
 
 
 async def test_an_error_that_was_only_iterated_over_warns_once(client: Client) -> None:

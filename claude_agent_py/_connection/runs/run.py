@@ -78,7 +78,8 @@ class Run(Generic[Output]):
         if state.is_forgotten:
             self._warn_forgotten()
             return
-        is_read = self._was_awaited or state.was_entered or not self._is_exhausted
+        # A failure is raised at the end of an iteration.
+        is_read = self._was_awaited or state.was_entered or not self._is_exhausted or state.failure is not None
         if not is_read and state.results and state.results[-1].is_error:
             warnings.warn(
                 "client.query(...) ended with an error that nothing has read: after the loop, `await run` raises it "
