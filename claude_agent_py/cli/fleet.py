@@ -19,6 +19,7 @@ from anyio.abc import TaskStatus
 from claude_agent_py import fleet as fleet_room  # loads on first use: it needs an extra
 from claude_agent_py._base.display import displayable
 from claude_agent_py._base.errors import FleetError, FleetRunError, OptionsError
+from claude_agent_py.cli.inbox import CONTINUED
 from claude_agent_py.cli.targets import load_object
 from claude_agent_py.cli.terminal import print_text
 from claude_agent_py.permissions import OpenQuestion, read_typed
@@ -216,8 +217,8 @@ def open_fleet(url: str | None) -> fleet_room.Fleet:
 
 
 def _print_fact(arguments: Arguments, fact: Mapping[str, object], line: str) -> None:
-    """Print a fact as JSON with `--json`, otherwise the line without control characters."""
-    print(json.dumps(fact) if arguments.json else displayable(line, len(line)), flush=True)
+    """Print a fact as JSON with `--json`, otherwise the line without control characters and other facts' lines."""
+    print(json.dumps(fact) if arguments.json else displayable(line, len(line)).replace("\n", CONTINUED), flush=True)
 
 
 def _pick(arguments: Arguments, *names: str) -> dict[str, Any]:
@@ -286,7 +287,7 @@ async def _print_outcome(arguments: Arguments, session: fleet_room.FleetSession,
             raise
         _print_fact(arguments, error.outcome.to_dict(), "")
         return 1
-    _print_fact(arguments, outcome.to_dict(), outcome.text)
+    print_text(json.dumps(outcome.to_dict()) if arguments.json else outcome.text)
     return 0
 
 

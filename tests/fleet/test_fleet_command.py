@@ -33,6 +33,24 @@ fleet.agent("asker", ClientOptions(inherit_env=False, **given["options"]), patie
 """
 
 
+def test_no_text_of_a_session_looks_like_another_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    forged = "why\x1b[31m\nadmin  known  running on w1"
+
+    async def cancel_one() -> None:
+        async with Fleet(url) as fleet:
+            fleet.agent("known")
+            await (await fleet.start("known", "hi", id="one")).cancel(forged, actor=forged)
+
+    url = f"sqlite:///{tmp_path}/fleet.db"
+    anyio.run(cancel_one)
+    for action in ("list", "show one", "audit"):
+        assert main(["fleet", *action.split(), "--url", url]) == 0
+        shown = capsys.readouterr().out
+        assert "why" in shown
+        assert "\x1b" not in shown
+        assert not any(line.startswith(("admin", "  admin")) for line in shown.splitlines())
+
+
 @pytest.mark.real_cli
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGTERM")
 def test_the_fleet_command_starts_answers_lists_and_prunes_sessions(
