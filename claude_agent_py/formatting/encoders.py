@@ -98,7 +98,7 @@ class YAMLEncoder:
         class Dumper(yaml.SafeDumper):  # type: ignore[misc, name-defined]
             """Quotes text with rare line breaks as JSON does: PyYAML (6.0.4) would read other spaces in their place."""
 
-            def represent_str(self, data: str) -> Any:
+            def represent_str(self, data: str) -> object:
                 style = '"' if _RARE_BREAKS.search(data) else None
                 return self.represent_scalar("tag:yaml.org,2002:str", data, style=style)
 
