@@ -23,11 +23,11 @@ class RichTree(Screen):
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(None, clock)
-        self._console = Console(file=out, highlight=False)
+        self._console = Console(file=out, highlight=False, markup=False, emoji=False)
 
     def say(self, text: str) -> None:
         """Print a line above the tree."""
-        self._console.print(displayable(text, None), markup=False)
+        self._console.print(displayable(text, None))
 
     async def watch(self, tasks: TaskManager) -> None:
         """Draw the tree again and again until cancelled."""

@@ -57,8 +57,8 @@ async def test_a_terminal_shows_the_tasks_as_a_tree_that_stays(monkeypatch: pyte
         view = live_tree.create_screen(shown)
         view.finish(client.tasks)
         assert shown.getvalue() == ""
-        view.say("[bold]started[/]\x1b[2J")
-        assert "[bold]started[/]" in shown.getvalue()
+        view.say("[bold]started[/] a:key:b\x1b[2J")
+        assert "[bold]started[/] a:key:b" in shown.getvalue()
         with anyio.fail_after(60):
             async with client.query("hi") as run, anyio.create_task_group() as group:
                 group.start_soon(view.watch, client.tasks)
