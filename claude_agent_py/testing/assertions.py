@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from claude_agent_py import RunResult
+from claude_agent_py.permissions import displayable
 from claude_agent_py.tasks import Task
 from claude_agent_py.tools import AGENT_TOOLS, ToolCallRecord
 from claude_agent_py.wire import JSONObject
@@ -167,7 +168,9 @@ class AgentAssertions:
         __tracebackhide__ = True
         text = self._result.text
         if not (expected in text if isinstance(expected, str) else matches(expected, text)):
-            raise AssertionError(f"the answer is not as expected: {_format_value(expected)} is not in\n{text}")
+            raise AssertionError(
+                f"the answer is not as expected: {_format_value(expected)} is not in\n{displayable(text, None)}"
+            )
         return self
 
     def _calls(self, by: object) -> list[ToolCallRecord]:

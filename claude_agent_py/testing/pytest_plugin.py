@@ -67,7 +67,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _mismatches(item: pytest.Item) -> list[str]:
     cassette = item.stash.get(_CASSETTE, None)
-    return [] if cassette is None else cassette.mismatches
+    return (
+        []
+        if cassette is None
+        else [claude_agent_py.permissions.displayable(text, None) for text in cassette.mismatches]
+    )
 
 
 @pytest.fixture(name="_claude_stage")
@@ -134,7 +138,8 @@ def _compare_run(config: pytest.Config, path: Path, result: "claude_agent_py.Run
         import difflib  # few runs differ
 
         lines = difflib.unified_diff(expected.splitlines(), text.splitlines(), str(path), "this run", lineterm="")
-        pytest.fail("the run differs from the snapshot:\n" + "\n".join(lines), pytrace=False)
+        diff = claude_agent_py.permissions.displayable("\n".join(lines), None)
+        pytest.fail(f"the run differs from the snapshot:\n{diff}", pytrace=False)
 
 
 @pytest.fixture

@@ -125,11 +125,16 @@ def test_a_run_as_text_is_the_same_each_time(result: "RunResult[None]") -> None:
 def test_no_text_of_a_run_breaks_out_of_its_section() -> None:
     broken = "one\rtwo\nanswer: three"
     task = [frames.task_started("a1", broken), *frames.task_end("a1", summary=broken)]
-    text = run_as_text(
-        run_sync("hi", transport=FakeCLI(steps.turn([*task, frames.assistant(broken)], text=broken)).transport())
-    )
+    script = FakeCLI(steps.turn([*task, frames.assistant(broken)], text=broken))
+    text = run_as_text(run_sync("hi", transport=script.transport()))
     assert "\r" not in text  # which a file does not keep
     assert [line for line in text.splitlines() if line.startswith(("answer", "two"))] == ["answer: one"]
+
+
+def test_a_failed_assertion_prints_no_escapes() -> None:
+    result = run_sync("hi", transport=FakeCLI(steps.turn("\x1b[31mred")).transport())
+    assert "[31mred" in (told := failure(assert_agent(result).said, "blue"))
+    assert "\x1b" not in told
 
 
 def test_expected_values_are_compared_by_their_kind_and_shown_by_their_name() -> None:

@@ -234,7 +234,7 @@ from claude_agent_py.testing import steps
 
 @pytest.mark.parametrize("prompt", ["old one", "new"])
 def test_it(prompt, fake_cli, run_snapshot):
-    run_snapshot(run_sync(prompt, transport=fake_cli(steps.turn("Hello.")).transport()))
+    run_snapshot(run_sync(prompt, transport=fake_cli(steps.turn(f"\\x1b[31m{prompt}")).transport()))
 """
 
 MISUSED = """
@@ -250,7 +250,7 @@ def test_without_mark(cassette):
 
 @pytest.mark.cassette("c.json")
 def test_that_fails_first(cassette):
-    cassette.mismatches.append("asked something else")
+    cassette.mismatches.append("asked\\x1b something else")
     raise ValueError("the failure of the test")
 """
 
@@ -262,7 +262,14 @@ def test_a_snapshot_is_missing_written_the_same_or_different(project: pytest.Pyt
     outcomes(project, "--update-run-snapshots", "-k", "old", passed=1, deselected=1)
     shutil.copy(snapshot, snapshot.with_name("test_it-new.txt"))
     changed = outcomes(project, passed=1, failed=1)
-    changed.fnmatch_lines(["the run differs from the snapshot:", "-prompt: old one", "+prompt: new"])
+    changed.fnmatch_lines(
+        [
+            "the run differs from the snapshot:",
+            "-prompt: old one",
+            "+prompt: new",
+            "+answer: \N{REPLACEMENT CHARACTER}[[]31mnew",
+        ]
+    )
 
 
 def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_added_to_a_failure(
@@ -276,6 +283,6 @@ def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_add
             "*no recording at *cassettes?test_misused?test_without_recording-a-b.json; run pytest with *",
             "*mark the test with @pytest.mark.cassette",
             "E *ValueError: the failure of the test",
-            "E *asked something else",
+            "E *asked\N{REPLACEMENT CHARACTER} something else",
         ]
     )
