@@ -9,6 +9,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Self
@@ -20,6 +21,7 @@ from claude_agent_py._base.checks import read_size
 from claude_agent_py._base.event_loop import Wakeup, run_file_work, run_to_its_end
 from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.redaction import hide_values, redact
 from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
 from claude_agent_py.fleet._events import PROJECT, NewDeltas, NewEvent
@@ -31,6 +33,8 @@ from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
 from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
 from claude_agent_py.messages import PromptContent
+from claude_agent_py.options import ClientOptions, find_secrets
+from claude_agent_py.retrying import RetryPolicy
 from claude_agent_py.transport import can_measure, tree_memory
 
 FLUSH_SECONDS: Final = 0.2
@@ -292,6 +296,7 @@ class Worker(ABC):
         """Prepare the workspace and run a prompt, while its events are written."""
         if self._is_releasing:
             execution.stop.release()
+        outcome: TurnOutcome
         async with _flushing(execution):
             try:
                 options, where = agent.options, dict[str, str]()
@@ -302,7 +307,7 @@ class Worker(ABC):
                     path = await run_file_work(agent.workspace.prepare, folder.path, execution.session)
                     where["workspace"], options = str(path), options.replace(cwd=path)
                 await execution.begin(where)
-                return await run_turn(
+                outcome = await run_turn(
                     options,
                     store=self._store,
                     session_id=execution.conversation,
@@ -320,13 +325,10 @@ class Worker(ABC):
                     project=PROJECT,
                 )
             except Exception as error:  # of the workspace
-                if isinstance(error, FleetError) and (error.is_retryable or execution.attempt < agent.retry.attempts):
-                    pause = agent.retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
-                    return Later(
-                        pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}"
-                    )
-                logger.error("session %s of the fleet failed", execution.session, exc_info=error)
-                return Failed(error=type(error).__name__, reason=str(error))
+                outcome = _explain(error, agent.retry, execution)
+            if isinstance(outcome, Later | Failed):
+                outcome = replace(outcome, reason=without_secrets(outcome.reason, agent.options))
+            return outcome
 
     def _get_folder(self, session: str, conversation: str, parent: str | None = None) -> SessionFolder:
         """Return the folder of a session: in the one where it was before, unless that is gone."""
@@ -366,6 +368,20 @@ class Worker(ABC):
             except Exception as error:
                 logger.warning("worker %s could not delete what is old: %s", self.id, error, exc_info=error)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+
+
+def _explain(error: Exception, retry: RetryPolicy, execution: Execution) -> TurnOutcome:
+    """Return the outcome for an error before the turn."""
+    if isinstance(error, FleetError) and (error.is_retryable or execution.attempt < retry.attempts):
+        pause = retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
+        return Later(pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}")
+    logger.error("session %s of the fleet failed", execution.session, exc_info=error)
+    return Failed(error=type(error).__name__, reason=str(error))
+
+
+def without_secrets(text: str, options: ClientOptions) -> str:
+    """Return the text of an error without secrets of the environment and the options: all of the fleet can read it."""
+    return redact(hide_values(text, find_secrets(options, os.environ).items()))
 
 
 @contextlib.asynccontextmanager

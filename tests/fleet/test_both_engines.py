@@ -14,7 +14,7 @@ from temporal_server import SharedServer, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import FleetError, FleetRunError
-from claude_agent_py.fleet import Directory, Fleet
+from claude_agent_py.fleet import Directory, Fleet, Workspace
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import FakeCLI, frames, steps
 
@@ -24,6 +24,7 @@ pytestmark = [
     pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script"),
 ]
 
+PASSWORD = "correct-horse-battery-7"
 ABORTED = frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming")
 
 
@@ -79,6 +80,24 @@ async def test_a_turn_is_interrupted_and_a_failed_prompt_sent_again(fleet: Fleet
         assert not await slow.interrupt()
         actions = [(entry.action, entry.actor) async for entry in fleet.audit(session_id=bad.id)][1:]
         assert actions == [("retry", "ann")]
+
+
+class Cloning(Workspace):
+    """A workspace whose error has a secret of the options."""
+
+    def prepare(self, folder: Path, session_id: str) -> Path:
+        raise ValueError(f"cannot clone https://joe:{PASSWORD}@host/shop with {PASSWORD}")
+
+
+async def test_the_reason_of_a_failure_has_no_secrets(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.agent("cloning", ClientOptions(env={"DB_PASSWORD": PASSWORD}), workspace=Cloning())
+    async with fleet.worker(folder=tmp_path / "ws"):
+        session = await fleet.start("cloning", "hi")
+        with pytest.raises(FleetRunError, match="cannot clone") as caught:
+            await session.result(timeout=PATIENCE)
+        await until_state(session, "failed")
+        told = [caught.value, caught.value.outcome, await session.info(), await events_of(session)]
+    assert PASSWORD not in repr(told)
 
 
 async def test_tenants_have_limits_and_old_events_are_deleted(fleet: Fleet, tmp_path: Path) -> None:

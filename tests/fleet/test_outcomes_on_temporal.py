@@ -151,7 +151,7 @@ class Shaky(SQLiteStore):
     async def append(self, key: Any, entries: Any, **more: Any) -> None:
         if self.refusals and any(entry.get("data", {}).get("state") == "done" for entry in entries):
             self.refusals -= 1
-            raise StoreError("the store is away")
+            raise StoreError("the store is away: sk-ant-api03-0123456789abcdef")
         await super().append(key, entries, **more)
 
 
@@ -167,3 +167,7 @@ async def test_an_answer_is_not_lost_if_the_store_lacks_its_event(
             assert (await session.result(timeout=PATIENCE)).text == "x" * 20_000
         states = [event.data["state"] for event in await events_of(session) if event.kind == "run"]
         assert (store.refusals, states[-1], states.count("done")) == (0, "done", 1)
+        history = await (await connect(fleet)).get_workflow_handle(session.id).fetch_history()
+        noted = [event for event in history.events if "the store is away" in str(event)]
+        assert noted
+        assert "0123456789abcdef" not in str(noted)

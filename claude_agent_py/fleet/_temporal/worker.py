@@ -61,7 +61,7 @@ from claude_agent_py.fleet._temporal.workflow import (
     WorkflowSession,
 )
 from claude_agent_py.fleet.agents import FleetAgent
-from claude_agent_py.fleet.worker import Execution, Worker
+from claude_agent_py.fleet.worker import Execution, Worker, without_secrets
 from claude_agent_py.permissions import AnswerSource, QuestionRecord
 from claude_agent_py.sessions import SessionStore, implements
 
@@ -305,11 +305,7 @@ class TemporalWorker(Worker):
 
         @activity.defn(name=TELL)
         async def tell(conversation: str, epoch: int, prompts: list[FleetPrompt]) -> None:
-            for prompt in prompts:
-                log = TurnEventLog(self._store, conversation, prompt.number, epoch)
-                await log.begin()
-                told = {"run": prompt.number, "state": prompt.state, "result": prompt.result}
-                await log.write([("run", prompt.ended_at or time.time(), told)])
+            await self._tell_ends(agent, conversation, epoch, prompts)
 
         @activity.defn(name=TURN)
         async def run(turn: TurnArgument) -> TurnResult:
@@ -321,6 +317,19 @@ class TemporalWorker(Worker):
             await self._remove_workspace(folder, agent.name, agent.version, session)
 
         return [run, describe, ask, give_back, tell] if has_workflows else [run, free]
+
+    async def _tell_ends(
+        self, agent: FleetAgent, conversation: str, epoch: int, prompts: Sequence[FleetPrompt]
+    ) -> None:
+        """Write events for prompts that no worker ran to their ends."""
+        try:
+            for prompt in prompts:
+                log = TurnEventLog(self._store, conversation, prompt.number, epoch)
+                await log.begin()
+                told = {"run": prompt.number, "state": prompt.state, "result": prompt.result}
+                await log.write([("run", prompt.ended_at or time.time(), told)])
+        except Exception as error:  # whose text and traceback would be in the history
+            raise FleetError(without_secrets(f"{type(error).__name__}: {error}", agent.options)) from None
 
     @property
     def _sticky_seconds(self) -> timedelta:
@@ -453,7 +462,7 @@ class TemporalWorker(Worker):
                     if execution.keeps_deltas and agent.options.include_partial_messages:
                         await execution.deltas.begin()
                 except Exception as error:  # of the store
-                    return TurnResult("later", STORE_SECONDS, False, f"{type(error).__name__}: {error}")
+                    return _wait_for_store(error, agent)
                 folder = self._get_folder(turn.session, turn.conversation)
                 outcome = await self._run_prompt(agent, execution, folder)
                 result = self._read(outcome, execution, turn)
@@ -461,9 +470,7 @@ class TemporalWorker(Worker):
                     await execution.write_events()
                 except Exception as error:
                     if result.kind in ENDS:  # the next call finds the outcome in the store
-                        cost = result.result.get("cost_usd") or 0.0
-                        reason = f"{type(error).__name__}: {error}"
-                        return TurnResult("later", STORE_SECONDS, False, reason, cost_usd=cost)
+                        return _wait_for_store(error, agent, result.result.get("cost_usd") or 0.0)
                 return result
             finally:
                 if self._executions.get(turn.session) is execution:
@@ -480,6 +487,11 @@ class TemporalWorker(Worker):
             if len(json.dumps(result)) > LONG_RESULT:
                 found.result = shorten(result)
         return found
+
+
+def _wait_for_store(error: Exception, agent: FleetAgent, cost_usd: float = 0.0) -> TurnResult:
+    reason = without_secrets(f"{type(error).__name__}: {error}", agent.options)
+    return TurnResult("later", STORE_SECONDS, False, reason, cost_usd=cost_usd)
 
 
 def shorten(result: JSONMapping) -> JSONObject:
