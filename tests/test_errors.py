@@ -83,6 +83,12 @@ def test_an_ended_process_shows_its_stderr() -> None:
     assert text == "the CLI ended (exit code 1); its stderr ends with:\nError: bad flag"
 
 
+@pytest.mark.parametrize("exit_code", [-9, 137])
+def test_the_error_of_a_killed_process_says_that_memory_may_have_run_out(exit_code: int) -> None:
+    text = str(errors.CLIExitError("the CLI ended", exit_code=exit_code))
+    assert text == f"the CLI ended (exit code {exit_code}, killed, perhaps because memory ran out)"
+
+
 def test_the_text_of_an_error_has_stderr_without_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_SERVICE_TOKEN", "q7zRk2Lw93Tn4")
     stderr = "401 for q7zRk2Lw93Tn4\nMY_API_KEY=Kp2Lw93Tn4q7 is wrong"

@@ -39,6 +39,8 @@ LOGIN_HINT = (
     "`claude auth login`. Without either, `claude-agent-py demo` and claude_agent_py.testing.ScriptedModel run the CLI "
     "offline."
 )
+MISSING_LOGIN: Final = f"the CLI has neither an API key nor a login. {LOGIN_HINT}"
+"""The warning after the start of such a CLI."""
 
 
 class RunFailed(ClaudeAgentError):
@@ -117,6 +119,10 @@ class CLIVersionError(CLIError):
         )
 
 
+KILLED: Final = (-9, 137)
+"""The exit codes of a program that got SIGKILL; the second one comes from a shell or a container."""
+
+
 class _ProcessEndError(CLIError):
     """The base of the errors about a process that exited."""
 
@@ -136,10 +142,11 @@ class _ProcessEndError(CLIError):
         """The end of the CLI's stderr. The text of the error has it without secrets."""
         self.cli_path = cli_path
         self.version = version
+        why = ", killed, perhaps because memory ran out" if exit_code in KILLED else ""
         facts = [
             text
             for text, known in (
-                (f"exit code {exit_code}", exit_code is not None),
+                (f"exit code {exit_code}{why}", exit_code is not None),
                 (f"program {cli_path}", cli_path is not None),
                 (f"version {version}", version is not None),
             )

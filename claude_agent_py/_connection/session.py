@@ -43,7 +43,6 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
 from claude_agent_py.options.secrets import find_secrets
-from claude_agent_py.options.variables import surroundings
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.tasks.task import check_timeout
@@ -385,7 +384,7 @@ class Session:
 
     def find_secrets(self) -> Mapping[str, str]:
         """Return the secrets that the CLI gets, with what to show instead of each."""
-        return find_secrets(self.options, surroundings())
+        return find_secrets(self.options)
 
 
 def _make_broken_error(error: BaseException) -> ConnectionClosedError:

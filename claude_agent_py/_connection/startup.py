@@ -11,7 +11,7 @@ import msgspec
 
 from claude_agent_py._base.configuration import Unshown
 from claude_agent_py._base.errors import (
-    LOGIN_HINT,
+    MISSING_LOGIN,
     ClaudeAgentError,
     CLIError,
     CLIExitError,
@@ -34,7 +34,7 @@ from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.reported import parse_session_id
 from claude_agent_py.options.delegation import depends_on_hooks
 from claude_agent_py.options.secrets import find_secrets
-from claude_agent_py.options.variables import environment, surroundings
+from claude_agent_py.options.variables import environment
 from claude_agent_py.transport.locate import read_version, require_version
 from claude_agent_py.wire import codec
 from claude_agent_py.wire.base import keep_source
@@ -50,8 +50,6 @@ UNKNOWN_SESSION: Final = ("No conversation found with session ID", "does not mat
 
 NO_LOGIN: Final = "none"
 """The CLI's name for the source of a missing login."""
-
-MISSING_LOGIN: Final = "the CLI has neither an API key nor a login. %s"
 
 VERSION_TIMEOUT: Final = 2.0
 """How many seconds a CLI that failed to start may take to print its version for the error."""
@@ -178,7 +176,7 @@ class _Startup:
             stderr_tail=self._launched.transport.stderr_tail,
             cli_path=str(self._launched.cli_path) if self._launched.cli_path else None,
             version=version,
-            secrets=lambda: find_secrets(self._options, surroundings()),
+            secrets=lambda: find_secrets(self._options),
         )
         try:
             require_version(version or "", self._launched.cli_path or "the CLI")
@@ -301,7 +299,7 @@ class _Startup:
         account = info.account
         is_missing = account is not None and account.token_source == NO_LOGIN and account.api_key_source is None
         if is_missing and not environment(self._options, os.environ).get("ANTHROPIC_CUSTOM_HEADERS"):
-            logger.warning(MISSING_LOGIN, LOGIN_HINT)
+            logger.warning(MISSING_LOGIN)
 
 
 def _ask_version(cli: Path) -> str | None:

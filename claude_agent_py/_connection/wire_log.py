@@ -14,7 +14,6 @@ from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py._base.lines import LineBuffer, OversizeLine
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.secrets import find_secrets
-from claude_agent_py.options.variables import surroundings
 
 if TYPE_CHECKING:
     from claude_agent_py._base import redaction
@@ -32,7 +31,7 @@ _LONGEST: Final = 256 * 1024
 
 def wire_log(options: ClientOptions) -> "WireLog | None":
     """Return a log for one session, or None if it is disabled."""
-    return WireLog(find_secrets(options, surroundings())) if logger.isEnabledFor(logging.DEBUG) else None
+    return WireLog(find_secrets(options)) if logger.isEnabledFor(logging.DEBUG) else None
 
 
 class WireLog:

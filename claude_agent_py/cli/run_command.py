@@ -18,7 +18,7 @@ from pydantic_core import to_jsonable_python
 
 from claude_agent_py import RunResult
 from claude_agent_py._base.display import displayable, displayable_json
-from claude_agent_py._base.errors import ClaudeAgentError, CLIError, CLIExitError, OptionsError
+from claude_agent_py._base.errors import MISSING_LOGIN, ClaudeAgentError, CLIError, CLIExitError, OptionsError
 from claude_agent_py._base.log import logger
 from claude_agent_py.cli.live_tree import create_screen
 from claude_agent_py.cli.record import record_frames
@@ -154,7 +154,6 @@ CODES_HELP: Final = (
 
 IDLE: Final = 600.0
 """Seconds without progress of the background tasks after which a prompt ends."""
-MISSING_LOGIN: Final = "the CLI has neither an API key nor a login"
 SHOWN_CHARS: Final = 200
 TEXT_CHARS: Final = 4000
 """Texts of the agent are cut to this length while the run is in progress."""
@@ -215,7 +214,7 @@ def _only_the_error_of_a_missing_login() -> Iterator[None]:
     """Leave out the warning that follows the start of a CLI without a login: the error of the run says the same."""
 
     def is_shown(record: logging.LogRecord) -> bool:
-        return not record.getMessage().startswith(MISSING_LOGIN)
+        return record.msg != MISSING_LOGIN
 
     logger.addFilter(is_shown)
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from claude_agent_py._base.lazy_names import LazyModule
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.delegation import definitions
-from claude_agent_py.options.variables import environment
+from claude_agent_py.options.variables import environment, surroundings
 
 if TYPE_CHECKING:
     from claude_agent_py._base import redaction
@@ -14,14 +14,14 @@ else:
     redaction = LazyModule("claude_agent_py._base.redaction")
 
 
-def find_secrets(options: ClientOptions, surrounding: Mapping[str, str]) -> dict[str, str]:
+def find_secrets(options: ClientOptions, surrounding: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the secrets that the CLI gets, by value, with the placeholder to write instead of each.
 
     Args:
         options: The options of the session.
-        surrounding: The environment of the program, such as `os.environ`.
+        surrounding: The environment of the program; None means `os.environ`.
     """
-    places: list[Any] = [environment(options, surrounding)]
+    places: list[Any] = [environment(options, surroundings() if surrounding is None else surrounding)]
     given = (options.settings, options.managed_settings)
     places += [settings.get("env") for settings in given if isinstance(settings, Mapping)]
     for server in _iter_servers(options):

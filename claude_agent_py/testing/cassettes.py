@@ -262,7 +262,7 @@ class Cassette(ScriptedModel):
         if self._has_login:
             defaults["env"] = {**LOGIN_STANDIN, **overrides.pop("env", {})}
         options = super().options(**(defaults | overrides))
-        self._scrub = find_secrets(options, os.environ) | self._scrub
+        self._scrub = find_secrets(options) | self._scrub
         self._places.add_secrets(self._scrub)
         return options
 

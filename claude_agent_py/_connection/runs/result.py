@@ -21,7 +21,6 @@ from claude_agent_py._journal.tool_calls import ToolCallRecord
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import REFUSAL, Output
 from claude_agent_py.options.secrets import find_secrets
-from claude_agent_py.options.variables import surroundings
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.tasks.tree import add_usage
 from claude_agent_py.wire.base import JSONObject
@@ -296,7 +295,7 @@ class RunResult(Generic[Output]):
         times = [at + self._epoch for at in getattr(self.messages, "times", ())]
         at = self._sent_at
         sent = [(each, at[each.uuid] + self._epoch if each.uuid in at else None) for each in self.sent]
-        secrets = None if self._options is None else find_secrets(self._options, surroundings())
+        secrets = None if self._options is None else find_secrets(self._options)
         return observe.Timeline.of_run(self.messages, times, sent, ends, self._end, self._turns, secrets)
 
     @property
