@@ -55,7 +55,7 @@ from claude_agent_py._journal.tasks.ledger import Ledger
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py._journal.tasks.spending import read_spent, read_tokens
 from claude_agent_py._journal.turns import Turn, Turns
-from claude_agent_py.wire.base import INTERRUPTED, SYNTHETIC_MODEL
+from claude_agent_py.wire.base import SYNTHETIC_MODEL
 from claude_agent_py.wire.control.asks import MCPMessageRequest
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
 from claude_agent_py.wire.messages.content import TextBlock, ToolResultBlock, ToolUseBlock, text_of
@@ -152,10 +152,6 @@ class Journal:
         self._tools = _name_tools(tools or ())
         """The names of the session's tools; empty before the first turn."""
         self._turn: TurnStarted | None = None
-        self._problem: TurnStatus | None = None
-        """The status of the turn according to its messages, if something went wrong."""
-        self._stop_reason: str | None = None
-        """The stop reason of the main agent's latest message."""
         self._message: MessageAdded | None = None
         """The main agent's latest message."""
         self._worked_at: float | None = None
@@ -281,8 +277,8 @@ class Journal:
         sent = [self._sent.pop(prompt, None) for prompt in turn.answers]
         is_command = any(prompt is not None and text_of(prompt.content).startswith(_COMMAND) for prompt in sent)
         self._calls.cut_off_left(self._worked_at)
-        self._problem = None
-        self._stop_reason = "command" if is_command else None
+        if is_command and not turn.is_answered:
+            turn.stop_reason = "command"
         self._worked_at = turn.began_at
         self._turn = self._add(
             TurnStarted,
@@ -298,8 +294,8 @@ class Journal:
         """End a turn and the main agent's calls. Without a result, these show how it ended."""
         were_open = self._calls.cut_off_all(at, of=MAIN)
         self._turn = self._message = None
-        is_cut_off = were_open and self._stop_reason in _UNFINISHED_REASONS
-        status = self._problem or status or ("error" if is_cut_off else "ok")
+        is_cut_off = were_open and turn.stop_reason in _UNFINISHED_REASONS
+        status = turn.problem or status or ("error" if is_cut_off else "ok")
         is_silent = not turn.is_answered and (turn.is_uncounted or status == "ok")
         self._add(TurnEnded, at, id=turn.id, run=turn.run, status=status, is_silent=is_silent, **fields)
 
@@ -310,7 +306,8 @@ class Journal:
             self._end_turn(turn, at, status, error=error)
 
     def _leave_finished_turn(self) -> None:
-        if self._problem or self._stop_reason not in _UNFINISHED_REASONS:
+        turn = self._turns.current
+        if turn is not None and (turn.problem or turn.stop_reason not in _UNFINISHED_REASONS):
             self._leave_turn(self._worked_at)
 
     def _on_process_end(self, end: ProcessEnd) -> None:
@@ -368,8 +365,6 @@ class Journal:
         self._calls.mark_running(message.parent_tool_use_id, self._at)
         if agent == MAIN:
             self._follow_turns(message)
-            self._problem = self._problem or ("error" if error else None)
-            self._stop_reason = "error" if message.is_api_error_message else content.stop_reason
         added = self._add(
             MessageAdded,
             at,
@@ -434,8 +429,6 @@ class Journal:
                 content = content[0].text  # as in a transcript
         if content and not message.is_replay:
             self._add(InputAdded, at, id=message.uuid, agent=agent, content=content)
-            if agent == MAIN and message.text.startswith(INTERRUPTED):
-                self._problem = "cancelled"
 
     # Tasks
 

@@ -11,7 +11,7 @@ messages to runs from its beginning; the journal tells of it when it counts.
 import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from claude_agent_py.wire.base import INTERRUPTED
 from claude_agent_py.wire.messages.conversation import (
@@ -46,7 +46,18 @@ class TurnCount(NamedTuple):
 class Turn:
     """A turn."""
 
-    __slots__ = ("answers", "began_at", "causes", "id", "is_answered", "is_uncounted", "prompts", "run")
+    __slots__ = (
+        "answers",
+        "began_at",
+        "causes",
+        "id",
+        "is_answered",
+        "is_uncounted",
+        "problem",
+        "prompts",
+        "run",
+        "stop_reason",
+    )
 
     def __init__(self, began_at: float | None, earlier: "Turn | None" = None) -> None:
         """Create a turn; one that began without the end of an `earlier` one also answers the prompts of that."""
@@ -65,6 +76,10 @@ class Turn:
         """Whether the main agent has written a message."""
         self.is_uncounted: bool = False
         """Whether it was known only by its result, and so leaves nothing in the conversation."""
+        self.problem: Literal["error", "cancelled"] | None = None
+        """Its status according to its messages, if something went wrong."""
+        self.stop_reason: str | None = None
+        """The stop reason of the main agent's latest message."""
 
 
 class Turns:
@@ -201,11 +216,15 @@ class Turns:
             turn.prompts.update(dict.fromkeys(message.prompt_uuids))
 
     def _on_assistant(self, message: AssistantMessage) -> None:
+        stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
         turn, named = self._begin(), message.prompt_uuids
         if not turn.id:
             self._count(turn, self._begun(turn) or named)
         turn.prompts.update(dict.fromkeys(named))
         turn.is_answered = True
+        turn.stop_reason = stop_reason
+        if turn.problem is None and (message.is_api_error_message or message.error is not None):
+            turn.problem = "error"
 
     def _on_user(self, message: UserMessage) -> None:
         """Begin a turn with what caused it. Other user messages begin none: some come between turns."""
@@ -216,8 +235,11 @@ class Turns:
             if turn.id and (turn.answers or turn.is_answered):
                 turn = self._replace(turn)
             turn.causes += tuple(_TASK_ID.findall(message.text))
-        elif self.current is not None and not self.current.id and message.text.startswith(INTERRUPTED):
-            self.current.causes = ()  # the next turn has others
+        elif self.current is not None and message.text.startswith(INTERRUPTED):
+            if self.current.id:
+                self.current.problem = "cancelled"
+            else:
+                self.current.causes = ()  # the next turn has others
 
     def _on_result(self, message: ResultMessage) -> None:
         turn = self._begin()

@@ -791,8 +791,6 @@ async def tell_from(name: str, moment: float, is_followed: bool) -> list[Fact]:
 
 def about(fact: Fact) -> str:
     """Return what a fact says to a reader that does not know what was before; empty for a correction of that."""
-    if isinstance(fact, TurnEnded) and fact.cost_usd is None:
-        return f"the end of {fact.id}, whose status follows from its messages"
     if isinstance(fact, TaskRevised) or (isinstance(fact, MessageAdded) and not fact.content):
         return ""
     return without_number(fact)
