@@ -1,12 +1,14 @@
 """Questions, plans, elicitation and dialogs: what may be answered."""
 
 import pickle
+import re
 from typing import Any, cast
 
 import pytest
+from asking_cli import asking
+from wire_values import as_json
 
 from claude_agent_py import Allow, Deny
-from claude_agent_py.control import CanUseToolRequest
 from claude_agent_py.permissions import (
     Accept,
     Answers,
@@ -20,9 +22,8 @@ from claude_agent_py.permissions import (
     Plan,
     read_form,
 )
-from claude_agent_py.permissions.elicitation import read_elicitation
-from claude_agent_py.permissions.prompts import read_dialog, read_plan
-from claude_agent_py.permissions.questions import UNANSWERED, read_answers, read_questions
+
+pytestmark = pytest.mark.anyio
 
 INPUT: dict[str, Any] = {
     "questions": [
@@ -42,19 +43,42 @@ INPUT: dict[str, Any] = {
 }
 
 
-def asked(data: dict[str, Any] = INPUT, tool: str = "AskUserQuestion") -> CanUseToolRequest:
-    return CanUseToolRequest(tool_name=tool, input=data, tool_use_id="t", requires_user_interaction=True)
+def asked(data: dict[str, Any] = INPUT, tool: str = "AskUserQuestion") -> dict[str, Any]:
+    """Return what the CLI asks about a call."""
+    call = {"tool_name": tool, "input": data, "tool_use_id": "t", "requires_user_interaction": True}
+    return {"subtype": "can_use_tool", **call}
 
 
-def test_questions_are_typed() -> None:
-    first, second = read_questions(asked())
+async def reply_to(request: dict[str, Any], option: str, value: object) -> dict[str, Any]:
+    """Return what the CLI is told if the handler of an option returns this."""
+    async with asking(**{option: lambda asked, context: value}) as cli:
+        reply = await cli.ask(request)
+        assert not cli.client.handler_errors
+    return reply
+
+
+async def problem_of(request: dict[str, Any], option: str, value: object) -> str:
+    """Return what is wrong with a value that the handler of an option returns."""
+    async with asking(**{option: lambda asked, context: value}) as cli:
+        await cli.ask(request)
+        [error] = cli.client.handler_errors
+    return str(error.__cause__)
+
+
+async def seen_by(request: dict[str, Any], option: str) -> Any:
+    """Return what the handler of an option gets."""
+    seen: list[Any] = []
+    async with asking(**{option: lambda asked, context: seen.append(asked)}) as cli:
+        await cli.ask(request)
+    return seen[0]
+
+
+async def test_questions_are_typed() -> None:
+    first, second = await seen_by(asked(), "on_question")
     assert (first.question, first.header, first.multi_select) == ("Which color?", "Color", False)
     assert [option.label for option in second.options] == ["S", "L"]
     assert second.multi_select
-    assert read_questions(asked({"questions": "?"})) == ()
-
-
-FIRST, SECOND = read_questions(asked())
+    assert await seen_by(asked({"questions": "?"}), "on_question") == ()
 
 
 @pytest.mark.parametrize(
@@ -70,23 +94,27 @@ FIRST, SECOND = read_questions(asked())
         (Answers(["Red"]), {"Which color?": "Red"}),
     ],
 )
-def test_answers_go_into_the_input(value: Any, answers: dict[str, str]) -> None:
-    assert read_answers(asked(), value) == {"behavior": "allow", "updatedInput": {**INPUT, "answers": answers}}
+async def test_answers_go_into_the_input(value: Any, answers: dict[str, str]) -> None:
+    assert await reply_to(asked(), "on_question", value) == {
+        "behavior": "allow",
+        "updatedInput": {**INPUT, "answers": answers},
+    }
 
 
-def test_notes_go_along() -> None:
-    reply = read_answers(asked(), Answers({"Color": "Red"}, notes={"Color": "dark"}))
+async def test_notes_go_along() -> None:
+    reply = await reply_to(asked(), "on_question", Answers({"Color": "Red"}, notes={"Color": "dark"}))
     assert reply["updatedInput"]["annotations"] == {"Which color?": {"notes": "dark"}}
 
 
-def test_one_text_answers_a_single_question() -> None:
+async def test_one_text_answers_a_single_question() -> None:
     single = {"questions": INPUT["questions"][:1]}
-    assert read_answers(asked(single), "Red")["updatedInput"]["answers"] == {"Which color?": "Red"}
+    assert (await reply_to(asked(single), "on_question", "Red"))["updatedInput"]["answers"] == {"Which color?": "Red"}
 
 
-def test_no_answer_is_a_denial_that_says_so() -> None:
-    assert read_answers(asked(), None) == {"behavior": "deny", "message": UNANSWERED}
-    assert read_answers(asked(), Deny("later")) == {"behavior": "deny", "message": "later"}
+async def test_no_answer_is_a_denial_that_says_so() -> None:
+    denied = await reply_to(asked(), "on_question", None)
+    assert (denied["behavior"], "did not answer" in denied["message"]) == ("deny", True)
+    assert await reply_to(asked(), "on_question", Deny("later")) == {"behavior": "deny", "message": "later"}
 
 
 @pytest.mark.parametrize(
@@ -103,16 +131,15 @@ def test_no_answer_is_a_denial_that_says_so() -> None:
         (Answers({"Color": "Red"}, notes={"Colour": "x"}), "not the text or header"),
     ],
 )
-def test_an_invalid_answer_is_refused(value: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        read_answers(asked(), value)
+async def test_an_invalid_answer_is_refused(value: Any, says: str) -> None:
+    assert re.search(says, await problem_of(asked(), "on_question", value))
 
 
-def test_a_plan_may_have_no_text() -> None:
-    plan = read_plan(asked({"plan": "1. a", "planFilePath": "/p.md"}, "ExitPlanMode"))
+async def test_a_plan_may_have_no_text() -> None:
+    plan = await seen_by(asked({"plan": "1. a", "planFilePath": "/p.md"}, "ExitPlanMode"), "on_plan")
     assert plan == Plan(text="1. a", file_path="/p.md", tool_use_id="t")
-    assert read_plan(asked({}, "ExitPlanMode")).text == ""
-    assert read_plan(asked({"plan": 3}, "ExitPlanMode")).text == ""
+    assert (await seen_by(asked({}, "ExitPlanMode"), "on_plan")).text == ""
+    assert (await seen_by(asked({"plan": 3}, "ExitPlanMode"), "on_plan")).text == ""
 
 
 # Forms -----------------------------------------------------------------------------------------------------------
@@ -239,8 +266,8 @@ def test_an_elicitation_is_typed() -> None:
         (PAGE, Accept({"ignored": 1}), {"action": "accept"}),
     ],
 )
-def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, reply: dict[str, Any]) -> None:
-    assert read_elicitation(request_, value) == reply
+async def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, reply: dict[str, Any]) -> None:
+    assert await reply_to(as_json(request_), "on_elicitation", value) == reply
 
 
 @pytest.mark.parametrize(
@@ -259,18 +286,21 @@ def test_answers_to_an_elicitation(request_: ElicitationRequest, value: Any, rep
         ({"action": "accept", "x": 1}, "a dict must be"),
     ],
 )
-def test_an_invalid_answer_to_an_elicitation_is_refused(value: Any, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        read_elicitation(FORM, value)
+async def test_an_invalid_answer_to_an_elicitation_is_refused(value: Any, says: str) -> None:
+    assert re.search(says, await problem_of(as_json(FORM), "on_elicitation", value))
 
 
-def test_answers_to_a_dialog() -> None:
-    assert read_dialog(Completed({"choice": 1})) == {"behavior": "completed", "result": {"choice": 1}}
-    assert read_dialog(Completed()) == {"behavior": "completed", "result": None}
-    assert read_dialog(Dismissed()) == {"behavior": "cancelled"}
-    assert read_dialog(None) == {"behavior": "cancelled"}
+async def test_answers_to_a_dialog() -> None:
+    dialog = {"subtype": "request_user_dialog", "dialog_kind": "refusal_fallback_prompt", "payload": {}}
+    for value, reply in (
+        (Completed({"choice": 1}), {"behavior": "completed", "result": {"choice": 1}}),
+        (Completed(), {"behavior": "completed", "result": None}),
+        (Dismissed(), {"behavior": "cancelled"}),
+        (None, {"behavior": "cancelled"}),
+    ):
+        assert await reply_to(dialog, "on_user_dialog", value) == reply
     for wrong in ("yes", {"choice": 1}):
-        with pytest.raises(ValueError, match=r"must be Completed\(\.\.\.\) or Dismissed\(\), not a value of type"):
-            read_dialog(wrong)
-    with pytest.raises(ValueError, match="the result of a dialog must be valid JSON"):
-        read_dialog(Completed(object()))
+        problem = await problem_of(dialog, "on_user_dialog", wrong)
+        assert "must be Completed(...) or Dismissed(), not a value of type" in problem
+    problem = await problem_of(dialog, "on_user_dialog", Completed(object()))
+    assert "the result of a dialog must be valid JSON" in problem
