@@ -28,7 +28,7 @@ PURE = {
         pool.compatibility
     """,
     "values to texts, and texts to values": "_base.checks _base.display _base.official_names _base.redaction",
-    "answers and patterns to what the CLI reads": "hooks.patterns permissions.policies",
+    "answers and patterns to what the CLI reads": "hooks.patterns",
     "frames and events to facts, and facts to views": "_journal.live _journal.views",
     "records and messages to views": """
         acp.updates serve.agui_messages serve.event_log serve.recent_use tasks.history.recorded
