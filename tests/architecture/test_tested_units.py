@@ -30,9 +30,7 @@ PURE = {
     "values to texts, and texts to values": "_base.checks _base.display _base.official_names _base.redaction",
     "answers and patterns to what the CLI reads": "hooks.patterns",
     "frames and events to facts, and facts to views": "_journal.live _journal.views",
-    "records and messages to views": """
-        acp.updates serve.agui_messages serve.event_log serve.recent_use tasks.history.recorded
-    """,
+    "records and messages to views": "acp.updates serve.agui_messages serve.event_log serve.recent_use",
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
     "scripts of tests": "testing.fake_player testing.scripted_model",
 }

@@ -14,8 +14,7 @@ from folding import Clock, answer_question, close_question, deliver, intake_of, 
 
 from claude_agent_py import TaskManager, TaskStatus
 from claude_agent_py.errors import OptionsError, SessionError
-from claude_agent_py.tasks import Answered, RecordedTask, TaskAnswered, TaskEvent, TaskHistory, TaskStarted, TaskUsage
-from claude_agent_py.tasks.history.recorded import rebuild
+from claude_agent_py.tasks import Answered, RecordedTask, TaskAnswered, TaskHistory, TaskStarted, TaskUsage
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -264,12 +263,18 @@ async def test_an_end_of_which_more_became_known_is_rebuilt_as_it_was(history: T
     assert str(await history.rebuild("s1")) == str(manager.tree())
 
 
-def test_a_parent_that_nothing_is_known_of_makes_a_root() -> None:
-    facts: list[TaskEvent] = [
-        TaskStarted(task_id="a2", name="helper", parent_id="a1", status=TaskStatus.PENDING),
-        TaskStarted(task_id="b1", description="build", parent_id="a2"),
-    ]
-    assert str(rebuild("s1", facts)) == "a2 [helper] pending\n└── build [task] running"
+async def test_a_child_of_a_parent_that_nothing_is_known_of_is_a_root(history: TaskHistory) -> None:
+    manager = TaskManager()
+    history.attach(manager, "s1")
+    tracking(manager, frames.task_started("a2", "search", parent_task_id="a1", spawn_depth=2))
+    tracking(manager, shell_started("b1", parent_task_id="a2"))
+    intake_of(manager).process_exited("over")
+    await deliver(manager)
+    [started, *_] = await history.records("s1", "a2")
+    assert isinstance(started, TaskStarted)
+    assert started.parent_id == "a1"
+    rebuilt = await history.rebuild("s1")
+    assert [[task.id for task in root.walk()] for root in rebuilt.roots] == [["a2", "b1"]]
 
 
 async def test_a_session_that_is_replayed_leaves_the_history_as_it_was(history: TaskHistory) -> None:

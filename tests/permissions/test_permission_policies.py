@@ -394,7 +394,7 @@ def test_a_real_shell_runs_nothing_but_the_words_that_were_judged(rest: str) -> 
     command = f"npm {rest}"
 
     def allows(pattern: str, command: str) -> bool:
-        return anyio.run(opinion, bash_commands([pattern]), "Bash", {"command": command}) == Allow()
+        return bool(anyio.run(opinion, bash_commands([pattern]), "Bash", {"command": command}) == Allow())
 
     if not allows("npm *", command):
         return
