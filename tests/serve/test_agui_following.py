@@ -183,6 +183,18 @@ async def test_what_is_written_before_the_page_has_the_messages_is_not_lost(kind
     assert list(shown.contents.values()) == ["One two three."]
 
 
+async def test_each_thought_of_a_message_is_told_whole() -> None:
+    thoughts = [{"type": "thinking", "thinking": text} for text in ("First one.", "Second.")]
+    events = [
+        began(1, "a"),
+        {"type": "reasoning", "message": "m", "delta": "First"},
+        *(fact("message_added", number, id="m", content=[block]) for number, block in enumerate(thoughts, 2)),
+        over(4, "a"),
+    ]
+    shown = await follow_along(events)
+    assert list(shown.contents.values()) == ["First one.", "Second."]
+
+
 @pytest.mark.long
 @pytest.mark.real_cli
 async def test_a_page_that_comes_at_any_moment_has_all_in_the_end() -> None:

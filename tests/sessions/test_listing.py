@@ -26,7 +26,6 @@ from claude_agent_py.sessions import (
     running_sessions,
     search_sessions,
 )
-from claude_agent_py.sessions.folders import list_worktrees
 
 
 def session_id(number: int) -> str:
@@ -280,7 +279,7 @@ def test_a_project_includes_its_working_trees(tmp_path: Path) -> None:
         return {found.first_prompt for found in list_sessions(folder, config_dir=tmp_path, **more)}
 
     (tree / "below").mkdir()
-    assert {os.path.realpath(path) for path in list_worktrees(tree / "below")} == {str(repository), str(tree)}
+    assert listed(tree / "below") == {"repo", "tree"}
     assert listed(repository) == listed(tree) == {"repo", "tree"}
     assert listed(tree, include_worktrees=False) == {"tree"}
     assert listed(other) == {"other"}
@@ -418,7 +417,9 @@ def test_a_bare_repository_has_no_main_working_tree(tmp_path: Path) -> None:
         [str(bare), "worktree", "add", "-q", str(tree)],
     ):
         subprocess.run([*git, *command], check=True, capture_output=True)
-    assert [os.path.realpath(path) for path in list_worktrees(tree)] == [str(tree)]
+    for number, folder in enumerate((tree, bare, bare.parent)):
+        Stored(tmp_path, session_id(number), project_key_for_directory(folder)).user(folder.name)
+    assert [found.first_prompt for found in list_sessions(tree, config_dir=tmp_path)] == ["tree"]
 
 
 def test_a_git_folder_elsewhere_is_that_of_one_working_tree(tmp_path: Path) -> None:
@@ -427,7 +428,9 @@ def test_a_git_folder_elsewhere_is_that_of_one_working_tree(tmp_path: Path) -> N
     folder.parent.mkdir()
     command = ["git", "init", "-q", "--separate-git-dir", str(folder), str(source)]
     subprocess.run(command, check=True, capture_output=True)
-    assert list_worktrees(source) == [str(folder.parent)]
+    for number, each in enumerate((source, folder, folder.parent)):
+        Stored(tmp_path, session_id(number), project_key_for_directory(each)).user(each.name)
+    assert {found.first_prompt for found in list_sessions(source, config_dir=tmp_path)} == {"source", "elsewhere"}
 
 
 def test_a_project_of_a_long_path_is_found_whatever_its_hash(tmp_path: Path) -> None:
