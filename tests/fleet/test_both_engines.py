@@ -82,6 +82,19 @@ async def test_a_turn_is_interrupted_and_a_failed_prompt_sent_again(fleet: Fleet
         assert actions == [("retry", "ann")]
 
 
+async def test_a_session_whose_cli_does_not_stop_is_cancelled(fleet: Fleet, tmp_path: Path) -> None:
+    heard = steps.wait_for_request("interrupt"), steps.answer(), steps.wait_for_request("nothing")
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), *heard)
+    fleet.agent("deaf", ClientOptions(cli_path=fake.install(tmp_path / "deaf")), workspace=Directory(tmp_path))
+    async with fleet.worker(folder=tmp_path / "ws"):
+        session = await fleet.start("deaf", "take your time")
+        await until(lambda: "take your time" in str(fake.received), "it runs")
+        assert await session.interrupt()
+        await until(lambda: "interrupt" in str(fake.received), "it was interrupted")
+        assert await session.cancel("enough")
+        await until_state(session, "cancelled")
+
+
 class Cloning(Workspace):
     """A workspace whose error has a secret of the options."""
 

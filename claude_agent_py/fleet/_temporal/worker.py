@@ -431,12 +431,13 @@ class TemporalWorker(Worker):
                 except asyncio.CancelledError:
                     if work.done():
                         raise
-                    await self._obey(turn, execution.stop)
+                    while await self._obey(turn, execution.stop) == "interrupt" and not work.done():
+                        await asyncio.wait([work], timeout=LOOK_SECONDS)  # the server cancels it once only
         finally:
             beating.cancel()
 
-    async def _obey(self, turn: TurnArgument, stop: TurnStop) -> None:
-        """Do what the workflow wants, now that the server cancelled the activity."""
+    async def _obey(self, turn: TurnArgument, stop: TurnStop) -> str:
+        """Do what the workflow wants, now that the server cancelled the activity, and return it."""
         details = activity.cancellation_details()
         wanted = "abandon" if details is not None and (details.not_found or details.timed_out) else "cancel"
         if wanted == "cancel":
@@ -444,6 +445,7 @@ class TemporalWorker(Worker):
             with contextlib.suppress(RPCError):
                 wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
         {"interrupt": stop.interrupt, "abandon": stop.abandon}.get(wanted, stop.release)()
+        return wanted
 
     async def _perform(self, agent: FleetAgent, turn: TurnArgument, execution: _TemporalExecution) -> TurnResult:
         async with self._room.take(is_alone=turn.is_alone) as has_room:
