@@ -5,11 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from fleets import PATIENCE, events_of, fleet_in, until, until_state
 from temporal_server import SharedServer, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
+from claude_agent_py.cli.temporal_server import find_program
 from claude_agent_py.errors import FleetError, FleetRunError, StoreError
 from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import SQLiteStore
@@ -171,3 +173,24 @@ async def test_an_answer_is_not_lost_if_the_store_lacks_its_event(
         noted = [event for event in history.events if "the store is away" in str(event)]
         assert noted
         assert "0123456789abcdef" not in str(noted)
+
+
+async def test_a_session_that_an_operator_moves_has_its_new_version(
+    temporal_server: SharedServer, tmp_path: Path
+) -> None:
+    url = temporal_server.new_url()
+    fake = FakeCLI(steps.turn("done")).install(tmp_path)
+    async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+        for version in ("1", "2"):
+            fleet.agent("one", ClientOptions(cli_path=fake), workspace=Directory(tmp_path), version=version)
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("one", "hi", id="moved", version="1")
+            await session.result(timeout=PATIENCE)
+            assert (await session.info()).version == "1"
+            server, namespace = url.removeprefix("temporal://").split("/")
+            pinned = "--versioning-override-behavior pinned --versioning-override-deployment-name one"
+            place = f"--address {server} --namespace {namespace} --workflow-id moved"
+            move = f"workflow update-options {place} {pinned} --versioning-override-build-id 2"
+            await anyio.run_process([find_program(), *move.split()])
+            await session.result(await session.send("again"), timeout=PATIENCE)
+            assert (await session.info()).version == "2"

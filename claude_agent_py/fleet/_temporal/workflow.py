@@ -157,8 +157,6 @@ class SessionWorkflow:
         )
         s.timeout, s.after_failure, s.max_crashes = settings.timeout, settings.after_failure, settings.max_crashes
         self._limits, self._lease = _name_limits(s, settings.limits), timedelta(seconds=settings.lease)
-        deployment = workflow.info().get_current_deployment_version()
-        s.version = deployment.build_id if deployment is not None else s.version
         for prompt in s.prompts:
             s.set_deadline(prompt, workflow.time())
         showing = asyncio.create_task(self._show_changes())
@@ -443,6 +441,9 @@ class SessionWorkflow:
         """Write the state where it is read without a worker."""
         s = self._s
         self._has_news = False
+        # An operator may move the session to another version.
+        deployment = workflow.info().get_current_deployment_version()
+        s.version = deployment.build_id if deployment is not None else s.version
         shown = (s.state, len(s.unanswered))
         if shown != self._shown:
             self._shown = shown
