@@ -1,6 +1,6 @@
 """The entry point of `claude-agent-py`: parse the arguments and dispatch to a command.
 
-Errors of the library are printed without a traceback, and the exit code is 1.
+Errors of the library and of the system are printed without a traceback, and the exit code is 1.
 """
 
 import argparse
@@ -56,6 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         # The reader exited early, as `grep -q` and `head` do. That is no error of the command.
         _discard_output()
         return 0
+    except OSError as error:
+        print(f"claude-agent-py: {displayable(str(error), None)}", file=sys.stderr)
+        try:
+            sys.stdout.flush()
+        except OSError:  # the disk that the output goes to is full
+            _discard_output()
+        return 1
     except KeyboardInterrupt:
         return 130
     return code

@@ -175,8 +175,11 @@ def _export(arguments: argparse.Namespace) -> int:
     if arguments.output:
         path = Path(arguments.output)
         text = _render(session, path)
-        with open_private(path) as file:
-            file.write(text + "\n")
+        try:
+            with open_private(path) as file:
+                file.write(text + "\n")
+        except OSError as error:
+            raise OptionsError(f"cannot write {path}: {error.strerror or error}", option="--output") from None
         return 0
     print_text(_render_markdown(session))
     return 0

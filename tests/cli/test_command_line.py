@@ -174,6 +174,16 @@ def test_a_reader_that_leaves_ends_a_command_quietly(tmp_path: Path, arguments: 
     assert done.stderr == ""
 
 
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is full")
+@pytest.mark.parametrize("arguments", [["inbox", "--inbox", "i.db", "list"], ["doctor"]])
+def test_an_output_on_a_full_disk_is_told_in_a_line(tmp_path: Path, arguments: list[str]) -> None:
+    SQLiteInbox(tmp_path / "i.db")
+    with open("/dev/full", "wb") as full:
+        done = run_program([sys.executable, "-m", "claude_agent_py", *arguments], stdout=full, cwd=tmp_path, timeout=60)
+    assert done.stderr == "claude-agent-py: [Errno 28] No space left on device\n"
+    assert done.returncode == 1
+
+
 def test_importing_the_program_runs_nothing() -> None:
     """As tools do that import all modules of a package."""
     assert importlib.import_module("claude_agent_py.__main__").main is main

@@ -276,6 +276,27 @@ def test_half_a_character_is_recorded(fake: Callable[..., FakeCLI], tmp_path: Pa
     assert main(["replay", str(file)]) == 0
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
+def test_a_recording_that_a_full_disk_ends_costs_no_answer(
+    fake: Callable[..., FakeCLI], tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    import resource
+
+    fake(steps.turn([*map(frames.assistant, ["a" * 9000, "b" * 90_000, "c"]), frames.result("Hello.")]))
+    file, (soft, hard) = tmp_path / "run.jsonl", resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (65_536, hard))
+    try:
+        assert main(["run", "--record", str(file), "go", "--quiet"]) == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capsys.readouterr().out == "Hello.\n"
+    assert caplog.messages == [f"the recording {file} is incomplete: File too large"]
+    assert main(["replay", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert [letter * 99 in shown for letter in "ab"] == [True, False]
+    assert "Hello." not in shown
+
+
 @pytest.mark.long
 def test_a_recording_is_private_and_lacks_the_secrets_that_tools_print(
     start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

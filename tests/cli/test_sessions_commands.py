@@ -138,6 +138,8 @@ def test_a_session_is_forked_renamed_exported_and_deleted(
     assert main(["sessions", "export", OTHER]) == 0
     assert capsys.readouterr().out.startswith("# Why?\n")
     assert main(["sessions", "export", OTHER, "-o", "out.txt"]) == 1
+    assert main(["sessions", "export", OTHER, "-o", str(tmp_path / "missing" / "out.md")]) == 1
+    assert f"cannot write {tmp_path / 'missing' / 'out.md'}: No such file" in capsys.readouterr().err
 
     assert main(["sessions", "delete", copy]) == 1  # nobody can be asked
     assert "pass --yes" in capsys.readouterr().err
