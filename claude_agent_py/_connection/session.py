@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 import anyio
+from anyio import lowlevel
 
 from claude_agent_py._base.callbacks import log_failure
 from claude_agent_py._base.errors import (
@@ -265,6 +266,8 @@ class Session:
         while not self.requested.is_set():
             with anyio.CancelScope(deadline=self._next_deadline()) as self._timer:
                 await self.requested.wait()
+            # If the program was stopped, or a callback held the loop up, the pump acts first on what came meanwhile.
+            await lowlevel.checkpoint()
             if not self.requested.is_set():
                 tick(self.now())
         self._timer = None

@@ -1,5 +1,6 @@
 """Control traffic that is late, double, refused, malformed or unknown, both ways."""
 
+import time
 from typing import Any
 
 import anyio
@@ -179,6 +180,26 @@ async def test_a_refusal_carries_the_words_and_the_code(start: MakeClient) -> No
                 await client.set_model("gpt")
     error = caught.value
     assert (error.error, error.error_code, error.subtype) == ("no such model", "bad_model", "set_model")
+
+
+async def test_an_answer_that_came_while_the_loop_was_held_up_is_in_time(start_process: MakeClient) -> None:
+    fake = FakeCLI(answers={"get_settings": {"response": {"in": "time"}}})
+    answers: list[object] = []
+
+    async def ask() -> None:
+        answers.append(await client.control("get_settings", timeout=0.1))
+
+    with anyio.fail_after(60):
+        async with start_process(fake) as client:
+            for number in range(8):
+                async with anyio.create_task_group() as group:
+                    group.start_soon(ask)
+                    group.start_soon(client.control, "after_it")
+                    await anyio.wait_all_tasks_blocked()
+                    ends = time.monotonic() + 0.2
+                    while time.monotonic() < ends or len(fake.requests("after_it")) <= number:
+                        time.sleep(0.01)
+    assert answers == [{"in": "time"}] * 8
 
 
 async def test_a_request_without_an_answer_times_out_and_a_late_answer_does_no_harm(start: MakeClient) -> None:
