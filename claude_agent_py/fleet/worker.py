@@ -381,7 +381,7 @@ def _explain(error: Exception, retry: RetryPolicy, execution: Execution) -> Turn
 
 def without_secrets(text: str, options: ClientOptions) -> str:
     """Return the text of an error without secrets of the environment and the options: all of the fleet can read it."""
-    return redact(hide_values(text, find_secrets(options, os.environ).items()))
+    return redact(hide_values(text, find_secrets(options).items()))
 
 
 @contextlib.asynccontextmanager
