@@ -1074,13 +1074,14 @@ async def test_concurrent_closes_share_a_scan_in_a_thread(
 
     monkeypatch.setattr(processes, "kill_marked", scan)
     marks = {f"{anyio_backend_name}-{os.getpid()}-{number}" for number in range(8)}
-    sleep = [sys.executable, "-ISc", "print(flush=True); import time; time.sleep(600)"]
     async with AsyncExitStack() as stack, anyio.create_task_group() as group:
         for mark in marks:
-            process = await anyio.open_process(sleep, env={processes.MARK: mark})
-            await stack.enter_async_context(process)
+            environ = {**os.environ, processes.MARK: mark}
+            process = stack.enter_context(Popen(["cat"], env=environ, stdin=PIPE, stdout=PIPE, bufsize=0))
+            assert process.stdin is not None
             assert process.stdout is not None
-            await process.stdout.receive()
+            process.stdin.write(b"x")
+            assert process.stdout.read(1) == b"x"  # it has its environment
         for mark in marks:
             group.start_soon(processes.kill_all_marked, mark)
     assert scans[:2] == [marks, marks]  # until nothing more is found
