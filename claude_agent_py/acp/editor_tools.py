@@ -128,9 +128,10 @@ class BoundTools:
             )
 
             async def release() -> None:
-                with suppress(Exception):  # there is no terminal, or no editor any more
-                    terminal = await making
-                    await editor.release_terminal(session_id=session_id, terminal_id=terminal.terminal_id)
+                with suppress(Exception):  # the call has failed with it
+                    await making
+                if not making.cancelled() and making.exception() is None:
+                    await editor.release_terminal(session_id=session_id, terminal_id=making.result().terminal_id)
 
             try:
                 about = {"session_id": session_id, "terminal_id": (await asyncio.shield(making)).terminal_id}

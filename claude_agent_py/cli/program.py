@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _discard_output()
         return 0
     except OSError as error:
-        print(f"claude-agent-py: {displayable(str(error), None)}", file=sys.stderr)
+        print(f"claude-agent-py: {displayable(str(error) or type(error).__name__, None)}", file=sys.stderr)
         try:
             sys.stdout.flush()
         except OSError:  # the disk that the output goes to is full

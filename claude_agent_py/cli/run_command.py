@@ -71,7 +71,8 @@ def read_prompt(arguments: argparse.Namespace) -> str:
     if sys.stdin.isatty():
         raise OptionsError("pass a prompt, or pipe one to stdin", option="prompt")
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
+        with suppress(io.UnsupportedOperation):  # something was read before
+            sys.stdin.reconfigure(errors="replace")
     text = sys.stdin.read().strip()
     if not text:
         raise OptionsError("stdin contains no prompt", option="prompt")

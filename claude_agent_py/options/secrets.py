@@ -19,7 +19,7 @@ def find_secrets(options: ClientOptions, surrounding: Mapping[str, str] | None =
 
     Args:
         options: The options of the session.
-        surrounding: The environment of the program; None means `os.environ`.
+        surrounding: The environment of the program; None means the environment of this process.
     """
     places: list[Any] = [environment(options, surroundings() if surrounding is None else surrounding)]
     given = (options.settings, options.managed_settings)

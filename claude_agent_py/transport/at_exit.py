@@ -7,7 +7,7 @@ import sys
 from typing import Final
 
 from claude_agent_py._base.streams import wait_until
-from claude_agent_py.transport.processes import descendants, kill_each, kill_marked, signal_group
+from claude_agent_py.transport.processes import descendants, kill_each, kill_marked, programs, signal_group
 
 GRACE: Final = 2.0
 """How long the programs may take after SIGTERM, together, in seconds; then they are killed."""
@@ -15,24 +15,21 @@ GRACE: Final = 2.0
 PAUSE: Final = 0.01
 """Seconds between two checks whether they are gone."""
 
-_running: dict[int, tuple[int, str]] = {}
-"""The running programs by process id: the process that started it, which a fork is not, and its mark."""
-
 
 def end_at_exit(pid: int, mark: str) -> None:
     """Register a program, which then does not outlive the interpreter."""
     if sys.platform != "win32":
-        _running[pid] = os.getpid(), mark
+        programs[pid] = os.getpid(), mark
 
 
 def forget(pid: int) -> None:
     """Unregister a program."""
-    _running.pop(pid, None)
+    programs.pop(pid, None)
 
 
 @atexit.register
 def _end_all() -> None:
-    ours = {pid: mark for pid, (owner, mark) in _running.items() if owner == os.getpid()}
+    ours = {pid: mark for pid, (owner, mark) in programs.items() if owner == os.getpid()}
     live = [pid for pid in ours if _is_running(pid)]
     below = [process for pid in live for process in descendants(pid)]
     for pid in live:

@@ -227,8 +227,11 @@ _marks: dict[_Folder, str] = {}
 """The marks read by the last scan: reading an environment costs more than the rest of a scan."""
 
 
+programs: Final[dict[int, tuple[int, str]]] = {}
+"""The running programs by process id: the process that started it, which a fork is not, and its mark."""
+
 _killed: Final[set[_Folder]] = set()
-"""The processes that were killed, until they are gone."""
+"""The other processes that were killed, until they are gone."""
 
 
 def _reap(running: set[_Folder]) -> None:
@@ -293,7 +296,8 @@ async def kill_all_marked(mark: str, within: float = math.inf) -> None:
 def _kill(pid: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError, FileNotFoundError):
         os.kill(pid, signal.SIGKILL)
-        _killed.add((pid, os.stat(f"/proc/{pid}").st_ino))
+        if pid not in programs:
+            _killed.add((pid, os.stat(f"/proc/{pid}").st_ino))
 
 
 def kill_program(pid: int) -> None:

@@ -1053,3 +1053,31 @@ async def test_a_session_whose_process_was_killed_in_a_turn_that_a_task_caused_i
         assert stored.identities() == before.identities() + after.identities()
         [run] = {turn.partition("/")[0] for turn in stored.turns}
         assert list(stored.turns) == [f"{run}/{number}" for number in range(1, 4 if is_answered else 3)]
+
+
+FINAL: Final = frames.assistant("b")
+INTERRUPTION: Final = frames.user([frames.text_block("[Request interrupted by user]")])
+LAST_WORDS: Final[dict[str, tuple[list[JSONObject], str]]] = {
+    "interrupted": ([INTERRUPTION, frames.result("")], "cancelled"),
+    "interrupted, and then idle": ([INTERRUPTION, frames.session_state("idle")], "cancelled"),
+    "interrupted, and then gone": ([INTERRUPTION], "cancelled"),
+    "answered, and then gone": ([{**FINAL, "message": {**FINAL["message"], "stop_reason": "end_turn"}}], "ok"),
+    "refused, and then gone": ([frames.assistant("b", error="server_error", is_api_error_message=True)], "error"),
+}
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", LAST_WORDS)
+async def test_what_follows_the_first_message_of_a_turn_tells_live_how_it_ended(said: str) -> None:
+    last, status = LAST_WORDS[said]
+    call = frames.assistant([frames.tool_use_block("Bash", id="t1")])
+    script = FakeCLI(
+        steps.wait_for_prompt(), steps.emit(frames.init(**frames.PROMPT_FIELDS), call, *last), steps.exit(0)
+    )
+    async with start_in_memory(script) as client:
+        journal = client.journal()
+        run = client.query("go")
+        told = [fact async for fact in journal if isinstance(fact, TurnEnded)]
+        with suppress(RunFailed):
+            await run
+    assert [fact.status for fact in told] == [status]

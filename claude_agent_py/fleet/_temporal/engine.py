@@ -69,7 +69,7 @@ NUMBER_SECONDS: Final = 2.0
 KNOWN: Final = 10_000
 """How many sessions a process remembers."""
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus IN ('Running', 'Completed')"
-"""A run that was continued in another one, or that a reset or an operator ended, is no session."""
+"""A run that was continued in another one, or that a reset or an operator ended, is not listed."""
 KILLED: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
     WorkflowExecutionStatus.TERMINATED: "terminated",
     WorkflowExecutionStatus.CANCELED: "cancelled",
@@ -422,7 +422,7 @@ async def read_session(found: WorkflowExecution) -> WorkflowSession:
             "this Fleet needs the codec of its workers",
             session_id=found.id,
         ) from error
-    if found.close_time is not None and found.status in KILLED:
+    if found.close_time is not None and found.status in KILLED and session.state != "cancelled":
         session.reason = f"its workflow ended: {KILLED[found.status]}"
         session.cancel(found.close_time.timestamp())
     return session

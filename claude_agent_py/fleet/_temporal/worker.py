@@ -26,6 +26,7 @@ from temporalio.client import (
     ScheduleSpec,
     ScheduleUpdate,
     WorkflowHandle,
+    WorkflowQueryFailedError,
 )
 from temporalio.common import VersioningBehavior, WorkerDeploymentVersion
 from temporalio.service import RPCError, RPCStatusCode
@@ -35,6 +36,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxR
 from claude_agent_py._base.event_loop import in_trio
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.kept_alive import KeptAlive
+from claude_agent_py._base.log import logger
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import FleetEngine
@@ -431,18 +433,23 @@ class TemporalWorker(Worker):
                 except asyncio.CancelledError:
                     if work.done():
                         raise
-                    while await self._obey(turn, execution.stop) == "interrupt" and not work.done():
+                    wanted = await self._obey(turn, execution.stop)
+                    while wanted == "interrupt" and not work.done():
                         await asyncio.wait([work], timeout=LOOK_SECONDS)  # the server cancels it once only
+                        wanted = await self._obey(turn, execution.stop, wanted)
         finally:
             beating.cancel()
 
-    async def _obey(self, turn: TurnArgument, stop: TurnStop) -> str:
-        """Do what the workflow wants, now that the server cancelled the activity, and return it."""
+    async def _obey(self, turn: TurnArgument, stop: TurnStop, known: str = "cancel") -> str:
+        """Do what the workflow wants, now that the server cancelled the activity, and return it.
+
+        If the server does not answer, it is what is known.
+        """
         details = activity.cancellation_details()
-        wanted = "abandon" if details is not None and (details.not_found or details.timed_out) else "cancel"
-        if wanted == "cancel":
+        wanted = "abandon" if details is not None and (details.not_found or details.timed_out) else known
+        if wanted != "abandon":
             handle: WorkflowHandle[Any, Any] = self._client.get_workflow_handle(turn.session)
-            with contextlib.suppress(RPCError):
+            with contextlib.suppress(RPCError, WorkflowQueryFailedError):
                 wanted = await handle.query("wanted", turn.epoch, rpc_timeout=timedelta(seconds=5))
         {"interrupt": stop.interrupt, "abandon": stop.abandon}.get(wanted, stop.release)()
         return wanted
@@ -471,8 +478,9 @@ class TemporalWorker(Worker):
                 try:
                     await execution.write_events()
                 except Exception as error:
-                    if result.kind in ENDS:  # the next call finds the outcome in the store
+                    if result.kind == "done":  # the next call finds the answer in the store
                         return _wait_for_store(error, agent, result.result.get("cost_usd") or 0.0)
+                    logger.warning("events of session %s cannot be written: %s", turn.session, error)
                 return result
             finally:
                 if self._executions.get(turn.session) is execution:

@@ -313,13 +313,13 @@ class SessionWorkflow:
         """Have the ends of prompts written as events, unless the worker that ran them did so."""
         s = self._s
         ends = [replace(prompt, content=None) for prompt in s.prompts if self._is_untold(prompt)]
+        s.told = max([s.told, *(prompt.number for prompt in ends)])  # first: `retry` may come meanwhile
         if ends and workflow.patched("tell"):
             s.epoch += 1
             with contextlib.suppress(ActivityError):  # the store is away
                 await workflow.execute_local_activity(
                     TELL, args=[s.conversation, s.epoch, ends], schedule_to_close_timeout=TELL_SECONDS
                 )
-        s.told = max([s.told, *(prompt.number for prompt in ends)])
 
     def _is_untold(self, prompt: FleetPrompt) -> bool:
         return prompt.ended_at is not None and prompt.number > self._s.told
