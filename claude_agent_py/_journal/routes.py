@@ -62,8 +62,8 @@ def _on_main_agent(router: TurnRouter, message: StreamEventMessage | AssistantMe
     """Route a message of the main agent to the turn, which it may begin."""
     if router.turns.is_answered and message.user_message_uuid is None:
         if type(message) is AssistantMessage:
-            router.turns.feed(message)
-        return router.turn_runs  # most deltas say nothing new of their turn
+            router.turns.note_answer(message)
+        return router.turn_runs  # most messages say nothing else of their turn
     begins = router.turns.current is None
     router.turns.feed(message)
     # Only the first message of an answer names its prompts.
@@ -77,9 +77,10 @@ def _on_assistant(router: TurnRouter, message: AssistantMessage, now: float) -> 
 def _on_user(router: TurnRouter, message: UserMessage, now: float) -> Audience:
     if message.is_subagent:
         return _subagent_audience(router, message)
-    router.turns.feed(message)
     if router.turns.is_answered and message.origin is None:
+        router.turns.note_interruption(message)
         return router.turn_runs
+    router.turns.feed(message)
     # It may come between turns: then all open runs get it.
     router.follow((), now)
     return router.session_audience()

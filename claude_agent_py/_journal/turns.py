@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple
 
 from claude_agent_py.wire.base import INTERRUPTED
+from claude_agent_py.wire.messages.content import TextBlock
 from claude_agent_py.wire.messages.conversation import (
     AssistantMessage,
     CommandLifecycleMessage,
@@ -145,6 +146,24 @@ class Turns:
         self.news = []
         RULES[type(message)](self, message)
 
+    def note_answer(self, message: AssistantMessage) -> None:
+        """Note what a message of the main agent says of the end of the current turn."""
+        turn = self._begin()
+        turn.stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
+        if turn.problem is None and (message.is_api_error_message or message.error is not None):
+            turn.problem = "error"
+
+    def note_interruption(self, message: UserMessage) -> None:
+        """Note whether a message says that the current turn was interrupted."""
+        turn, content = self.current, message.content
+        if turn is None or not (isinstance(content, str) or TextBlock in map(type, content)):
+            return  # most are results of calls
+        if message.text.startswith(INTERRUPTED) and not message.is_replay:
+            if turn.id:
+                turn.problem = "cancelled"
+            else:
+                turn.causes = ()  # the next turn has others
+
     def _begin(self) -> Turn:
         """Return the current turn, which begins now unless it has begun."""
         turn = self.current
@@ -216,15 +235,12 @@ class Turns:
             turn.prompts.update(dict.fromkeys(message.prompt_uuids))
 
     def _on_assistant(self, message: AssistantMessage) -> None:
-        stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
         turn, named = self._begin(), message.prompt_uuids
+        self.note_answer(message)
         if not turn.id:
             self._count(turn, self._begun(turn) or named)
         turn.prompts.update(dict.fromkeys(named))
         turn.is_answered = True
-        turn.stop_reason = stop_reason
-        if turn.problem is None and (message.is_api_error_message or message.error is not None):
-            turn.problem = "error"
 
     def _on_user(self, message: UserMessage) -> None:
         """Begin a turn with what caused it. Other user messages begin none: some come between turns."""
@@ -235,11 +251,8 @@ class Turns:
             if turn.id and (turn.answers or turn.is_answered):
                 turn = self._replace(turn)
             turn.causes += tuple(_TASK_ID.findall(message.text))
-        elif self.current is not None and message.text.startswith(INTERRUPTED):
-            if self.current.id:
-                self.current.problem = "cancelled"
-            else:
-                self.current.causes = ()  # the next turn has others
+        else:
+            self.note_interruption(message)
 
     def _on_result(self, message: ResultMessage) -> None:
         turn = self._begin()
