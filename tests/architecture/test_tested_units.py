@@ -47,7 +47,8 @@ OTHERS = {
         tasks.files.task_file tasks.files.transcript tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
-        transport.anyio_process transport.memory transport.pidfd_process transport.processes transport.subprocess
+        transport.anyio_process transport.at_exit transport.memory transport.pidfd_process transport.processes
+        transport.subprocess
     """,
     "where a program is looked for, and how it is fetched": """
         transport.checksums transport.install transport.locate cli.install

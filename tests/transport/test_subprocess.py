@@ -27,6 +27,7 @@ from claude_agent_py.transport import (
     LaunchPlan,
     SubprocessTransport,
     anyio_process,
+    at_exit,
     pidfd_process,
     processes,
     subprocess,
@@ -1250,6 +1251,24 @@ ADOPTS = """
 def test_killed_orphans_that_fall_to_this_process_are_reaped(code: str) -> None:
     done = run([sys.executable, "-c", textwrap.dedent(ADOPTS), code], capture_output=True, timeout=60, check=True)
     assert done.stdout.split(b"\n")[0] == b"no child is left", done.stderr
+
+
+@ON_LINUX
+def test_a_killed_program_of_this_process_is_left_to_who_waits_for_it() -> None:
+    mark = f"own-{os.getpid()}"
+    with Popen(["cat"], env={**os.environ, processes.MARK: mark}, stdin=PIPE, stdout=PIPE, bufsize=0) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            process.stdin.write(b"x")
+            assert process.stdout.read(1) == b"x"  # it has its environment
+            at_exit.end_at_exit(process.pid, mark)
+            while processes.kill_marked({mark}):
+                pass
+            assert process.wait(PATIENT) == -signal.SIGKILL
+        finally:
+            at_exit.forget(process.pid)
+            process.kill()
 
 
 @ON_LINUX
