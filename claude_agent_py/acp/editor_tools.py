@@ -9,7 +9,6 @@ import asyncio
 import os
 import shlex
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -128,8 +127,7 @@ class BoundTools:
             )
 
             async def release() -> None:
-                with suppress(Exception):  # the call has failed with it
-                    await making
+                await asyncio.wait([making])  # if it fails, so does the call
                 if not making.cancelled() and making.exception() is None:
                     await editor.release_terminal(session_id=session_id, terminal_id=making.result().terminal_id)
 

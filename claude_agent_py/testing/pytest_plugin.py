@@ -67,11 +67,8 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 
 def _mismatches(item: pytest.Item) -> list[str]:
     cassette = item.stash.get(_CASSETTE, None)
-    return (
-        []
-        if cassette is None
-        else [claude_agent_py.permissions.displayable(text, None) for text in cassette.mismatches]
-    )
+    mismatches = [] if cassette is None else cassette.mismatches
+    return [claude_agent_py.permissions.displayable(text, None) for text in mismatches]
 
 
 @pytest.fixture(name="_claude_stage")
