@@ -3,7 +3,7 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,10 +16,14 @@ SPARE = 30
 """How many namespaces a server has."""
 
 
-def start(folder: Path) -> TemporalServer:
-    """Start a server with the namespaces `test-0`, `test-1`, ..."""
+def start(folder: Path, configuration: Mapping[str, str] | None = None) -> TemporalServer:
+    """Start a server with the namespaces `test-0`, `test-1`, ..., perhaps with more of a dynamic configuration."""
     spaces = [argument for number in range(SPARE) for argument in ("--namespace", f"test-{number}")]
-    values = {"limit.historyCount.suggestContinueAsNew": 60, "system.forceSearchAttributesCacheRefreshOnRead": "true"}
+    values: dict[str, object] = {
+        "limit.historyCount.suggestContinueAsNew": 60,
+        "system.forceSearchAttributesCacheRefreshOnRead": "true",
+    }
+    values |= configuration or {}
     dynamic = [part for name, value in values.items() for part in ("--dynamic-config-value", f"{name}={value}")]
     return TemporalServer(folder, [*spaces, *dynamic])
 

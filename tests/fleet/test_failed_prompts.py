@@ -202,10 +202,12 @@ async def test_a_session_that_a_person_has_resumed_waits_for_its_lease(tmp_path:
         retry = RetryPolicy(attempts=1, wait=0.3, max_wait=0.3)
         fleet.agent("one", ClientOptions(cli_path=program, cwd=tmp_path), retry=retry)
         session, key = await begun_conversation(fleet, store)
-        lease = await store.acquire_lease(key, "Ada", ttl=12)  # a worker looks again when it would expire
+        lease = await store.acquire_lease(key, "Ada", ttl=3)  # a worker looks again when it would expire
         async with fleet.worker():
 
             async def says_so() -> bool:
+                nonlocal lease
+                lease = await store.renew_lease(lease, ttl=3)
                 info = await session.info()
                 return info.state == "queued" and "is being written by Ada" in (info.reason or "")
 

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from fleets import PATIENCE, events_of, fleet_in, until, until_state
-from temporal_server import SharedServer, temporal_server as temporal_server
+from temporal_server import SharedServer, TemporalServer, start, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
 from claude_agent_py.cli.temporal_server import find_program
@@ -44,22 +44,35 @@ async def connect(fleet: Fleet) -> Any:
     return await fleet._engine._server.connect()  # type: ignore[attr-defined]
 
 
-async def test_a_prompt_gets_its_number_although_a_worker_died_with_the_workflow(fleet: Fleet) -> None:
+@pytest.fixture
+def impatient_server(tmp_path: Path) -> Iterator[TemporalServer]:
+    """A server that waits a second for a worker that has a workflow, not ten."""
+    server = start(tmp_path, {"history.defaultWorkflowTaskTimeout": '"1s"'})
+    try:
+        yield server
+    finally:
+        server.end()
+
+
+async def test_a_prompt_gets_its_number_although_a_worker_died_with_the_workflow(
+    impatient_server: TemporalServer,
+) -> None:
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import PollWorkflowTaskQueueRequest
 
-    session = await fleet.start("one", "first")
-    client = await connect(fleet)
-    # Until the server gives up who took this task, signals are not in the history.
-    request = PollWorkflowTaskQueueRequest(
-        namespace=client.namespace, task_queue=TaskQueue(name="one"), identity="dead"
-    )
-    assert (
-        await client.workflow_service.poll_workflow_task_queue(request)
-    ).workflow_execution.workflow_id == session.id
-    assert await session.send("second", key="second") == 2
-    assert await session.send("second", key="second") == 2
-    assert (await session.outcome(2)).state == "queued"
+    async with Fleet(f"temporal://{impatient_server.address}/test-0") as fleet:
+        fleet.agent("one")
+        session = await fleet.start("one", "first")
+        client = await connect(fleet)
+        # Until the server gives up who took this task, signals are not in the history.
+        request = PollWorkflowTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name="one"), identity="dead"
+        )
+        task = await client.workflow_service.poll_workflow_task_queue(request)
+        assert task.workflow_execution.workflow_id == session.id
+        assert await session.send("second", key="second") == 2
+        assert await session.send("second", key="second") == 2
+        assert (await session.outcome(2)).state == "queued"
 
 
 @pytest.mark.parametrize("how", ["terminate", "cancel"])

@@ -14,8 +14,9 @@ from uuid import UUID, uuid5
 
 import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
+from temporalio.api.enums.v1 import PendingWorkflowTaskState
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import WorkflowExecution, WorkflowExecutionStatus
+from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -64,8 +65,6 @@ from claude_agent_py.sessions import SessionStore, implements
 
 MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
-NUMBER_SECONDS: Final = 2.0
-"""How long `send` waits for a worker to number a prompt before it counts in the history."""
 KNOWN: Final = 10_000
 """How many sessions a process remembers."""
 OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus IN ('Running', 'Completed')"
@@ -138,15 +137,12 @@ class TemporalEngine:
         if number is None:
             uuid = name_prompt(found.conversation, key)
             await self._signal(session, "send", key, prompt, timeout, Command(by.by, by.origin, uuid))
-        looks_at = anyio.current_time() + NUMBER_SECONDS
         while number is None:
             await anyio.sleep(0.05)
-            number = find_number(await self._load(session), key)
-            if number is None and anyio.current_time() > looks_at:
-                # If no worker has numbered it, it counts in the history, which may lack it for some seconds: a worker
-                # died while it had the workflow.
-                number = count_prompts(await self._server.read_commands(session)).get(key)
-                looks_at = anyio.current_time() + NUMBER_SECONDS
+            description = await self._server.describe(session)
+            number = find_number(await read_session(description), key)
+            if number is None and not is_at_worker(description):
+                number = (await self._count_prompts(session)).get(key)
         self._sent.put(session, number)
         return number
 
@@ -179,6 +175,18 @@ class TemporalEngine:
         await self._signal(session, "retry", Command(by.by, by.origin))
         return list_retried(found.prompts)[-1].number
 
+    async def _count_prompts(self, session: str) -> dict[str, int]:
+        """Return the numbers of prompts by key, also of those that no worker has seen."""
+        number, known = 0, dict[str, int]()
+        commands, _ = await self._server.read_run(session)
+        for name, args in commands:
+            if name == "start":
+                number, known = args[0]["runs"], dict(args[0]["keys"])
+            elif name == "send" and args[0] not in known:
+                number += 1
+                known[args[0]] = number
+        return known
+
     async def _signal(self, session: str, name: str, *args: Any) -> None:
         if not await self._server.signal(session, name, *args):
             raise FleetError(f"the session {session!r} was cancelled", session_id=session)  # and has ended since
@@ -198,15 +206,15 @@ class TemporalEngine:
         s = await read_session(description)
         number = max(s.runs, self._sent.get(session, 0)) if run is None else run
         found = next((vars(prompt) for prompt in s.prompts if prompt.number == number), None)
-        if found is None or found["result"].get("is_stored"):
+        if number > s.runs:  # no worker has seen it, if it was sent
+            sent = await self._count_prompts(session)
+            for key in [key for key in sent if sent[key] == number]:
+                found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
+        elif found is None or found["result"].get("is_stored"):
             # The events have what is too long or too old for the memo.
             log = await read_log(self._settings.store, session, s.conversation, number)
             ends = [event.data for event in log.events if "result" in event.data] if log is not None else []
             found = {**(found or {}), **ends[-1]} if ends else found
-        if found is None and number > s.runs:  # no worker has seen it, if it was sent
-            sent = count_prompts(await self._server.read_commands(session))
-            for key in [key for key in sent if sent[key] == number]:
-                found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         if found is None:
             raise FleetError(f"session {session!r} has no prompt {number}", session_id=session)
         can_retry = s.state == "failed" and number in [prompt.number for prompt in list_retried(s.prompts)]
@@ -387,16 +395,10 @@ def find_number(s: WorkflowSession, key: str) -> int | None:
     return s.keys.get(key)
 
 
-def count_prompts(commands: Sequence[tuple[str, list[Any]]]) -> dict[str, int]:
-    """Return the numbers of prompts by key, also of those that no worker has seen."""
-    number, known = 0, dict[str, int]()
-    for name, args in commands:
-        if name == "start":
-            number, known = args[0]["runs"], dict(args[0]["keys"])
-        elif name == "send" and args[0] not in known:
-            number += 1
-            known[args[0]] = number
-    return known
+def is_at_worker(found: WorkflowExecutionDescription) -> bool:
+    """Return whether a worker has the workflow now, or had it when it died: the history lacks what was sent since."""
+    state = found.raw_description.pending_workflow_task.state
+    return state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_STARTED
 
 
 def check_size(prompt: object) -> None:

@@ -270,25 +270,30 @@ class TemporalService:
 
     async def read_commands(self, workflow: str) -> list[tuple[str, list[Any]]]:
         """Return the start and the commands in the histories of a workflow that the server has kept, with arguments."""
-        client, found, run = await self.connect(), list[tuple[str, list[Any]]](), None
-        while run != "":
-            handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(workflow, run_id=run)
-            commands, run = list[tuple[str, list[Any]]](), ""
-            with UnlessMissing():
-                async for event in handle.fetch_history_events():
-                    signal = event.workflow_execution_signaled_event_attributes
-                    if event.HasField("workflow_execution_started_event_attributes"):
-                        start = event.workflow_execution_started_event_attributes
-                        name, payloads, run = "start", start.input, start.continued_execution_run_id
-                    elif signal.signal_name in COMMANDS:
-                        name, payloads = signal.signal_name, signal.input
-                    else:
-                        continue
-                    args = await client.data_converter.decode(payloads.payloads)
-                    args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
-                    commands.append((name, args))
-                found = [*commands, *found[1:]]  # without the start of the later run
+        found, earlier = await self.read_run(workflow)
+        while earlier:
+            commands, earlier = await self.read_run(workflow, earlier)
+            found = [*commands, *found[1:]]  # without the start of the later run
         return found
+
+    async def read_run(self, workflow: str, run: str | None = None) -> tuple[list[tuple[str, list[Any]]], str]:
+        """Return the start and the commands in a run of a workflow, by default the last one, and the run before it."""
+        client, commands, earlier = await self.connect(), list[tuple[str, list[Any]]](), ""
+        handle: WorkflowHandle[Any, Any] = client.get_workflow_handle(workflow, run_id=run)
+        with UnlessMissing():
+            async for event in handle.fetch_history_events():
+                signal = event.workflow_execution_signaled_event_attributes
+                if event.HasField("workflow_execution_started_event_attributes"):
+                    start = event.workflow_execution_started_event_attributes
+                    name, payloads, earlier = "start", start.input, start.continued_execution_run_id
+                elif signal.signal_name in COMMANDS:
+                    name, payloads = signal.signal_name, signal.input
+                else:
+                    continue
+                args = await client.data_converter.decode(payloads.payloads)
+                args[-1] = {**args[-1], "at": event.event_time.ToDatetime(UTC).timestamp()}
+                commands.append((name, args))
+        return commands, earlier
 
     async def ask_to_drain(self, worker: str, grace: float | None, seconds: float) -> None:
         """Leave word for a worker to drain: a workflow that no worker runs, and which the server ends after a time."""
