@@ -112,25 +112,23 @@ class TaskIntake:
         self.update(message)
         return self.publish()
 
-    def update(self, message: object, /) -> None:
+    def update(self, message: Any, /) -> None:
         """Update the tasks, without publishing the events of that. Never raises."""
+        kind = type(message)
         try:
-            self._update(message, self.clock())
+            handler = signals.HANDLERS.get(kind)
+            if handler is not None:
+                handler(self.ledger, message, self.clock())
+            if kind in _OF_SUBAGENTS:
+                if message.agent_id in self.ledger.records:
+                    self._keep(message.agent_id, message)
+            elif kind is InitMessage:
+                self._is_orphaned = self.listeners.is_closed = False
+                self.paths.record_init(message.cwd, message.session_id)
+            elif kind is ControlRequest and type(message.request) is HookCallbackRequest:
+                self.paths.record_hook(message.request.input)
         except Exception:
             logger.exception(_FAILED)
-
-    def _update(self, message: Any, now: float) -> None:
-        kind = type(message)
-        handler = signals.HANDLERS.get(kind)
-        if handler is not None:
-            handler(self.ledger, message, now)
-        if kind is InitMessage:
-            self._is_orphaned = self.listeners.is_closed = False
-            self.paths.record_init(message.cwd, message.session_id)
-        if kind is ControlRequest and type(message.request) is HookCallbackRequest:
-            self.paths.record_hook(message.request.input)
-        if kind in _OF_SUBAGENTS and message.agent_id in self.ledger.records:
-            self._keep(message.agent_id, message)
 
     def expect_end(self, reason: str | None, by: EndedBy) -> None:
         """Record why the tasks of the CLI's process end, if it reports that they were stopped. Earlier causes stay."""
@@ -219,32 +217,28 @@ class TaskIntake:
         First the journal numbers the events. Then they go to listeners and watchers, waiters wake, and `on_events` gets
         them, for the readers and the runs of the session. Never raises.
         """
-        try:
-            return self._publish()
-        except Exception:
-            logger.exception(_FAILED)
-            return []
-
-    def _publish(self) -> list[TaskEvent]:
         ledger = self.ledger
         events: list[TaskEvent] = []
-        if ledger.touched:
-            touched, events = ledger.take_changes(self.clock())
-            if self.number is not None and events:
-                self.number(events)
-            if events or self.watchers:
-                self._deliver(touched, events)
-            self._wake(touched)
-        has_news, ledger.has_news = ledger.has_news, False
-        if has_news:
-            self.reconciler.wake()
-            self._wake([None])
-        if self._is_orphaned and not ledger.has_external:
-            self._is_orphaned = False
-            self.listeners.close()
-            self._wake_all()
-        if events or has_news:
-            self.on_events(events)
+        try:
+            if ledger.touched:
+                touched, events = ledger.take_changes(self.clock())
+                if self.number is not None and events:
+                    self.number(events)
+                if events or self.watchers:
+                    self._deliver(touched, events)
+                self._wake(touched)
+            has_news, ledger.has_news = ledger.has_news, False
+            if has_news:
+                self.reconciler.wake()
+                self._wake([None])
+            if self._is_orphaned and not ledger.has_external:
+                self._is_orphaned = False
+                self.listeners.close()
+                self._wake_all()
+            if events or has_news:
+                self.on_events(events)
+        except Exception:
+            logger.exception(_FAILED)
         return events
 
     def _deliver(self, touched: set[str], events: list[TaskEvent]) -> None:
