@@ -87,7 +87,7 @@ def test_the_text_names_only_what_exists(page: Path) -> None:
 def test_every_fragment_of_the_changelog_has_a_known_type() -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     types = {each["directory"] for each in config["tool"]["towncrier"]["type"]}
-    fragments = ROOT.glob("changelog.d/*")
+    fragments = ROOT.glob("changelog.d/+*")
     assert [path.name for path in fragments if path.suffixes[-2:] not in [[f".{kind}", ".md"] for kind in types]] == []
 
 
