@@ -537,6 +537,9 @@ async def test_a_schedule_starts_sessions(tmp_path: Path, temporal: str) -> None
 
         await until(has_started_another, "the schedule started another session")
         assert [each.id for each in await fleet.list()] == found
+        known = {each.id async for each in client.list_workflows("WorkflowType = 'fleet-session'")}
+        with pytest.raises(FleetError, match="no worker has seen yet"):
+            await fleet.session((known - set(found)).pop()).info()
         assert (await fleet.session(found[0]).outcome(1)).text == "done"
         assert await fleet.unschedule("nightly")
         assert not await fleet.unschedule("nightly")

@@ -6,6 +6,7 @@ behind a command until a worker has handled it. Events are in the session store 
 
 import contextlib
 import json
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -65,17 +66,17 @@ from claude_agent_py.sessions import SessionStore, implements
 
 MAX_PROMPT: Final = 1_000_000
 """The longest prompt in bytes of JSON: the server refuses payloads of 2 MB."""
+PAGE: Final = 1000
+"""How many sessions the server lists at a time."""
 KNOWN: Final = 10_000
 """How many sessions a process remembers."""
-OURS: Final = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus IN ('Running', 'Completed')"
-"""A run that was continued in another one, or that a reset or an operator ended, is not listed."""
-KILLED: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
+CUT_OFF: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
     WorkflowExecutionStatus.TERMINATED: "terminated",
     WorkflowExecutionStatus.CANCELED: "cancelled",
     WorkflowExecutionStatus.FAILED: "failed",
     WorkflowExecutionStatus.TIMED_OUT: "timed out",
 }
-"""How a workflow ends whose memo does not say so: an operator ended it, or the server."""
+"""How a workflow ends before its session does. The session is cancelled then, whatever its memo and attributes say."""
 
 
 class TemporalEngine:
@@ -238,7 +239,7 @@ class TemporalEngine:
 
     @on_asyncio
     async def questions(self, session: str | None) -> Sequence[tuple[str, FleetQuestion]]:
-        sessions = await self._select(session, f"{QUESTIONS.name} > 0")
+        sessions = await self._select(session, f"{find_in('queued', 'running', 'waiting')} AND {QUESTIONS.name} > 0")
         found = [(s.id, question) for s in sessions for question in s.questions]
         return sorted(found, key=lambda each: each[1].created_at)
 
@@ -249,26 +250,39 @@ class TemporalEngine:
 
     # The fleet -------------------------------------------------------------------------------------------------------
 
-    async def _list(self, query: str, limit: int | None = None) -> AsyncIterator[WorkflowSession]:
-        client = await self._server.connect()
-        async for found in client.list_workflows(" AND ".join(filter(None, (OURS, query))), limit=limit):
-            if found.raw_info.HasField("memo") and MEMO in found.raw_info.memo.fields:  # else a schedule just began it
-                yield await read_session(found)
+    async def _list(self, query: str, limit: int = sys.maxsize) -> AsyncIterator[WorkflowSession]:
+        client, count = await self._server.connect(), 0
+        async for found in client.list_workflows(query, page_size=min(limit, PAGE)):
+            if MEMO not in found.raw_info.memo.fields:  # a schedule has just begun it
+                continue
+            if found.status in CUT_OFF and await self._has_later_run(found):  # a reset ended it
+                continue
+            yield await read_session(found)
+            count += 1
+            if count == limit:
+                return
 
-    async def _select(self, session: str | None, query: str = "") -> list[WorkflowSession]:
+    async def _has_later_run(self, found: WorkflowExecution) -> bool:
+        client = await self._server.connect()
+        with UnlessMissing():
+            return (await client.get_workflow_handle(found.id).describe()).run_id != found.run_id
+        return True
+
+    async def _select(self, session: str | None, query: str) -> list[WorkflowSession]:
         return [each async for each in self._list(query)] if session is None else [await self._load(session)]
 
     @on_asyncio
     async def list_sessions(
         self, state: SessionState | None, agent: str | None, tenant: str | None, limit: int
     ) -> Sequence[FleetSessionInfo]:
-        wanted = ((STATE.name, state), (AGENT.name, agent), (TENANT.name, tenant))
-        query = " AND ".join(f"{name} = {quote(value)}" for name, value in wanted if value is not None)
-        return [read_info(s) async for s in self._list(query, limit)]
+        wanted = ((AGENT.name, agent), (TENANT.name, tenant))
+        parts = [find_in(*([] if state is None else [state]))]
+        parts += [f"{name} = {quote(value)}" for name, value in wanted if value is not None]
+        return [read_info(s) async for s in self._list(" AND ".join(parts), limit)]
 
     @on_asyncio
     async def count_open_sessions(self) -> int:
-        return await self._server.count(f"{OURS} AND {STATE.name} IN ('queued', 'running')")
+        return await self._server.count(find_in("queued", "running"))
 
     @on_asyncio
     async def list_workers(self) -> Sequence[FleetWorkerInfo]:
@@ -293,7 +307,7 @@ class TemporalEngine:
     @on_asyncio
     async def list_tenants(self) -> Sequence[FleetTenantInfo]:
         tenants: dict[str, Counter[str]] = {}
-        async for s in self._list(""):
+        async for s in self._list(find_in()):
             tenants.setdefault(s.tenant, Counter())[s.state] += 1
         limits = await self._server.load_limits()
         return [
@@ -322,8 +336,7 @@ class TemporalEngine:
     async def prune(self, store: SessionStore | None, seconds: float, by: AnswerSource) -> int:
         client, count = await self._server.connect(), 0
         latest = await self._server.find_time() - seconds
-        states = ", ".join(f"'{state}'" for state in ENDED)
-        async for s in self._list(f"{STATE.name} IN ({states})"):
+        async for s in self._list(find_in(*ENDED)):
             if s.updated_at > latest:
                 continue
             if store is not None and implements(store, "delete"):
@@ -338,7 +351,7 @@ class TemporalEngine:
 
     @on_asyncio
     async def prune_events(self, seconds: float, session: str | None, by: AnswerSource) -> int:
-        found, latest = await self._select(session), await self._server.find_time() - seconds
+        found, latest = await self._select(session, find_in()), await self._server.find_time() - seconds
         return sum([await prune_logs(self._settings.store, s.conversation, s.runs, latest) for s in found])
 
     @on_asyncio
@@ -368,8 +381,7 @@ class TemporalEngine:
     @on_asyncio
     async def load_metrics(self, agent_limits: Mapping[str, int]) -> FleetMetrics:
         states = {
-            state: await self._server.count(f"{OURS} AND {STATE.name} = '{state}'")
-            for state in ("queued", "running", "waiting", "failed")
+            state: await self._server.count(find_in(state)) for state in ("queued", "running", "waiting", "failed")
         }
         workers = await self.list_workers()
         return FleetMetrics(
@@ -407,6 +419,19 @@ def check_size(prompt: object) -> None:
         raise OptionsError(f"must not be longer than {MAX_PROMPT} bytes of JSON: name files instead", option="prompt")
 
 
+def find_in(*states: str) -> str:
+    """Return the query for the sessions in some of the states, by default all. See `CUT_OFF`.
+
+    The run of a workflow that was continued in another one is no session.
+    """
+    own, cut_off = "ExecutionStatus IN ('Running', 'Completed')", "('Terminated', 'Canceled', 'Failed', 'TimedOut')"
+    if states:
+        own = f"({own} AND {STATE.name} IN ({', '.join(map(quote, states))}))"
+    if not states or "cancelled" in states:
+        own = f"({own} OR ExecutionStatus IN {cut_off})"
+    return f"WorkflowType = '{WORKFLOW}' AND {own}"
+
+
 def quote(value: str) -> str:
     """Return a text as a literal of the server's query language. Raises OptionsError."""
     if "'" in value or "\\" in value:
@@ -416,6 +441,10 @@ def quote(value: str) -> str:
 
 async def read_session(found: WorkflowExecution) -> WorkflowSession:
     """Return the state of a session in its memo. Raises FleetError."""
+    if MEMO not in found.raw_info.memo.fields:
+        failure = FleetError(f"a schedule has begun the session {found.id!r}, which no worker has seen yet")
+        failure.is_retryable = True
+        raise failure
     try:
         session = await found.memo_value(MEMO, type_hint=WorkflowSession)
     except Exception as error:  # of a codec
@@ -424,9 +453,10 @@ async def read_session(found: WorkflowExecution) -> WorkflowSession:
             "this Fleet needs the codec of its workers",
             session_id=found.id,
         ) from error
-    if found.close_time is not None and found.status in KILLED and session.state != "cancelled":
-        session.reason = f"its workflow ended: {KILLED[found.status]}"
-        session.cancel(found.close_time.timestamp())
+    if found.close_time is not None and found.status in CUT_OFF and session.state != "cancelled":
+        session.reason = f"its workflow ended: {CUT_OFF[found.status]}"
+        session.updated_at = found.close_time.timestamp()
+        session.cancel(session.updated_at)
     return session
 
 

@@ -142,10 +142,31 @@ class SessionWorkflow:
         """What the search attributes say."""
         self._near = True
         """Whether the next attempt asks the machine that has the workspace first."""
+        self._is_stopped = False
+        """Whether an operator cancelled the workflow."""
 
     @workflow.run
     async def run(self, session: WorkflowSession, command: Command) -> None:
-        """Run the prompts of the session until it is cancelled."""
+        """Run the prompts of the session until it is cancelled, or until an operator cancels the workflow."""
+        serving = asyncio.create_task(self._serve(command))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            if workflow.patched("stop"):
+                self._stop()
+            else:
+                serving.cancel()
+            await serving
+            raise
+
+    def _stop(self) -> None:
+        """Cancel the session because an operator cancels its workflow. Whatever it waits for, it hears of it."""
+        self._is_stopped = True
+        if self._s.state != "cancelled" and self._s.wanted != "cancel":
+            self._s.reason = "its workflow ended: cancelled"
+            self._want("cancel")
+
+    async def _serve(self, command: Command) -> None:
         s = self._s
         if not s.id:  # a schedule started it
             s.id, s.conversation = workflow.info().workflow_id, str(workflow.uuid4())
@@ -179,7 +200,7 @@ class SessionWorkflow:
         if s.machine is not None:
             await _remove_workspace(s, s.machine)
         if settings.is_pruned:  # a worker deletes it; the server might do so before, and its conversation stay
-            await workflow.wait_condition(lambda: False)
+            await workflow.wait_condition(lambda: self._is_stopped)
         await workflow.wait_condition(workflow.all_handlers_finished)
 
     # Commands --------------------------------------------------------------------------------------------------------
