@@ -7,7 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeVar
 
 from claude_agent_py._base.thread_locks import ThreadLock
 
@@ -22,32 +22,24 @@ _PASSING: Final = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3
 """Errors of opening a file that another process is creating; seen under load with SQLite 3.40."""
 
 
-Migrate: TypeAlias = Callable[[sqlite3.Cursor, int], object]
-"""Brings a file of an older version up to date, in the transaction that creates missing tables. A new file has version
-0 and no tables."""
-
-
-def open_shared(
-    path: str | os.PathLike[str], schema: Sequence[str], *, version: int = 0, migrate: Migrate | None = None
-) -> sqlite3.Connection:
+def open_shared(path: str | os.PathLike[str], schema: Sequence[str], *, version: int = 1) -> sqlite3.Connection:
     """Open a shared file and create its tables. Blocks while another process creates it.
 
     The connection may be used from any thread, but only by one at a time.
 
     Args:
         path: The file. A missing file is created, readable by this user only; SQLite's other files get its mode.
-        schema: Idempotent statements, one for each table or index.
+        schema: The statements that make the tables and indexes of a file that has no version.
         version: The version of the schema, kept in the file.
-        migrate: Called with a cursor and the version of a file that is older, before the schema is applied.
 
     Raises:
-        sqlite3.Error: The file is not a database, is of a newer version, cannot be written, or was locked for longer
+        sqlite3.Error: The file is not a database, is of another version, cannot be written, or was locked for longer
             than `BUSY_SECONDS`.
     """
     deadline = time.monotonic() + BUSY_SECONDS
     while True:
         try:
-            return _opened(path, schema, version, migrate)
+            return _opened(path, schema, version)
         except sqlite3.Error as error:
             # SQLite's own timeout does not cover changing the journal mode.
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING or time.monotonic() > deadline:
@@ -116,25 +108,22 @@ def _close(connection: sqlite3.Connection, owner: int) -> None:
         connection.close()
 
 
-def _opened(
-    path: str | os.PathLike[str], schema: Sequence[str], version: int, migrate: Migrate | None
-) -> sqlite3.Connection:
+def _opened(path: str | os.PathLike[str], schema: Sequence[str], version: int) -> sqlite3.Connection:
     if os.fspath(path) != IN_MEMORY:
         with suppress(OSError):  # it exists, or SQLite reports the problem
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_SECONDS, check_same_thread=False)
     try:
         connection.execute("PRAGMA journal_mode = WAL").fetchall()  # readers do not wait for writers
-        (made,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE sql IS NOT NULL").fetchone()
-        if made < len(schema) or _read_version(connection) != version:  # otherwise do not wait for a writer
+        if _read_version(connection) != version:  # otherwise do not wait for a writer
             with connection, closing(connection.cursor()) as cursor:
                 cursor.execute("BEGIN IMMEDIATE")  # one process at a time creates the tables
                 found = _read_version(connection)
                 if found > version:
-                    raise sqlite3.DatabaseError(f"it was written by a newer version of the library ({found})")
-                if found < version and migrate is not None:
-                    migrate(cursor, found)
-                for statement in schema:
+                    raise sqlite3.DatabaseError("it was written by a newer version of the library")
+                if 0 < found < version:
+                    raise sqlite3.DatabaseError("it was written by an older version of the library; start a new file")
+                for statement in () if found else schema:
                     cursor.execute(statement)
                 cursor.execute(f"PRAGMA user_version = {version:d}")
     except BaseException:

@@ -53,7 +53,6 @@ CREATE TABLE IF NOT EXISTS interactions (
 )
 """
 _VERSION: Final = 2
-"""Files of version 0 lack `answered_by` and `answered_from`; files of version 1 lack `session_id`."""
 _ATTRIBUTES: Final = ("id", "created_at", "deadline", "session_id", "agent_id", "task_description")
 """Columns with the attributes of an `Interaction`."""
 _IS_PENDING: Final = "state = 'pending' AND seen_at > ?"
@@ -79,7 +78,7 @@ class SQLiteInbox(WaitingInbox["StoredInteraction"]):
         self._poll = poll
         _make_private(self.path)
         try:
-            with contextlib.closing(open_shared(self.path, [_SCHEMA], version=_VERSION, migrate=_migrate)) as database:
+            with contextlib.closing(open_shared(self.path, [_SCHEMA], version=_VERSION)) as database:
                 transact(database, _delete_old)
         except sqlite3.DatabaseError as error:
             raise OptionsError(f"{self.path} cannot be used as an inbox: {error}", option="interactions") from error
@@ -186,14 +185,6 @@ class StoredInteraction(Interaction):
 
     def _settle(self, reply: JSONObject, source: AnswerSource) -> bool:
         return self._inbox._settle(self.id, reply, source)
-
-
-def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
-    """Add the columns that a file of an older version lacks."""
-    columns = {row[1] for row in cursor.execute("PRAGMA table_info(interactions)")}
-    for column in ("answered_by", "answered_from", "session_id"):
-        if columns and column not in columns:
-            cursor.execute(f"ALTER TABLE interactions ADD COLUMN {column} TEXT")
 
 
 def _delete_old(cursor: sqlite3.Cursor) -> None:

@@ -587,21 +587,8 @@ def test_an_inbox_that_is_a_link_is_refused(tmp_path: Path) -> None:
         SQLiteInbox(tmp_path / "link.db")
 
 
-OLD_INBOX = """
-CREATE TABLE interactions (
-    id TEXT PRIMARY KEY, kind TEXT NOT NULL, request TEXT NOT NULL, agent_id TEXT, task_description TEXT,
-    created_at REAL NOT NULL, deadline REAL, seen_at REAL NOT NULL, state TEXT NOT NULL DEFAULT 'pending', reply TEXT
-)
-"""
-
-
-@pytest.mark.anyio
-async def test_an_inbox_of_an_older_version_takes_answers_with_their_source(tmp_path: Path) -> None:
-    path = tmp_path / "old.db"
-    with closing(sqlite3.connect(path)) as old, old:
-        old.execute(OLD_INBOX)
-    path.chmod(0o600)
-    inbox = SQLiteInbox(path, poll=0.01)
+async def test_an_answer_comes_with_its_source(tmp_path: Path) -> None:
+    inbox = SQLiteInbox(tmp_path / "inbox.db", poll=0.01)
     settled: list[Any] = []
     context = RecordingContext(request_id="r", session_id="s1", events=settled)
     with anyio.fail_after(30):

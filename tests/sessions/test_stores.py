@@ -557,82 +557,27 @@ def test_summaries_equal_those_of_the_official_sdk() -> None:
             assert ours == theirs
 
 
-def test_a_file_of_version_1_is_brought_up_to_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from claude_agent_py.sessions.stores import sqlite
-
-    old = SQLiteStore(tmp_path / "a.db")
-    anyio.run(old.append, KEY, entries_of({"type": "user", "uuid": "a"}))
-    old.close()
-    second = ("ALTER TABLE sessions ADD COLUMN owner TEXT",)
-    monkeypatch.setattr(sqlite, "MIGRATIONS", (*sqlite.MIGRATIONS, second))
-    new = SQLiteStore(tmp_path / "a.db")
-    assert anyio.run(new.load, KEY) == [{"type": "user", "uuid": "a"}]
-    with sqlite3.connect(tmp_path / "a.db") as connection:
-        assert connection.execute("PRAGMA user_version").fetchone() == (2,)
-        assert "owner" in [column[1] for column in connection.execute("PRAGMA table_info(sessions)")]
-    connection.close()
-    new.close()
-    SQLiteStore(tmp_path / "a.db").close()
-
-
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_a_schema_of_an_earlier_version_is_brought_up_to_date(
-    postgres_server: str, monkeypatch: pytest.MonkeyPatch, anyio_backend: str
+async def test_stores_make_the_same_schema_at_once_and_refuse_one_of_another_version(
+    postgres_server: str, anyio_backend: str
 ) -> None:
-    from claude_agent_py.sessions import PostgresStore
-    from claude_agent_py.sessions.stores import postgres
-
-    old = PostgresStore(postgres_server, schema="migrated")
-    await old.append(KEY, entries_of({"type": "user", "uuid": "a"}))
-    old.close()
-    third = ("ALTER TABLE {schema}.sessions ADD COLUMN owner text",)
-    with monkeypatch.context() as patch:
-        patch.setattr(postgres, "MIGRATIONS", (*postgres.MIGRATIONS, third))
-        stores = [PostgresStore(postgres_server, schema="migrated") for _ in range(4)]
-        loaded: list[object] = []
-
-        async def load(store: PostgresStore) -> None:
-            loaded.append(await store.load(KEY))
-
-        async with anyio.create_task_group() as readers:
-            for store in stores:  # at once: one of them migrates
-                readers.start_soon(load, store)
-        assert loaded == [[{"type": "user", "uuid": "a"}]] * 4
-        assert store._query("SELECT owner FROM {schema}.sessions") == [(None,)]
-        assert store._query("SELECT version FROM {schema}.version ORDER BY 1") == [(1,), (2,), (3,)]
-        for store in stores:
-            store.close()
-    again = PostgresStore(postgres_server, schema="migrated")
-    with pytest.raises(StoreError, match="at most 2 is supported"):
-        await again.load(KEY)
-
-
-@pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
-async def test_the_leases_of_a_schema_of_version_1_are_kept(postgres_server: str, anyio_backend: str) -> None:
     import psycopg
 
     from claude_agent_py.sessions import PostgresStore
-    from claude_agent_py.sessions.stores import postgres
 
-    session = ("-work", KEY["session_id"])
-    with psycopg.connect(postgres_server) as connection:
-        connection.execute("CREATE SCHEMA version_1")
-        connection.execute("CREATE TABLE version_1.version (version int NOT NULL)")
-        for statement in postgres.MIGRATIONS[0]:
-            connection.execute(statement.replace("{schema}", "version_1").encode())
-        connection.execute("INSERT INTO version_1.version VALUES (1)")
-        summary = "INSERT INTO version_1.sessions VALUES (%s, %s, 1, '{}', 7, 'a writer', 1e12)"
-        connection.execute(summary, session)
-        connection.execute("INSERT INTO version_1.sessions VALUES ('-work', 'deleted', NULL, NULL, 1, '', 0)")
-        entry = "INSERT INTO version_1.entries (project, session, subpath, uuid, entry) VALUES (%s, %s, '', 'a', %s)"
-        connection.execute(entry, (*session, '{"type":"user","uuid":"a"}'))
-    store = PostgresStore(postgres_server, schema="version_1")
-    assert await store.load(KEY) == entries_of({"type": "user", "uuid": "a"})
-    assert [each["session_id"] for each in await store.list_sessions("-work")] == [KEY["session_id"]]
-    with pytest.raises(SessionLeasedError, match="a writer"):
-        await store.acquire_lease(KEY, "another")
-    assert (await store.acquire_lease(KEY, "another", steal=True)).epoch == 8
-    store.close()
+    stores = [PostgresStore(postgres_server, schema="versioned") for _ in range(4)]
+    async with anyio.create_task_group() as writers:
+        for number, store in enumerate(stores):
+            writers.start_soon(store.append, KEY, entries_of({"type": "user", "uuid": str(number)}))
+    loaded = await stores[0].load(KEY) or []
+    assert sorted(str(entry.get("uuid")) for entry in loaded) == ["0", "1", "2", "3"]
+    for store in stores:
+        store.close()
+    for version in (99, 1):
+        with psycopg.connect(postgres_server) as connection:
+            connection.execute("UPDATE versioned.version SET version = %s", (version,))
+        with pytest.raises(StoreError, match=f"has version {version}, and this release uses"):
+            await PostgresStore(postgres_server, schema="versioned").load(KEY)
 
 
 @pytest.mark.each_backend

@@ -154,7 +154,7 @@ class FleetFile:
             raise FleetError(f"there is no fleet in the database {self.path}")
 
     def _open(self) -> sqlite3.Connection:
-        connection = open_shared(self.path, SCHEMA, version=VERSION, migrate=self._refuse_old)
+        connection = open_shared(self.path, SCHEMA, version=VERSION)
         try:
             connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000}")
             connection.execute("PRAGMA synchronous = NORMAL")
@@ -173,14 +173,6 @@ class FleetFile:
             connection.close()
             raise
         return connection
-
-    def _refuse_old(self, cursor: sqlite3.Cursor, version: int) -> None:
-        """Raise FleetError if an earlier release made the file."""
-        if cursor.execute("SELECT 1 FROM sqlite_master WHERE name = 'fleet_meta'").fetchone():
-            raise FleetError(
-                f"an earlier release made the fleet in {self.path}, and this one cannot run it: finish its sessions "
-                "with that release, or move the file away and start them again (the store has their conversations)"
-            )
 
 
 def decode(text: str | None) -> Any:

@@ -26,34 +26,26 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Arguments = TypeVarTuple("Arguments")
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    (
-        """CREATE TABLE {schema}.entries (
-            number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-            project text NOT NULL, session text NOT NULL, subpath text NOT NULL,
-            uuid text, entry text NOT NULL
-        )""",
-        "CREATE INDEX entries_by_key ON {schema}.entries (session, project, subpath, number)",
-        "CREATE UNIQUE INDEX entries_by_uuid ON {schema}.entries (session, project, subpath, uuid) "
-        "WHERE uuid IS NOT NULL",
-        """CREATE TABLE {schema}.sessions (
-            project text NOT NULL, session text NOT NULL, mtime bigint, summary text,
-            epoch bigint NOT NULL DEFAULT 0, holder text NOT NULL DEFAULT '', expires_at float8 NOT NULL DEFAULT 0,
-            PRIMARY KEY (project, session)
-        )""",
-    ),
-    (
-        """CREATE TABLE {schema}.leases (
-            project text NOT NULL, session text NOT NULL,
-            epoch bigint NOT NULL, holder text NOT NULL, expires_at float8 NOT NULL,
-            PRIMARY KEY (project, session)
-        )""",
-        "INSERT INTO {schema}.leases SELECT project, session, epoch, holder, expires_at FROM {schema}.sessions",
-        "DELETE FROM {schema}.sessions WHERE mtime IS NULL",
-        "ALTER TABLE {schema}.sessions DROP COLUMN epoch, DROP COLUMN holder, DROP COLUMN expires_at",
-    ),
+VERSION: Final = 2
+"""The version of the tables."""
+TABLES: Final = (
+    """CREATE TABLE {schema}.entries (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        project text NOT NULL, session text NOT NULL, subpath text NOT NULL,
+        uuid text, entry text NOT NULL
+    )""",
+    "CREATE INDEX entries_by_key ON {schema}.entries (session, project, subpath, number)",
+    "CREATE UNIQUE INDEX entries_by_uuid ON {schema}.entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
+    """CREATE TABLE {schema}.sessions (
+        project text NOT NULL, session text NOT NULL, mtime bigint, summary text,
+        PRIMARY KEY (project, session)
+    )""",
+    """CREATE TABLE {schema}.leases (
+        project text NOT NULL, session text NOT NULL,
+        epoch bigint NOT NULL, holder text NOT NULL, expires_at float8 NOT NULL,
+        PRIMARY KEY (project, session)
+    )""",
 )
-"""The statements that upgrade the schema from each version to the next, starting without a schema."""
 
 TCP: Final = {
     "connect_timeout": "10",
@@ -85,7 +77,7 @@ _NOW: Final = "extract(epoch from clock_timestamp())::float8"
 class PostgresStore(SQLStore):
     """Keeps sessions in tables of a PostgreSQL schema, for any number of machines.
 
-    The first call creates or upgrades the schema and its tables. Characters that PostgreSQL refuses are escaped. Leases
+    The first call creates the schema and its tables. Characters that PostgreSQL refuses are escaped. Leases
     use the clock of the server.
 
     Args:
@@ -191,7 +183,7 @@ class PostgresStore(SQLStore):
             connection.execute("SELECT set_config('idle_in_transaction_session_timeout', %s, false)", (milliseconds,))
             connection.execute(_END_CUT.encode(), (f"{self._schema}.", FROZEN_SECONDS))
             if not self._is_ready:
-                self._migrate(connection)
+                self._make_tables(connection)
         except BaseException:
             connection.close()
             raise
@@ -205,7 +197,7 @@ class PostgresStore(SQLStore):
                 return
         connection.close()
 
-    def _migrate(self, connection: "Connection") -> None:
+    def _make_tables(self, connection: "Connection") -> None:
         with connection.transaction(), connection.cursor() as cursor:
             cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", (f"claude-agent-py {self._schema}",))
             cursor.execute("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (self._schema,))
@@ -213,16 +205,12 @@ class PostgresStore(SQLStore):
                 self._execute(cursor, "CREATE SCHEMA {schema}")
             self._execute(cursor, "CREATE TABLE IF NOT EXISTS {schema}.version (version int NOT NULL)")
             [(found,)] = self._execute(cursor, "SELECT max(version) FROM {schema}.version")
-            version = int(found or 0)
-            if version > len(MIGRATIONS):
-                raise StoreError(
-                    f"the schema {self._schema} has version {version}, but at most {len(MIGRATIONS)} is supported; "
-                    "upgrade claude-agent-py"
-                )
-            for number, statements in enumerate(MIGRATIONS[version:], version + 1):
-                for statement in statements:
+            if found is None:
+                for statement in TABLES:
                     self._execute(cursor, statement)
-                self._execute(cursor, "INSERT INTO {schema}.version VALUES (?)", number)
+                self._execute(cursor, "INSERT INTO {schema}.version VALUES (?)", VERSION)
+            elif found != VERSION:
+                raise StoreError(f"the schema {self._schema} has version {found}, and this release uses {VERSION}")
 
     def _execute(self, cursor: "Cursor[Any]", statement: str, *values: object) -> "Cursor[Any]":
         # The constructor has checked the name of the schema.

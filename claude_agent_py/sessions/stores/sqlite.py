@@ -12,28 +12,24 @@ from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared
 from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
 
-MIGRATIONS: Final[tuple[tuple[str, ...], ...]] = (
-    (
-        """CREATE TABLE entries (
-            number INTEGER PRIMARY KEY AUTOINCREMENT,
-            project TEXT NOT NULL, session TEXT NOT NULL, subpath TEXT NOT NULL,
-            uuid TEXT, entry TEXT NOT NULL
-        )""",
-        "CREATE INDEX entries_by_key ON entries (session, project, subpath, number)",
-        "CREATE UNIQUE INDEX entries_by_uuid ON entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
-        """CREATE TABLE sessions (
-            project TEXT NOT NULL, session TEXT NOT NULL, mtime INTEGER NOT NULL, summary TEXT NOT NULL,
-            PRIMARY KEY (project, session)
-        )""",
-        """CREATE TABLE leases (
-            project TEXT NOT NULL, session TEXT NOT NULL,
-            epoch INTEGER NOT NULL, holder TEXT NOT NULL, expires_at REAL NOT NULL,
-            PRIMARY KEY (project, session)
-        )""",
-    ),
+SCHEMA: Final = (
+    """CREATE TABLE entries (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        project TEXT NOT NULL, session TEXT NOT NULL, subpath TEXT NOT NULL,
+        uuid TEXT, entry TEXT NOT NULL
+    )""",
+    "CREATE INDEX entries_by_key ON entries (session, project, subpath, number)",
+    "CREATE UNIQUE INDEX entries_by_uuid ON entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
+    """CREATE TABLE sessions (
+        project TEXT NOT NULL, session TEXT NOT NULL, mtime INTEGER NOT NULL, summary TEXT NOT NULL,
+        PRIMARY KEY (project, session)
+    )""",
+    """CREATE TABLE leases (
+        project TEXT NOT NULL, session TEXT NOT NULL,
+        epoch INTEGER NOT NULL, holder TEXT NOT NULL, expires_at REAL NOT NULL,
+        PRIMARY KEY (project, session)
+    )""",
 )
-"""The statements that upgrade the schema from each version to the next, starting with an empty file."""
-
 
 _NOW: Final = "(julianday('now') - 2440587.5) * 86400.0"
 """The seconds since the epoch."""
@@ -90,12 +86,6 @@ def _translate(statement: str) -> str:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = open_shared(path, [], version=len(MIGRATIONS), migrate=_migrate)
+    connection = open_shared(path, SCHEMA)
     connection.execute("PRAGMA synchronous = FULL")
     return connection
-
-
-def _migrate(cursor: sqlite3.Cursor, version: int) -> None:
-    for statements in MIGRATIONS[version:]:
-        for statement in statements:
-            cursor.execute(statement)

@@ -325,14 +325,9 @@ class TaskHistory:
 
 
 def _open(path: str) -> sqlite3.Connection:
-    connection = open_shared(path, SCHEMA, version=VERSION, migrate=_refuse)
+    connection = open_shared(path, SCHEMA, version=VERSION)
     connection.text_factory = _decode_text
     return connection
-
-
-def _refuse(cursor: sqlite3.Cursor, version: int) -> None:
-    if version:
-        raise sqlite3.DatabaseError("it was written by an older version of the library; start a new file")
 
 
 def _check_stored(cursor: sqlite3.Cursor, recorder: Recorder, row: FactRow, session_id: str) -> bool:
