@@ -27,7 +27,7 @@ from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import find_process
-from claude_agent_py.sessions.transcript import StoredSubagent, find_agent_files, read_subagent, take_snapshot
+from claude_agent_py.sessions.transcript import StoredSubagent, find_subagents, take_snapshot
 from claude_agent_py.tasks.files.transcript import MOST_NOTES_BYTES, notes_path
 from claude_agent_py.wire.base import JSONObject
 
@@ -83,13 +83,16 @@ def archive_session(session_id: str, directory: AnyPath | None = None, *, config
     """
     path = find_session(session_id, directory, config_dir)
     check_idle(session_id, config_dir)
-    _archive(path, session_id, archived=True)
+    with _changing("archived", session_id):
+        set_archived(path, True)
 
 
 @blocking
 def unarchive_session(session_id: str, directory: AnyPath | None = None, *, config_dir: AnyPath | None = None) -> None:
     """Undo `archive_session`. Takes the same arguments and raises the same errors except `SessionBusyError`."""
-    _archive(find_session(session_id, directory, config_dir), session_id, archived=False)
+    path = find_session(session_id, directory, config_dir)
+    with _changing("unarchived", session_id):
+        set_archived(path, False)
 
 
 @blocking
@@ -136,11 +139,6 @@ def _changing(participle: str, session_id: str) -> Iterator[None]:
         reason = error.strerror or str(error)
         message = f"session {session_id} cannot be {participle}: {reason}"
         raise SessionError(message, session_id=session_id) from error
-
-
-def _archive(path: str, session_id: str, *, archived: bool) -> None:
-    with _changing("archived" if archived else "unarchived", session_id):
-        set_archived(path, archived)
 
 
 def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, note: JSONObject) -> None:
@@ -278,7 +276,7 @@ class _SessionCopier:
 
     def _copy_subagents(self, *, is_whole: bool) -> None:
         """Copy the subagents launched by copied calls, and recursively the subagents that these launched."""
-        left = [read_subagent(path, self._session_id) for path in find_agent_files(self._source.removesuffix(".jsonl"))]
+        left = find_subagents(self._source.removesuffix(".jsonl"), self._session_id)
         while taken := [agent for agent in left if is_whole or agent.tool_use_id in self._calls]:
             left = [agent for agent in left if agent not in taken]
             for agent in taken:

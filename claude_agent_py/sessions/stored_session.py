@@ -29,13 +29,7 @@ from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
 from claude_agent_py.sessions.stored_tasks import StoredTask, build_task, infer_ends, list_records
 from claude_agent_py.sessions.stores.protocol import Lease
-from claude_agent_py.sessions.transcript import (
-    StoredSubagent,
-    Transcript,
-    find_agent_files,
-    read_start_time,
-    read_subagent,
-)
+from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, find_subagents, read_start_time
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.frames import Message
@@ -126,8 +120,7 @@ class StoredSession:
     @cached_property
     def subagents(self) -> Sequence[StoredSubagent]:
         """The subagents in start order, including subagents of subagents and of workflows."""
-        files = find_agent_files(self.info.path.removesuffix(".jsonl"))
-        found = [read_subagent(path, self.id, self.snapshot.owner) for path in files]
+        found = find_subagents(self.info.path.removesuffix(".jsonl"), self.id, self.snapshot.owner)
         return sorted(found, key=lambda agent: (read_start_time(agent), agent.agent_id))
 
     def journal(self) -> Iterator["Fact"]:
@@ -262,7 +255,7 @@ def get_session_messages(
     config_dir: AnyPath | None = None,
 ) -> list[TranscriptMessage]:
     """Return a page of a session's messages: `get_session(...).messages[offset : offset + limit]`."""
-    return slice_messages(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
+    return _slice(get_session(session_id, directory, config_dir=config_dir).messages, limit, offset)
 
 
 @blocking
@@ -285,18 +278,13 @@ def get_subagent_messages(
 ) -> list[TranscriptMessage]:
     """Return a page of a subagent's messages. Raises SessionError if the session does not have the subagent."""
     session = get_session(session_id, directory, config_dir=config_dir)
-    return slice_messages(find_subagent(session, agent_id).messages, limit, offset)
-
-
-def find_subagent(session: StoredSession, agent_id: str) -> StoredSubagent:
-    """Return a subagent of a session. Raises SessionError if the id is unknown."""
     agent = next((agent for agent in session.subagents if agent.agent_id == agent_id), None)
     if agent is None:
         raise SessionError(f"session {session.id} has no subagent {agent_id!r}", session_id=session.id)
-    return agent
+    return _slice(agent.messages, limit, offset)
 
 
-def slice_messages(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
+def _slice(messages: Transcript, limit: int | None, offset: int) -> list[TranscriptMessage]:
     """Return at most `limit` messages, after the first `offset`."""
     start = max(0, offset)
     return messages[start : None if limit is None else start + max(0, limit)]

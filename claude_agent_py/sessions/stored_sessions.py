@@ -6,8 +6,7 @@ objects created from it.
 
 import shutil
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -118,8 +117,9 @@ class StoredSessions:
         if self._store is None:
             return await self._on_disk(get_session_info, session_id)
         access, place = await self._locate(session_id)
-        async with _load_temporarily(access, place, include_subagents=False) as (session, _):
-            return replace(session.info, path="")
+        session, folder = await _load(access, place, include_subagents=False)
+        await _remove_now(folder)
+        return replace(session.info, path="")
 
     async def rename(self, session_id: str, title: str) -> None:
         """Set the title of a session. Surrounding white space is removed.
@@ -172,7 +172,8 @@ class StoredSessions:
         if self._store is None:
             return await self._on_disk(fork_session, session_id, up_to_message_id=up_to_message_id, title=title)
         access, place = await self._locate(session_id)
-        async with _load_temporarily(access, place) as (_, folder):
+        _, folder = await _load(access, place)
+        try:
             fork = await run_file_work(
                 lambda: fork_session(session_id, None, up_to_message_id, title, config_dir=folder.path)
             )
@@ -184,6 +185,8 @@ class StoredSessions:
                 delete = partial(_delete_part, access, place._replace(session=fork.id))
                 await run_to_its_end(delete, name="claude_agent_py delete", seconds=_DELETE_SECONDS)
                 raise
+        finally:
+            await _remove_now(folder)
         return replace(fork, path="")
 
     async def list(
@@ -251,7 +254,7 @@ def _make_folder() -> PrivateFolder:
 
 
 async def _load(
-    access: StoreAccess, place: Place, *, include_subagents: bool, lease: Lease | None = None
+    access: StoreAccess, place: Place, *, include_subagents: bool = True, lease: Lease | None = None
 ) -> tuple[StoredSession, PrivateFolder]:
     """Load a session into a new private folder."""
     try:
@@ -272,15 +275,3 @@ async def _load(
 async def _remove_now(folder: PrivateFolder) -> None:
     with anyio.CancelScope(shield=True):
         await run_file_work(folder.remove)
-
-
-@asynccontextmanager
-async def _load_temporarily(
-    access: StoreAccess, place: Place, *, include_subagents: bool = True
-) -> AsyncIterator[tuple[StoredSession, PrivateFolder]]:
-    """Load a session into a folder that is removed on exit."""
-    session, folder = await _load(access, place, include_subagents=include_subagents)
-    try:
-        yield session, folder
-    finally:
-        await _remove_now(folder)

@@ -186,22 +186,19 @@ def take_snapshot(path: str, session_id: str, owner: object = None) -> Snapshot:
     return Snapshot(path, status.st_size, owner)
 
 
-def find_agent_files(folder: str) -> Iterator[str]:
-    """Yield the transcripts of subagents in a session's folder. Links are not followed."""
+def find_subagents(folder: str, session_id: str, owner: object = None) -> list[StoredSubagent]:
+    """Return the subagents with a transcript in a session's folder. Links are not followed."""
     root = os.path.join(folder, "subagents")
     if os.path.islink(folder) or os.path.islink(root):
-        return
+        return []
+    found = []
     for where, _, names in os.walk(root):
-        paths = (os.path.join(where, name) for name in names if _AGENT.fullmatch(name))
-        yield from (path for path in paths if regular_file(path) is not None)
-
-
-def read_subagent(path: str, session_id: str, owner: object = None) -> StoredSubagent:
-    """Return the subagent of a transcript."""
-    named = _AGENT.fullmatch(os.path.basename(path))
-    agent_id = named["id"] if named else ""
-    notes = msgspec.structs.asdict(read_notes(TaskFile(path)) or Notes())
-    return StoredSubagent(agent_id=agent_id, path=path, session_id=session_id, owner=owner, **notes)
+        for named in filter(None, map(_AGENT.fullmatch, names)):
+            path = os.path.join(where, named.string)
+            if regular_file(path) is not None:
+                notes = msgspec.structs.asdict(read_notes(TaskFile(path)) or Notes())
+                found.append(StoredSubagent(named["id"], path, session_id=session_id, owner=owner, **notes))
+    return found
 
 
 def read_start_time(agent: StoredSubagent) -> str:

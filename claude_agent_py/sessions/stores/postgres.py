@@ -159,19 +159,16 @@ class PostgresStore(SQLStore):
         raise StoreError(message, key=place.key, session_id=place.session or None)
 
     def _borrow(self) -> "Connection":
-        connection = self._find_idle()
-        if connection is None:
-            return self._open()
-        _note_used(connection)
-        return connection
-
-    def _find_idle(self) -> "Connection | None":
         with self._lock:
             # In a forked process, the connections belong to the parent.
             if self._owner != os.getpid():
                 self._idle = []
                 self._owner = os.getpid()
-            return self._idle.pop() if self._idle else None
+            connection = self._idle.pop() if self._idle else None
+        if connection is None:
+            return self._open()
+        _note_used(connection)
+        return connection
 
     def _open(self) -> "Connection":
         settings = {**TCP, **self._given}
