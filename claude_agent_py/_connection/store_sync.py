@@ -23,7 +23,7 @@ from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, find_write_problem, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, format_key
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
@@ -200,7 +200,7 @@ class StoreSync:
         if missing:
             self.mirror.add(place, missing, sum(len(encode_line(entry)) for entry in missing))
             if own is not None:
-                await own.append(to._replace(subpath=place.subpath).key, missing)
+                await own.append(to._replace(subpath=place.subpath), missing)
 
     async def _find_newest_local(self, env: Mapping[str, str]) -> str | None:
         """Return the newest session of the working directory on this machine, which the store does not have."""
@@ -292,7 +292,7 @@ class StoreSync:
         folder = self.config_dir or config_directory(environment(self._given, os.environ))
         place = Place(self.mirror.project, session_id)
         return StoreError(
-            f"the session store lacks {count} messages of {format_key(place.key)}: the CLI could not write "
+            f"the session store lacks {count} messages of {place}: the CLI could not write "
             f"them to its transcript in {folder}; check its permissions and the free space there",
             key=place.key,
             session_id=session_id,

@@ -227,13 +227,13 @@ class StoredSessions:
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         entry = {**note, "sessionId": place.session, "uuid": str(uuid.uuid4()), "timestamp": now}
         async with access.hold_lease(place) as lease:
-            await access.append(place.key, [cast("SessionStoreEntry", entry)], lease)
+            await access.append(place, [cast("SessionStoreEntry", entry)], lease)
 
 
 async def _delete(access: StoreAccess, place: Place) -> None:
     # Some stores do not delete the subagents with the session.
     for subpath in (*await access.list_subpaths(place), ""):
-        await access.delete(place._replace(subpath=subpath).key)
+        await access.delete(place._replace(subpath=subpath))
 
 
 async def _delete_part(access: StoreAccess, place: Place) -> None:

@@ -706,7 +706,7 @@ async def test_a_call_of_a_store_that_hangs_ends_in_time(stored: Stored, monkeyp
     await import_session(source, SESSION, config_dir=stored.config, project_key="p")
     calls: list[tuple[Callable[[], Awaitable[object]], str]] = [
         (lambda: access.find(SESSION), f"find session {SESSION}"),
-        (lambda: access.delete(place.key), f"delete p/{SESSION}"),
+        (lambda: access.delete(place), f"delete p/{SESSION}"),
         (access.hold_lease(place).take, f"acquire the lease of session {SESSION}"),
         (lambda: access.list_subpaths(place), f"list the subagents of p/{SESSION}"),
         (

@@ -20,11 +20,9 @@ from claude_agent_py.sessions.stores.protocol import (
     STORE_SECONDS,
     Lease,
     Place,
-    SessionKey,
     SessionStore,
     SessionStoreEntry,
     calling_store,
-    format_key,
     implements,
 )
 from claude_agent_py.wire.base import INTERRUPTED, REJECTED
@@ -56,15 +54,15 @@ class StoreAccess:
         """Return the batches of a transcript; none if there is no such transcript."""
         return Batches(self, place)
 
-    async def append(self, key: SessionKey, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
+    async def append(self, place: Place, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
         """Append entries to a transcript. Does nothing without entries."""
         if not entries:
             return
-        async with self.call(f"append to {format_key(key)}"):
+        async with self.call(f"append to {place}"):
             if lease is None:
-                await self.store.append(key, entries)
+                await self.store.append(place.key, entries)
             else:
-                await self.store.append(key, entries, epoch=lease.epoch)
+                await self.store.append(place.key, entries, epoch=lease.epoch)
 
     def hold_lease(
         self, place: Place, on_lost: Callable[[StaleLeaseError], Awaitable[object]] | None = None
@@ -96,7 +94,7 @@ class StoreAccess:
         """Return the subpaths of a session; an empty list if the store cannot list them."""
         if not implements(self.store, "list_subkeys"):
             return []
-        async with self.call(f"list the subagents of {format_key(place.key)}"):
+        async with self.call(f"list the subagents of {place}"):
             found: list[Any] = await self.store.list_subkeys(place.key)
             if wrong := [subpath for subpath in found if not isinstance(subpath, str)]:
                 raise _build_reply_error(place, f"the subpath {wrong[0]!r}")
@@ -144,10 +142,10 @@ class StoreAccess:
             raise StoreError(f"the store returned the project {wrong[0]!r}", session_id=session_id)
         return found
 
-    async def delete(self, key: SessionKey) -> None:
+    async def delete(self, place: Place) -> None:
         """Delete a transcript, or a session. For a store that implements it."""
-        async with self.call(f"delete {format_key(key)}"):
-            await self.store.delete(key)
+        async with self.call(f"delete {place}"):
+            await self.store.delete(place.key)
 
     async def compare(self, place: Place, *, without: Set[str] = frozenset()) -> Comparison:
         """Return what a transcript has, without some entries, as `_identify` names them."""
@@ -195,7 +193,7 @@ class StoreAccess:
                     logger.warning("the entries in %s cannot be sent to the session store: %s", path, error)
                     failed.append((left, own))
                 else:
-                    await left.delete(own.key)
+                    await left.delete(own)
                     await run_file_work(_remove_emptied, path)
         return failed
 
@@ -225,7 +223,7 @@ class Batches:
         return self
 
     async def __anext__(self) -> list[SessionStoreEntry]:
-        async with self._access.call(f"load {format_key(self._place.key)}"):
+        async with self._access.call(f"load {self._place}"):
             if self._batches is None:
                 self._batches = await self._open()
             batch = await run_file_work(next, self._batches, None, abandon_on_cancel=True)
@@ -291,17 +289,17 @@ async def copy(
                 has_entries = True
                 is_continued = is_continued or comparison.is_continued_by(batch)
                 missing = await run_file_work(comparison.find_missing, batch)
-                await target.append(there.key, missing, lease)
+                await target.append(there, missing, lease)
                 added += len(missing)
                 if not is_continued:
                     sent.update(map(_identify, missing))
         if not has_entries and not subpath and not is_rest:
             raise not_found_error(source, place)
-        await target.append(there.key, comparison.missing_description, lease)
+        await target.append(there, comparison.missing_description, lease)
         added += len(comparison.missing_description)
         if added and not is_continued:
             newest = await target.compare(there, without=sent)  # another process may have continued without a lease
-            await target.append(there.key, [newest.build_tip(there.session)], lease)
+            await target.append(there, [newest.build_tip(there.session)], lease)
         count += added
     return count
 
@@ -356,7 +354,7 @@ def _is_interruption(entry: Mapping[str, object]) -> bool:
 
 def not_found_error(access: StoreAccess, place: Place) -> SessionNotFoundError:
     """Return the error for a session that the store does not have."""
-    problem = f"the store has no session {format_key(place.key)}"
+    problem = f"the store has no session {place}"
     if not access.can_search:
         problem += "; it has no find_session() to search other projects: name the session's project with project_key"
     return SessionNotFoundError(problem, session_id=place.session)
@@ -382,6 +380,4 @@ async def locate(
 
 
 def _build_reply_error(place: Place, reply: str) -> StoreError:
-    return StoreError(
-        f"the store returned for {format_key(place.key)} {reply}", key=place.key, session_id=place.session
-    )
+    return StoreError(f"the store returned for {place} {reply}", key=place.key, session_id=place.session)

@@ -24,7 +24,6 @@ from claude_agent_py.sessions.stores.protocol import (
     SessionStoreListEntry,
     SessionSummaryEntry,
     acquire,
-    format_key,
     parse_key,
     release,
     renew,
@@ -199,7 +198,7 @@ class BlockingStore(ABC):
         if batch:
             yield batch
         if damaged:
-            logger.warning("%d damaged lines of %s were left out", damaged, format_key(place.key))
+            logger.warning("%d damaged lines of %s were left out", damaged, place)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, in any order.
@@ -253,7 +252,7 @@ class BlockingStore(ABC):
 
         def take() -> Lease:
             state = self._change_lease(
-                place, lambda state, now: acquire(state, place.key, holder, ttl=ttl, now=now, steal=steal)
+                place, lambda state, now: acquire(state, place, holder, ttl=ttl, now=now, steal=steal)
             )
             lease = Lease(place.key, holder, state.epoch, state.expires_at)
             if claims.setdefault(place, lease) is None:
@@ -278,7 +277,7 @@ class BlockingStore(ABC):
             StoreError: The store failed.
         """
         place = _parse_session(lease.key)
-        state = await self._update_lease(place, lambda state, now: renew(state, lease, ttl=ttl, now=now))
+        state = await self._update_lease(place, lambda state, now: renew(state, place, lease, ttl=ttl, now=now))
         return Lease(place.key, lease.holder, state.epoch, state.expires_at)
 
     async def release_lease(self, lease: Lease) -> None:
@@ -310,7 +309,7 @@ class BlockingStore(ABC):
         except SessionError:
             raise
         except Exception as error:
-            message = f"{type(self).__name__} cannot {action} {format_key(place.key)}: {type(error).__name__}: {error}"
+            message = f"{type(self).__name__} cannot {action} {place}: {type(error).__name__}: {error}"
             raise StoreError(message, key=place.key, session_id=place.session or None) from error
 
     # Implemented by the stores. Each method blocks and may be called from several threads concurrently.

@@ -178,7 +178,7 @@ async def export_session(
     except OSError as error:
         raise SessionError(f"{path} cannot be written: {error}", session_id=session_id) from error
     finally:
-        await run_to_its_end(partial(folder.delete, draft.key), name="claude_agent_py delete")
+        await run_to_its_end(partial(folder.delete, draft), name="claude_agent_py delete")
     return path
 
 

@@ -180,7 +180,7 @@ class DirectoryStore(SummarisingStore):
         path = self._transcript_path(place)
         with self._hold_lock(place):
             state = self._read_state(place)
-            check_epoch(LeaseState(*state.get("lease", ())), place.key, epoch)
+            check_epoch(LeaseState(*state.get("lease", ())), place, epoch)
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with _open_for_writing(path) as file:
                 known = self._load_uuids(place, file)

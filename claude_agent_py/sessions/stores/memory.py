@@ -53,7 +53,7 @@ class MemoryStore(SummarisingStore):
     def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         session = place._replace(subpath="")
         with self._lock:
-            check_epoch(self._leases.get(session, LeaseState()), place.key, epoch)
+            check_epoch(self._leases.get(session, LeaseState()), place, epoch)
             known = self._uuids.setdefault(place, set())
             new = drop_known(rows, known)
             known.update(row.uuid for row in new if row.uuid is not None)

@@ -25,7 +25,7 @@ from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.leases import HeldLease
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry, format_key
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry
 from claude_agent_py.wire.base import JSONObject
 
 PROJECT: Final = "undelivered"
@@ -270,7 +270,7 @@ class Mirror:
         for place in self.undelivered:
             late = StoreError("the store did not accept the entries in time")
             error = self._behind.get(place, late)
-            message = f"the store lacks entries of {format_key(place.key)}: {error}"
+            message = f"the store lacks entries of {place}: {error}"
             last = StoreError(message, key=place.key, session_id=place.session)
             last.__cause__ = error.__cause__ or error
             await self._report(last, is_final=True)
@@ -291,7 +291,7 @@ class Mirror:
             await self._fall_behind(place, error)
         else:
             if self._behind.pop(place, None) is not None:
-                logger.info("the session store has caught up with %s", format_key(place.key))
+                logger.info("the session store has caught up with %s", place)
 
     async def _append(self, place: Place, batch: list[SessionStoreEntry]) -> None:
         pauses = iter(PAUSES if place not in self._behind else ())
@@ -299,7 +299,7 @@ class Mirror:
             # Copies, because the store may change them, and they may be sent again.
             copies = [cast("SessionStoreEntry", {**entry}) for entry in batch]
             try:
-                return await self._access.append(place.key, copies, await self.acquire_lease(place))
+                return await self._access.append(place, copies, await self.acquire_lease(place))
             except Exception as error:
                 # A call that timed out may still succeed, so repeating it could store entries without a uuid twice.
                 is_final = isinstance(error, StaleLeaseError) or isinstance(error.__cause__, TimeoutError)
@@ -313,7 +313,7 @@ class Mirror:
     async def _fall_behind(self, place: Place, cause: Exception) -> None:
         error = cause
         if not isinstance(error, StoreError):
-            error = StoreError(f"the entries of {format_key(place.key)} cannot be read: {cause}")
+            error = StoreError(f"the entries of {place} cannot be read: {cause}")
             error.__cause__ = cause
         error.key, error.session_id = place.key, place.session
         is_new = place not in self._behind

@@ -17,7 +17,7 @@ from claude_agent_py._base.checks import UNESCAPED
 from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import EntryRow
-from claude_agent_py.sessions.stores.protocol import Place, format_key
+from claude_agent_py.sessions.stores.protocol import Place
 from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class PostgresStore(SQLStore):
         # The network or a pooler may have lost the idle ones, too.
         self.close()
         used.give_up()
-        message = f"{self!r} cannot {action} {format_key(place.key)}: no answer within {ANSWER_SECONDS:g} s"
+        message = f"{self!r} cannot {action} {place}: no answer within {ANSWER_SECONDS:g} s"
         raise StoreError(message, key=place.key, session_id=place.session or None)
 
     def _borrow(self) -> "Connection":

@@ -36,6 +36,9 @@ class Place(NamedTuple):
     subpath: str = ""
     """Empty for the session itself."""
 
+    def __str__(self) -> str:
+        return "/".join(filter(None, self))
+
     @property
     def key(self) -> SessionKey:
         """The key of the transcript."""
@@ -135,11 +138,6 @@ def find_problem(store: object, methods: Sequence[str] = ("append", "load")) -> 
         kind = "the class itself" if isinstance(store, type) else f"a {type(store).__name__}"
         return f"must be a session store, with append() and load(), not {kind}"
     return None
-
-
-def format_key(key: SessionKey) -> str:
-    """Return a key as text for errors and logs."""
-    return "/".join(part for part in (key["project_key"], key["session_id"], key.get("subpath")) if part)
 
 
 def parse_key(key: SessionKey) -> Place:
@@ -273,28 +271,24 @@ def new_holder() -> str:
 # State changes, which stores apply atomically ------------------------------------------------------------------------
 
 
-def acquire(
-    state: LeaseState, key: SessionKey, holder: str, *, ttl: float, now: float, steal: bool = False
-) -> LeaseState:
+def acquire(state: LeaseState, place: Place, holder: str, *, ttl: float, now: float, steal: bool) -> LeaseState:
     """Return the state with a new holder. Raises SessionLeasedError if another process holds the lease."""
     if state.expires_at > now and state.holder != holder and not steal:
         raise SessionLeasedError(
-            f"session {format_key(key)} is being written by {state.holder}, for another "
+            f"session {place} is being written by {state.holder}, for another "
             f"{state.expires_at - now:.0f} s unless it renews its lease",
-            session_id=key["session_id"],
+            session_id=place.session,
             holder=state.holder,
             expires_at=state.expires_at,
         )
     return LeaseState(state.epoch + 1, holder, now + ttl)
 
 
-def renew(state: LeaseState, lease: Lease, *, ttl: float, now: float) -> LeaseState:
+def renew(state: LeaseState, place: Place, lease: Lease, *, ttl: float, now: float) -> LeaseState:
     """Return the state with a later expiry. Raises StaleLeaseError if the lease was released or taken over."""
-    check_epoch(state, lease.key, lease.epoch)
+    check_epoch(state, place, lease.epoch)
     if state.expires_at == RELEASED:  # a renewal that was cancelled may come late
-        raise StaleLeaseError(
-            f"the lease of session {format_key(lease.key)} was released", session_id=lease.key["session_id"]
-        )
+        raise StaleLeaseError(f"the lease of session {place} was released", session_id=place.session)
     return LeaseState(lease.epoch, lease.holder, now + ttl)
 
 
@@ -303,12 +297,11 @@ def release(state: LeaseState, lease: Lease) -> LeaseState:
     return state._replace(expires_at=RELEASED) if state.epoch == lease.epoch else state
 
 
-def check_epoch(state: LeaseState, key: SessionKey, epoch: int | None) -> None:
+def check_epoch(state: LeaseState, place: Place, epoch: int | None) -> None:
     """Raise StaleLeaseError if a later lease was acquired."""
     if epoch is not None and state.epoch != epoch:
         raise StaleLeaseError(
-            f"session {format_key(key)} is now written by {state.holder or 'another process'} "
-            f"(epoch {state.epoch}, not {epoch})",
-            session_id=key["session_id"],
+            f"session {place} is now written by {state.holder or 'another process'} (epoch {state.epoch}, not {epoch})",
+            session_id=place.session,
             holder=state.holder,
         )

@@ -98,7 +98,7 @@ class RedisStore(SummarisingStore):
         touched = self._key("touched", *place[:2])
 
         def work(pipe: Pipeline) -> None:
-            check_epoch(_parse_lease(pipe.get(lease)), place.key, epoch)
+            check_epoch(_parse_lease(pipe.get(lease)), place, epoch)
             known = _find_known(pipe, uuids, rows)
             new = drop_known(rows, known)
             before = None if place.subpath else pipe.hget(summaries, encode_utf8(place.session))

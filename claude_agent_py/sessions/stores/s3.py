@@ -81,13 +81,13 @@ class S3Store(BlockingStore):
 
     def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         if epoch is not None:
-            check_epoch(self._get_lease(place)[0], place.key, epoch)
+            check_epoch(self._get_lease(place)[0], place, epoch)
         body = "".join(f"{row.text}\n" for row in rows).encode("ascii")
         key = f"{self._transcript_prefix(place)}{self._next_number(place):020d}-{secrets.token_hex(4)}.jsonl"
         self._s3.put_object(Bucket=self._bucket, Key=key, Body=body, ContentType="application/jsonl")
         if epoch is not None:
             try:
-                check_epoch(self._get_lease(place)[0], place.key, epoch)
+                check_epoch(self._get_lease(place)[0], place, epoch)
             except StaleLeaseError:
                 # The lease was lost since the first check.
                 self._s3.delete_object(Bucket=self._bucket, Key=key)

@@ -59,7 +59,7 @@ class SQLStore(SummarisingStore):
     def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
         key = tuple(map(self._escape, place))
         with self._transaction() as execute:
-            check_epoch(self._lock_session(execute, *key[:2]), place.key, epoch)
+            check_epoch(self._lock_session(execute, *key[:2]), place, epoch)
             new = self._insert(execute, key, rows)
             if not place.subpath:
                 select = "SELECT summary FROM {schema}.sessions WHERE project = ? AND session = ?"
