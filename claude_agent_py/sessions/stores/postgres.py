@@ -18,7 +18,7 @@ from claude_agent_py._base.errors import OptionsError, StoreError
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.stores.base import EntryRow
 from claude_agent_py.sessions.stores.protocol import Place
-from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
+from claude_agent_py.sessions.stores.sql import TABLES, Execute, SQLRow, SQLStore
 
 if TYPE_CHECKING:
     from psycopg import Connection, Cursor
@@ -28,24 +28,6 @@ Arguments = TypeVarTuple("Arguments")
 
 VERSION: Final = 2
 """The version of the tables."""
-TABLES: Final = (
-    """CREATE TABLE {schema}.entries (
-        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        project text NOT NULL, session text NOT NULL, subpath text NOT NULL,
-        uuid text, entry text NOT NULL
-    )""",
-    "CREATE INDEX entries_by_key ON {schema}.entries (session, project, subpath, number)",
-    "CREATE UNIQUE INDEX entries_by_uuid ON {schema}.entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
-    """CREATE TABLE {schema}.sessions (
-        project text NOT NULL, session text NOT NULL, mtime bigint, summary text,
-        PRIMARY KEY (project, session)
-    )""",
-    """CREATE TABLE {schema}.leases (
-        project text NOT NULL, session text NOT NULL,
-        epoch bigint NOT NULL, holder text NOT NULL, expires_at float8 NOT NULL,
-        PRIMARY KEY (project, session)
-    )""",
-)
 
 TCP: Final = {
     "connect_timeout": "10",
@@ -71,6 +53,7 @@ _END_CUT: Final = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
     AND state_change < clock_timestamp() - make_interval(secs => %s)"""
 """Ends connections of stores that have long been waiting for the rest of a statement: the network lost it. No limit of
 PostgreSQL 15 applies to such a transaction, which holds the row of its session."""
+_NUMBER: Final = "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
 _NOW: Final = "extract(epoch from clock_timestamp())::float8"
 
 
@@ -211,7 +194,8 @@ class PostgresStore(SQLStore):
 
     def _execute(self, cursor: "Cursor[Any]", statement: str, *values: object) -> "Cursor[Any]":
         # The constructor has checked the name of the schema.
-        statement = statement.replace("{schema}", self._schema).replace("{now}", _NOW).replace("?", "%s")
+        for name, meaning in (("{schema}", self._schema), ("{now}", _NOW), ("{number}", _NUMBER), ("?", "%s")):
+            statement = statement.replace(name, meaning)
         cursor.execute(statement.encode(), values)
         return cursor
 

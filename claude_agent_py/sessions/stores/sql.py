@@ -27,6 +27,24 @@ class Cursor(Protocol):
 
 PAGE: Final = 100
 """The number of entries that are read at once."""
+TABLES: Final = (
+    """CREATE TABLE {schema}.entries (
+        number {number},
+        project text NOT NULL, session text NOT NULL, subpath text NOT NULL,
+        uuid text, entry text NOT NULL
+    )""",
+    "CREATE INDEX entries_by_key ON {schema}.entries (session, project, subpath, number)",
+    "CREATE UNIQUE INDEX entries_by_uuid ON {schema}.entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
+    """CREATE TABLE {schema}.sessions (
+        project text NOT NULL, session text NOT NULL, mtime bigint NOT NULL, summary text NOT NULL,
+        PRIMARY KEY (project, session)
+    )""",
+    """CREATE TABLE {schema}.leases (
+        project text NOT NULL, session text NOT NULL,
+        epoch bigint NOT NULL, holder text NOT NULL, expires_at float8 NOT NULL,
+        PRIMARY KEY (project, session)
+    )""",
+)
 Execute: TypeAlias = Callable[..., Cursor]
 """Runs a statement with the values of its `?` in a transaction."""
 
@@ -34,7 +52,8 @@ Execute: TypeAlias = Callable[..., Cursor]
 class SQLStore(SummarisingStore):
     """A store in a database.
 
-    Statements name tables as `{schema}.name`, and the time of the database, in seconds, as `{now}`.
+    Statements name tables as `{schema}.name`, the time of the database, in seconds, as `{now}`, and the type of a
+    primary key that counts up as `{number}`.
     """
 
     LOCK: ClassVar[str] = ""

@@ -10,27 +10,9 @@ from typing import Final
 
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.shared_sqlite import SharedConnection, open_shared
-from claude_agent_py.sessions.stores.sql import Execute, SQLRow, SQLStore
+from claude_agent_py.sessions.stores.sql import TABLES, Execute, SQLRow, SQLStore
 
-SCHEMA: Final = (
-    """CREATE TABLE entries (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        project TEXT NOT NULL, session TEXT NOT NULL, subpath TEXT NOT NULL,
-        uuid TEXT, entry TEXT NOT NULL
-    )""",
-    "CREATE INDEX entries_by_key ON entries (session, project, subpath, number)",
-    "CREATE UNIQUE INDEX entries_by_uuid ON entries (session, project, subpath, uuid) WHERE uuid IS NOT NULL",
-    """CREATE TABLE sessions (
-        project TEXT NOT NULL, session TEXT NOT NULL, mtime INTEGER NOT NULL, summary TEXT NOT NULL,
-        PRIMARY KEY (project, session)
-    )""",
-    """CREATE TABLE leases (
-        project TEXT NOT NULL, session TEXT NOT NULL,
-        epoch INTEGER NOT NULL, holder TEXT NOT NULL, expires_at REAL NOT NULL,
-        PRIMARY KEY (project, session)
-    )""",
-)
-
+_NUMBER: Final = "INTEGER PRIMARY KEY AUTOINCREMENT"
 _NOW: Final = "(julianday('now') - 2440587.5) * 86400.0"
 """The seconds since the epoch."""
 
@@ -82,10 +64,10 @@ def _execute(cursor: sqlite3.Cursor, statement: str, *values: object) -> sqlite3
 
 @lru_cache
 def _translate(statement: str) -> str:
-    return statement.replace("{schema}.", "").replace("{now}", _NOW)
+    return statement.replace("{schema}.", "").replace("{now}", _NOW).replace("{number}", _NUMBER)
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    connection = open_shared(path, SCHEMA)
+    connection = open_shared(path, [*map(_translate, TABLES)])
     connection.execute("PRAGMA synchronous = FULL")
     return connection
