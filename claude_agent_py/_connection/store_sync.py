@@ -23,7 +23,7 @@ from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
 from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, find_write_problem, make_folder
-from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry
+from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStore, SessionStoreEntry
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
 from claude_agent_py.wire.messages.conversation import ResultMessage
@@ -149,7 +149,8 @@ class StoreSync:
             for target, there, epoch in ((self._access, place, lease), (own, to, None)):
                 await copy(*local, target, there, lease=epoch, without_ends=True)
         for source, found in left:
-            await self._send_later(source, found, own, to)
+            await self._send_later(source, found)
+            await copy(source, found, own, to, is_rest=True)  # the model sees it meanwhile
         await self._give_folder()
         self.options = options.replace(resume=session_id, continue_conversation=False)
 
@@ -178,29 +179,10 @@ class StoreSync:
             "name the session's project with session_store_project"
         )
 
-    async def _send_later(self, source: StoreAccess, place: Place, own: StoreAccess | None, to: Place) -> None:
-        """Have the mirror send the entries of a session on this machine that the store lacks.
-
-        The CLI gets them in its `own` folder, too.
-        """
-        for subpath in ("", *(await source.list_subpaths(place))):
-            here, there = place._replace(subpath=subpath), Place(self.mirror.project, place.session, subpath)
-            comparison = await self._access.compare(there)
-            is_continued = False
-            async for batch in source.load(here):
-                is_continued = is_continued or comparison.is_continued_by(batch)
-            if not is_continued:
-                continue
-            async for batch in source.load(here):
-                missing = await run_file_work(comparison.find_missing, batch)
-                await self._queue(there, missing, own, to)
-            await self._queue(there, comparison.missing_description, own, to)
-
-    async def _queue(self, place: Place, missing: list[SessionStoreEntry], own: StoreAccess | None, to: Place) -> None:
-        if missing:
-            self.mirror.add(place, missing, sum(len(encode_line(entry)) for entry in missing))
-            if own is not None:
-                await own.append(to._replace(subpath=place.subpath), missing)
+    async def _send_later(self, source: StoreAccess, place: Place) -> None:
+        """Have the mirror send the entries of a session on this machine that the store lacks."""
+        later = _Later(self._access.store, self._given.load_timeout, self.mirror)
+        await copy(source, place, later, Place(self.mirror.project, place.session), is_rest=True)
 
     async def _find_newest_local(self, env: Mapping[str, str]) -> str | None:
         """Return the newest session of the working directory on this machine, which the store does not have."""
@@ -224,7 +206,7 @@ class StoreSync:
 
     async def _resume_local(self, source: StoreAccess, place: Place) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""
-        await self._send_later(source, place, None, place)
+        await self._send_later(source, place)
         self.options = self._given.replace(resume=place.session, continue_conversation=False)
 
     # While it runs -----------------------------------------------------------------------------------------------
@@ -360,6 +342,18 @@ class StoreSync:
             for folder in (self._folder, self.mirror.folder):
                 if folder is not None:
                     await run_file_work(lambda folder: folder.remove(keep_transcripts=is_late), folder)
+
+
+class _Later(StoreAccess):
+    """A store to which its mirror sends later what is appended."""
+
+    def __init__(self, store: SessionStore, timeout: float, mirror: Mirror) -> None:
+        super().__init__(store, timeout)
+        self._mirror = mirror
+
+    async def append(self, place: Place, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
+        if entries:
+            self._mirror.add(place, entries, sum(len(encode_line(entry)) for entry in entries))
 
 
 def make_error_message(error: StoreError) -> MirrorErrorMessage:

@@ -24,7 +24,15 @@ from claude_agent_py.errors import (
     StaleLeaseError,
     StoreError,
 )
-from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry, project_key_for_directory, push
+from claude_agent_py.sessions import (
+    MemoryStore,
+    SessionKey,
+    SessionStoreEntry,
+    StoredSessions,
+    get_session,
+    project_key_for_directory,
+    push,
+)
 from claude_agent_py.testing import FakeCLI, frames, steps
 from claude_agent_py.transport import LaunchPlan, Transport
 
@@ -167,21 +175,26 @@ async def test_answers_of_this_machine_that_the_store_lacks_are_sent_first(
 async def test_what_a_killed_process_left_is_sent_later_if_the_store_refuses_it(
     continues: bool, stored: Stored, resume: Callable[..., Client], temporary: Path
 ) -> None:
-    """What does not continue the stored conversation would become a branch, and stays in its folder."""
+    """What does not continue the stored conversation becomes a branch that it has left."""
     store, fake = Store(), recording()
     await store.append(KEY, read(stored.path))
     left = temporary / f"claude-agent-py-session-{'0' * 16}" / "projects" / "p" / f"{SESSION}.jsonl"
     left.parent.mkdir(parents=True)
     entry = read(stored.path)[-1]
     parent = entry["uuid"] if continues else None
-    late = {**entry, "uuid": str(uuid.UUID(int=99)), "parentUuid": parent, "message": {"content": "late"}}
+    message = {**entry["message"], "id": "msg_late", "content": [{"type": "text", "text": "late"}]}
+    late = {**entry, "uuid": str(uuid.UUID(int=99)), "parentUuid": parent, "message": message}
     left.write_text(json.dumps(late) + "\n")
     store.refusals = 1
-    whole = ["one", "first", "late"] if continues else ["one", "first"]
+    conversation = ["one", "first", "late"] if continues else ["one", "first"]
     async with resume(fake, store) as client:
-        assert texts(transcript_of(fake)) == whole
+        given = get_session(SESSION, config_dir=config_of(fake))
+        assert [message.text for message in given.messages] == conversation
+        assert store.texts() == ["one", "first"]
         await client.sync_store()
-        assert store.texts() == whole
+        assert store.texts() == ["one", "first", "late"]
+        kept = await StoredSessions(store, project_key=KEY["project_key"]).get(SESSION)
+        assert [message.text for message in kept.messages] == conversation
     assert left.exists()
 
 
