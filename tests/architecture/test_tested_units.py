@@ -63,7 +63,7 @@ OTHERS = {
         sessions.stores.private_folder sessions.stores.protocol
     """,
     "files and schemas of later versions, locks that hang, and the working trees of git": """
-        sessions.stores.directory sessions.stores.postgres sessions.stores.sqlite
+        sessions.stores.directory
     """,
     "statements of a fleet that run at certain times, workflows that are replayed, and limits of a server": """
         fleet._health fleet._local._changes fleet._local._file fleet._local._retention
