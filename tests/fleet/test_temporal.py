@@ -1,6 +1,7 @@
 """A fleet on Temporal: a real server, workers in processes of their own, and the real CLI."""
 
 import json
+import lzma
 import signal
 import time
 from datetime import datetime
@@ -649,9 +650,7 @@ async def test_features_missing_on_temporal_are_refused(tmp_path: Path, temporal
         assert caught.value.is_retryable
 
 
-@pytest.mark.parametrize(
-    "path", sorted((Path(__file__).parent / "histories").glob("*.json")), ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", sorted((Path(__file__).parent / "histories").iterdir()), ids=lambda path: path.stem)
 async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
     """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json`."""
     from temporalio.client import WorkflowHistory
@@ -663,4 +662,5 @@ async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
         workflows=workflows(),
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
     )
-    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, path.read_text()))
+    text = (lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()).decode()
+    await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, text))

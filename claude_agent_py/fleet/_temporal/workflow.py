@@ -450,11 +450,19 @@ class SessionWorkflow:
         """Note that the state has changed, and drop what nobody needs of prompts that have ended."""
         s = self._s
         self._has_news, s.updated_at = True, workflow.time()
+        ended = [prompt for prompt in s.prompts if prompt.ended_at is not None]
+        if not workflow.patched("drop"):  # what is kept decides whether the workflow continues in another run
+            for prompt in ended:
+                if prompt.state != "failed" or s.state != "failed":
+                    prompt.content = None
+            for prompt in [each for each in ended if each.state != "failed"][:-KEPT_RUNS]:
+                s.prompts.remove(prompt)
+            return
         retried = list_retried(s.prompts) if s.state == "failed" else []
-        ended = [prompt for prompt in s.prompts if prompt.ended_at is not None and prompt not in retried]
-        for prompt in ended:
+        unneeded = [prompt for prompt in ended if prompt not in retried]
+        for prompt in unneeded:
             prompt.content = None
-        for prompt in ended[:-KEPT_RUNS]:
+        for prompt in unneeded[:-KEPT_RUNS]:
             if not self._is_untold(prompt):
                 s.prompts.remove(prompt)
 
