@@ -216,7 +216,6 @@ def kill_marked(marks: Collection[str]) -> set[str]:
             running -= starting  # the next look reads them again
             time.sleep(START_PAUSE)
     _marks = {process: known[process] for process in running & known.keys()}
-    _reap(running)
     return found
 
 
@@ -234,12 +233,20 @@ _killed: Final[set[_Folder]] = set()
 """The other processes that were killed, until they are gone."""
 
 
-def _reap(running: set[_Folder]) -> None:
-    """Reap killed processes whose parent is now this one: in a container without an init, orphans fall to it."""
-    _killed.intersection_update(running)
-    for pid, _ in tuple(_killed):
-        with contextlib.suppress(ChildProcessError):
-            os.waitpid(pid, os.WNOHANG)
+def reap_killed() -> None:
+    """Reap killed processes whose parent is now this one: in a container without an init, orphans fall to it.
+
+    Call it again for those that have not ended yet.
+    """
+    for pid, inode in tuple(_killed):
+        try:
+            is_gone = os.stat(f"/proc/{pid}").st_ino != inode or os.waitpid(pid, os.WNOHANG)[0] == pid
+        except ChildProcessError:  # its parent is another one
+            continue
+        except FileNotFoundError:
+            is_gone = True
+        if is_gone:
+            _killed.discard((pid, inode))
 
 
 def _folders() -> list[_Folder]:

@@ -34,6 +34,7 @@ from claude_agent_py.transport.processes import (
     find_groups,
     kill_all_marked,
     kill_found,
+    reap_killed,
     signal_group,
 )
 
@@ -280,6 +281,7 @@ class SubprocessTransport(Transport):
         if self._reading_over is not None and not self._reading_over.is_set():
             # Let the reader finish.
             await self._reading_over.wait(min(self._now() + self._force * DRAIN_SHARE, deadline))
+        reap_killed()
         assert self._lifeline is not None  # noqa: S101 - the program has one from its start
         self._lifeline.close()
         if process.returncode is not None:

@@ -1235,7 +1235,9 @@ ADOPTS = """
                 transport = SubprocessTransport(LaunchPlan(["sh", "-c", code], dict(os.environ)))
                 await transport.start()
                 await transport.receive()
-                await transport.close()
+                if sys.argv[2] == "leave":
+                    await transport.end_input()  # as the client does that leaves background tasks
+                await transport.close(grace=0.1)
                 os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
 
     ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER: orphans fall to it, as to process 1
@@ -1247,9 +1249,17 @@ ADOPTS = """
 
 
 @ON_LINUX
-@pytest.mark.parametrize("code", ["sleep 600 & echo; cat", "setsid sleep 600 & echo; kill -9 $$"])
-def test_killed_orphans_that_fall_to_this_process_are_reaped(code: str) -> None:
-    done = run([sys.executable, "-c", textwrap.dedent(ADOPTS), code], capture_output=True, timeout=60, check=True)
+@pytest.mark.parametrize(
+    ("code", "tasks"),
+    [
+        ("sleep 600 & echo; cat", "stop"),
+        ("setsid sleep 600 & echo; kill -9 $$", "stop"),
+        ("sleep 600 & echo; sleep 600", "leave"),
+    ],
+)
+def test_killed_orphans_that_fall_to_this_process_are_reaped(code: str, tasks: str) -> None:
+    command = [sys.executable, "-c", textwrap.dedent(ADOPTS), code, tasks]
+    done = run(command, capture_output=True, timeout=60, check=True)
     assert done.stdout.split(b"\n")[0] == b"no child is left", done.stderr
 
 
