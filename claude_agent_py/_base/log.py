@@ -1,27 +1,35 @@
 """The loggers of the package. The wire log, in `_connection/wire_log.py`, has its own."""
 
 import logging
+import textwrap
 import traceback
 
 from claude_agent_py._base.display import displayable
 
 
+_INDENT = "  "
+
+
 class _SafeRecords(logging.Filter):
-    """Hides secrets and control characters in log records: models, tools and servers write parts of them."""
+    """Hides secrets and control characters in log records: models, tools and servers write parts of them.
+
+    Every line of a record but its first is indented, so that none looks like a record of its own.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
         try:
             message = record.getMessage()
         except Exception:
             return True  # the handler reports the wrong arguments
-        safe = _clean(message)
+        safe = _clean(message).replace("\n", f"\n{_INDENT}")
         if safe != message:
             record.msg, record.args = safe, ()
         if record.exc_info:
             text = "".join(traceback.format_exception(*record.exc_info)).removesuffix("\n")
             safe = _clean(text)
+            record.exc_text = textwrap.indent(safe, _INDENT)  # which a formatter takes as it is
             if safe != text:
-                record.exc_text, record.exc_info = safe, None
+                record.exc_info = None
         return True
 
 

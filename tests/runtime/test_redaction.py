@@ -323,6 +323,17 @@ def test_no_logger_shows_a_secret(name: str, caplog: pytest.LogCaptureFixture) -
     assert SECRET not in caplog.text
 
 
+def test_no_text_in_a_log_record_looks_like_another_record(caplog: pytest.LogCaptureFixture) -> None:
+    forged = "a reply\nERROR root: all is lost\r\nERROR root: again\u2028ERROR root: and again"
+    try:
+        raise ValueError(forged)
+    except ValueError as error:
+        logging.getLogger("claude_agent_py").exception("it failed: %s", error)
+    assert caplog.text.count("all is lost") == 2  # in the message and in the traceback
+    assert [line for line in caplog.text.splitlines()[1:] if not line.startswith("  ")] == []
+    assert caplog.records[0].exc_info is None  # a control character was replaced
+
+
 def test_a_log_record_with_wrong_arguments_is_left_to_the_handler() -> None:
     logger = logging.getLogger("claude_agent_py")
     record = logger.makeRecord(logger.name, logging.ERROR, __file__, 1, "%d is no number", ("x",), None)
