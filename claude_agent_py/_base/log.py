@@ -6,7 +6,6 @@ import traceback
 
 from claude_agent_py._base.display import displayable
 
-
 _INDENT = "  "
 
 

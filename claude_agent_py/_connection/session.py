@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from anyio import lowlevel
 
+from claude_agent_py import agents as agents_room
 from claude_agent_py._base.callbacks import log_failure
 from claude_agent_py._base.errors import (
     CLOSED,
@@ -52,7 +53,6 @@ from claude_agent_py.wire.base import JSONObject
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
-    from claude_agent_py.agents.definition import AgentDefinition
     from claude_agent_py.hooks.dispatcher import HookDispatcher
 
 END_SESSION: Final = "end_session"
@@ -108,7 +108,7 @@ class Session:
         """This session and, for a child agent, its ancestors."""
         self.agent_id: str = ""
         """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
-        self.agents: dict[str, AgentDefinition] = definitions(options)
+        self.agents: dict[str, agents_room.AgentDefinition] = definitions(options)
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.journal: LiveJournal | None = None
         """Gets every message, prompt, request and answer; None before anybody observes the session."""
