@@ -49,8 +49,21 @@ def wave(first: int, messages: int) -> Iterator[dict[str, Any]]:
         yield level(ids[count:])
 
 
+class Unobserved:
+    """A session without listeners."""
+
+    def wants_event(self, kind: object, /) -> bool:
+        return False
+
+    def number_events(self, events: object, /) -> None:
+        pass
+
+    def take_events(self, events: object, /) -> None:
+        pass
+
+
 def main(tasks: int = 10_000, messages: int = 20) -> None:
-    intake = TaskIntake(wants_event=lambda kind: False)  # as in a session without listeners
+    intake = TaskIntake(host=Unobserved())
     manager = TaskManager(intake=intake)
     per_part = tasks // SIDE_BY_SIDE // PARTS
     waves = itertools.count(0, SIDE_BY_SIDE)

@@ -30,10 +30,9 @@ from claude_agent_py._connection.reported import OwnTaskList, Reported, find_ref
 from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.running import Runs
 from claude_agent_py._connection.runs.withheld import is_withheld
-from claude_agent_py._connection.session import Session
+from claude_agent_py._connection.session import ChildLink, Session
 from claude_agent_py._connection.shutdown import Shutdown
 from claude_agent_py._journal.events import Event, ReplyReceived, RequestTimedOut, RequestUnreadable, StreamEnded
-from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.open_runs import RunEnded, RunWaits, TurnResumed, Verdict
 from claude_agent_py._journal.routes import route
 from claude_agent_py._journal.tasks.events import TaskEvent
@@ -43,7 +42,6 @@ from claude_agent_py.tasks.task_list import calls_task_list
 from claude_agent_py.transport.base import Transport
 from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
-from claude_agent_py.wire.messages.occasional import HookResponseMessage, HookStartedMessage
 from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
@@ -57,23 +55,21 @@ class Connection:
 
     Args:
         options: The options of the client.
-        parent: The parent's connection, for a child agent; otherwise None.
+        link: What links a child agent to its parent; otherwise None.
         earlier: The connection of the client's last process, whose work this one goes on with.
     """
 
     def __init__(
-        self, options: ClientOptions, *, parent: "Connection | None" = None, earlier: "Connection | None" = None
+        self, options: ClientOptions, *, link: ChildLink | None = None, earlier: "Connection | None" = None
     ) -> None:
         earlier_session = None if earlier is None else earlier.session
-        self.session: Session = Session(options, None if parent is None else parent.session, earlier_session)
+        self.session: Session = Session(options, link, earlier_session)
         """What is known of the session, its requests to the CLI, and how it ended."""
-        self.session.intake.on_events = self._on_task_events
-        self.on_message: Callable[[Any], None] | None = None
-        """Called with each message after it was tracked, for the run of a child agent; otherwise None."""
-        self.on_events: Callable[[list[TaskEvent]], None] | None = None
-        """Called with the events of tasks, before any reader gets them; as `on_message`."""
-        if parent is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
-            telemetry.observe(self.session, self.session.find_secrets)  # it also traces the child agents
+        self.session.intake.host = self
+        self._link = link
+        if link is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
+            secrets = self.session.find_secrets() if telemetry.records_content else None
+            self.session.observe(telemetry.observer(secrets))  # it also traces the child agents
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
         """Whether the CLI sends text of subagents only for telemetry."""
         if options.on_task_notification is not None and earlier is None:
@@ -82,7 +78,7 @@ class Connection:
             self.session.tasks.on(options.on_task_event)
         self._has_task_list = False
         """Whether the model has used its to-do list."""
-        self.handlers: RequestHandlers = RequestHandlers(self.session)
+        self.handlers: RequestHandlers = RequestHandlers(self.session, link)
         self.resumption: Resumption = Resumption(self.session)
         self.shutdown: Shutdown = Shutdown(self.session, self.handlers, self.resumption, self.act)
         self.runs: Runs = Runs(self.session, self.shutdown, self.resumption, self.act)
@@ -234,18 +230,14 @@ class Connection:
         if handler is not None:
             handler(self, message)
         self.session.tell(message)
-        if self.on_message is not None:
-            self.on_message(message)
-
-    def _note_hook(self, message: HookStartedMessage) -> None:
-        session = self.session
-        session.open_requests[message.hook_id] = OpenRequest(message, session.intake.clock())
+        if self._link is not None:
+            self._link.take(message)
 
     def _note_answer(self, message: AssistantMessage) -> None:
         session = self.session
         if not self._has_task_list and calls_task_list(message):
             self._has_task_list = True
-            LiveJournal.of(session).observe(OwnTaskList(session.reported.task_list, session.intake.ledger))
+            session.observe(OwnTaskList(session.reported.task_list, session.intake.ledger))
         if message.error is not None:
             self._check_login(message)
 
@@ -255,14 +247,29 @@ class Connection:
         if refusal is not None and session.is_open:
             session.workers.start_logged(self.runs.fail_login, refusal)  # after the other messages that have arrived
 
-    def _on_task_events(self, events: list[TaskEvent]) -> None:
+    # The host of the tasks ---------------------------------------------------------------------------------------
+
+    def wants_event(self, kind: type[TaskEvent], /) -> bool:
+        """Return whether the journal, a reader or the parent of a child agent receives events of a kind."""
+        session, link = self.session, self._link
+        is_observed = session.journal is not None or session.readers.has_event_readers
+        return is_observed or (link is not None and kind in link.wanted)
+
+    def number_events(self, events: list[TaskEvent], /) -> None:
+        """Replace events of tasks by facts of the journal, if the session is observed."""
+        if self.session.journal is not None:
+            self.session.journal.feed(events)
+
+    def take_events(self, events: list[TaskEvent], /) -> None:
         """Deliver the events of tasks, if any, and end the runs that waited for the tasks."""
         session = self.session
-        if self.on_events is not None:
-            self.on_events(events)
+        if self._link is not None:
+            self._link.take_events(events)
         session.readers.put_events(events)
         if verdicts := session.router.settle(session.now()):
             self.act(verdicts)
+
+    # The end of the output, and requests to the CLI ----------------------------------------------------------------
 
     def _on_end_of_stream(self, event: StreamEnded) -> None:
         self._handle(self.session.router.close())
@@ -291,7 +298,7 @@ class Connection:
     def inject(self, message: Any) -> None:
         """Process a message made by this package, about a child agent, as if the CLI had sent it.
 
-        Once the CLI has ended, only the tasks and facts learn of it.
+        Once the CLI has ended, only the tasks learn of it.
         """
         if self.session.stream_over.is_set():
             self.track(message)
@@ -311,8 +318,6 @@ class Connection:
     }
     _NOTED: ClassVar[Mapping[type, Callable[..., None]]] = {
         **dict.fromkeys(Reported.HANDLERS, lambda self, message: self.session.reported.track(message)),
-        HookStartedMessage: _note_hook,
-        HookResponseMessage: lambda self, message: self.session.open_requests.pop(message.hook_id, None),
         AssistantMessage: _note_answer,
         APIRetryMessage: _check_login,
         MalformedFrame: _refuse_garbage,

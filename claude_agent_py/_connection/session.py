@@ -7,8 +7,9 @@ The parts of a connection (`Runs`, `RequestHandlers`, `Shutdown`, `Resumption`) 
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio import lowlevel
@@ -41,6 +42,7 @@ from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.events import TaskEvent
+from claude_agent_py._journal.views import View
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
@@ -50,11 +52,16 @@ from claude_agent_py.tasks.intake import concerns_tasks
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.control.frames import ControlCancelRequest, ControlRequest, ControlResponse
+from claude_agent_py.wire.messages.occasional import HookResponseMessage, HookStartedMessage
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.store_sync import StoreSync
     from claude_agent_py.hooks.dispatcher import HookDispatcher
 
+_OF_REQUESTS: Final = frozenset(
+    {ControlRequest, ControlResponse, ControlCancelRequest, HookStartedMessage, HookResponseMessage}
+)
 END_SESSION: Final = "end_session"
 """The control request that makes the CLI exit."""
 
@@ -93,20 +100,38 @@ class ReplyWaiter:
         return self._payload
 
 
+@dataclass(frozen=True, kw_only=True)
+class ChildLink:
+    """What links the session of a child agent to its parent's."""
+
+    parent: "Session"
+    agent_id: str
+    """The id of the child agent in the parent's session."""
+    take: Callable[[object], None]
+    """Called with each message of the child, once its session has tracked it."""
+    take_events: Callable[[list[TaskEvent]], None]
+    """Called with the events of the child's tasks, before any reader gets them."""
+    wanted: Collection[type[TaskEvent]]
+    """The kinds of events that it uses."""
+    answer: Callable[..., Awaitable[JSONObject]] | None
+    """Answers the child's questions with the handlers of its parent, as `PermissionDispatcher.answer`; None if it has
+    handlers of its own."""
+
+
 class Session:
     """The state of a session.
 
     Args:
         options: The options of the client.
-        parent: The parent's session, for a child agent; otherwise None.
+        link: What links a child agent to its parent; otherwise None.
         earlier: The session of the client's last process, whose tasks and errors this one goes on with.
     """
 
-    def __init__(self, options: ClientOptions, parent: "Session | None", earlier: "Session | None" = None) -> None:
+    def __init__(self, options: ClientOptions, link: ChildLink | None, earlier: "Session | None" = None) -> None:
         self.options = options
-        self.lineage: tuple[Session, ...] = (self, *(() if parent is None else parent.lineage))
+        self.lineage: tuple[Session, ...] = (self, *(() if link is None else link.parent.lineage))
         """This session and, for a child agent, its ancestors."""
-        self.agent_id: str = ""
+        self.agent_id: str = "" if link is None else link.agent_id
         """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
         self.agents: dict[str, agents_room.AgentDefinition] = definitions(options)
         """The known agent definitions by name. Those of child agents are added when they start."""
@@ -124,7 +149,6 @@ class Session:
             self.stderr = ListenerQueue(options.on_stderr, self.report)
         self.intake: TaskIntake = TaskIntake() if earlier is None else earlier.intake
         """Feeds messages and hooks to the tasks."""
-        self.intake.wants_event = self._wants_event
         self.tasks: TaskManager = TaskManager(self, intake=self.intake) if earlier is None else earlier.tasks
         self.intake.control = self
         self.engine: Engine = Engine(max_line_bytes=options.limits.max_line_bytes)
@@ -207,15 +231,36 @@ class Session:
             session.errors.append(error)
             session.readers.put(HandlerFailed(error.handler, error.reason))
 
-    def _wants_event(self, kind: type[TaskEvent]) -> bool:
-        """Return whether a reader needs task events of a kind."""
-        return self.readers.has_event_readers
+    def observe(self, view: View, after: int | None = None) -> None:
+        """Show a view the facts from now on, beginning with what is open, or with the retained ones after a number.
+
+        Raises:
+            OptionsError: These facts are not retained.
+        """
+        self.open_journal().observe(view, after)
+
+    def open_journal(self) -> LiveJournal:
+        """Return the journal. It begins now if nobody observed the session."""
+        if self.journal is None:
+            turns = self.router.turns
+            self.journal = LiveJournal(self.intake.ledger, turns, self.reported.tools, clock=self.intake.clock)
+            self.journal.take_up(turns.queued, self.open_requests.values())
+        return self.journal
+
+    def release(self, view: View) -> None:
+        """Remove a view. The journal ends with its last view, unless it retains facts."""
+        if self.journal is not None:
+            self.journal.remove(view)
+            if not self.journal.is_needed:
+                self.journal = None
 
     def tell(self, happening: object, *, sent: bool = False, agent: str = "", is_about_tasks: bool = True) -> None:
         """Tell the tasks, then the journal if there is one, of a message or of what happens to a request.
 
         The events of the tasks follow. `agent` is the child agent whose CLI sent it, as for `LiveJournal.feed`.
         """
+        if type(happening) in _OF_REQUESTS:
+            self._note_request(happening, sent, agent)
         is_about_tasks = is_about_tasks and concerns_tasks(happening)
         if is_about_tasks:
             self.intake.update(happening)
@@ -223,6 +268,18 @@ class Session:
             self.journal.feed(happening, sent=sent, agent=agent)
         if is_about_tasks:
             self.intake.publish()
+
+    def _note_request(self, happening: Any, sent: bool, agent: str) -> None:
+        """Keep the requests and hooks that wait for an answer, for a journal that begins later."""
+        if isinstance(happening, HookStartedMessage):
+            self.open_requests[happening.hook_id] = OpenRequest(happening, self.intake.clock())
+        elif isinstance(happening, HookResponseMessage):
+            self.open_requests.pop(happening.hook_id, None)
+        elif isinstance(happening, ControlRequest):
+            if not sent:
+                self.open_requests[happening.request_id] = OpenRequest(happening, self.intake.clock(), agent)
+        else:
+            self.open_requests.pop(happening.request_id, None)
 
     # Writing -----------------------------------------------------------------------------------------------------
 

@@ -251,7 +251,6 @@ class Shutdown:
             session.stderr.end()
         if session.journal is not None:
             session.journal.end(why if by is EndedBy.PROCESS else None)
-            session.intake.number = None
         session.readers.end_events()
         # The store may still need files of a private home.
         if session.launched is not None and session.store_sync is None:

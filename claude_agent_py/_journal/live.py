@@ -6,7 +6,7 @@ of its tasks. Sessions that nobody observes have no journal.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -20,6 +20,8 @@ from claude_agent_py._journal.views import View
 from claude_agent_py.wire.control.frames import ControlRequest
 from claude_agent_py.wire.messages.conversation import UserMessage
 from claude_agent_py.wire.messages.occasional import HookStartedMessage
+
+NOT_RETAINED: Final = "the session retains no facts; call journal(retain=...) first"
 
 
 class OpenRequest(Struct, frozen=True):
@@ -58,28 +60,15 @@ class LiveJournal:
         self._clock = clock
         self._retained: deque[Fact] | None = None
         self._drops = Drops("an observer of the session")
+        self.is_over: bool = False
+        """Whether the session has ended. What is fed afterwards makes no facts."""
 
-    @classmethod
-    def of(cls, session: Any) -> "LiveJournal":
-        """Return the journal of a session. It begins now if nobody observed the session."""
-        if session.journal is None:
-            turns, tools = session.router.turns, session.reported.tools
-            journal = cls(session.intake.ledger, turns, tools, clock=session.intake.clock)
-            journal._take_up(turns.queued, session.open_requests.values())
-            session.journal, session.intake.number = journal, journal.feed
-        known: LiveJournal = session.journal
-        return known
+    @property
+    def is_needed(self) -> bool:
+        """Whether it has views, or retains facts."""
+        return bool(self.views) or self._retained is not None
 
-    @staticmethod
-    def release(session: Any, view: View) -> None:
-        """Remove a view of a session. The journal ends with its last view, unless it retains facts."""
-        journal: LiveJournal | None = session.journal
-        if journal is not None:
-            journal.remove(view)
-            if not journal.views and journal._retained is None:
-                session.journal = session.intake.number = None
-
-    def _take_up(self, prompts: Iterable[SentPrompt], requests: Iterable[OpenRequest]) -> None:
+    def take_up(self, prompts: Iterable[SentPrompt], requests: Iterable[OpenRequest]) -> None:
         """Fold what is open from before the journal began. It begins with the tasks, the turn and the calls."""
         for prompt in prompts:
             self._journal.feed(prompt.message, prompt.at, sent=True)
@@ -108,7 +97,7 @@ class LiveJournal:
         """
         last = self._journal.number
         if self._retained is None:
-            raise OptionsError("the session retains no facts; call journal(retain=...) first", option="after")
+            raise OptionsError(NOT_RETAINED, option="after")
         first = self._retained[0].number if self._retained else last + 1
         if not first - 1 <= number <= last:
             problem = f"must be from {first - 1} to {last}, because the facts {first} to {last} are retained"
@@ -127,6 +116,8 @@ class LiveJournal:
         A frame of the CLI comes after the ledger got it, before the events that it caused. `agent` is the child agent
         whose CLI sent it.
         """
+        if self.is_over:
+            return
         if sent and isinstance(frame, UserMessage):
             for view in self.views:
                 self._call(view.sent, frame)
@@ -135,6 +126,7 @@ class LiveJournal:
     def end(self, error: str | None) -> None:
         """Note the end of the session; `error` is None if the client ended it."""
         self._tell(self._journal.end(self._clock(), error))
+        self.is_over = True
         for view in self.views:
             self.remove(view)
 

@@ -11,7 +11,7 @@ from claude_agent_py.wire.messages.conversation import UserMessage
 
 
 class View:
-    """Gets the facts of a session, starting with what is open when `LiveJournal.observe` adds it."""
+    """Gets the facts of a session, starting with what is open when `Session.observe` adds it."""
 
     def sent(self, prompt: UserMessage) -> None:
         """Called when a prompt is sent, in the context of the sender and before its fact."""

@@ -25,6 +25,7 @@ from claude_agent_py._connection.current import running_client
 from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import RunTimeoutError
 from claude_agent_py._connection.runs.run import Run
+from claude_agent_py._connection.session import ChildLink
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.children.assignment import SUMMARY_CHARS, TASK_STATUS, Brief, ChildReport, SubTaskStatus
 from claude_agent_py.children.tree import Tree, tree_of
@@ -33,7 +34,7 @@ from claude_agent_py.formatting.truncation import take, text_length
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.permissions.contexts import PermissionContext
 from claude_agent_py.permissions.prompts import WireRequest
-from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskProgressed, TaskRevised
+from claude_agent_py.tasks import Evidence, TaskEvent, TaskFinished, TaskIntake, TaskRevised
 from claude_agent_py.tasks.files.paths import project_slug
 from claude_agent_py.tasks.task import Task
 from claude_agent_py.wire.base import JSONObject
@@ -448,12 +449,12 @@ class _ChildClient(Client):
 
     def _make_connection(self, options: ClientOptions, earlier: Connection | None = None) -> Connection:
         run = self.run
-        connection = Connection(options, parent=run.parent.connection)
-        session = connection.session
-        session.agent_id = run.task_id
-        if run.asks_parent:
-            connection.handlers.permissions.ask_parent = run.answer
-        connection.on_message, connection.on_events = run.take, run.take_events
-        wants_event = session.intake.wants_event
-        session.intake.wants_event = lambda kind: kind is not TaskProgressed or wants_event(kind)
-        return connection
+        link = ChildLink(
+            parent=run.parent.session,
+            agent_id=run.task_id,
+            take=run.take,
+            take_events=run.take_events,
+            wanted=(TaskFinished, TaskRevised),
+            answer=run.answer if run.asks_parent else None,
+        )
+        return Connection(options, link=link)

@@ -4,7 +4,7 @@ Only traced sessions import OpenTelemetry.
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,17 +40,6 @@ class Telemetry:
         if self.content is not None:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
-
-    def observe(self, session: object, find_secrets: Callable[[], Mapping[str, str]] | None = None) -> None:
-        """Trace a session; `find_secrets` finds what is hidden in its content. Internal to this package.
-
-        Raises:
-            OptionsError: OpenTelemetry is not installed.
-        """
-        from claude_agent_py._journal.live import LiveJournal
-
-        secrets = find_secrets() if find_secrets is not None and self.records_content else None
-        LiveJournal.of(session).observe(self.observer(secrets))
 
     def observer(self, secrets: Mapping[str, str] | None = None) -> "View":
         """Return a view of one session, which hides its secrets. Internal to this package.

@@ -7,7 +7,7 @@ from claude_agent_py._base.checks import check_count
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.streams import Stream
 from claude_agent_py._journal.facts import Fact
-from claude_agent_py._journal.live import LiveJournal
+from claude_agent_py._journal.live import NOT_RETAINED
 from claude_agent_py._journal.views import View
 from claude_agent_py.observe.fold import MAX_CHARS, SpanFold
 from claude_agent_py.observe.spans import MAX_SPANS, Span, SpanLog
@@ -32,7 +32,7 @@ class Watch:
         secrets = session.find_secrets()
         self._log = SpanLog(max_spans)
         self._fold = SpanFold(self._log.add, max_chars=max_chars, on_count=self._log.revise, secrets=secrets)
-        LiveJournal.of(session).observe(self._fold)
+        session.observe(self._fold)
 
     @property
     def spans(self) -> list[Span]:
@@ -45,7 +45,7 @@ class Watch:
 
     def close(self) -> None:
         """Stop watching. Unfinished work is reported as spans without an end."""
-        LiveJournal.release(self._session, self._fold)
+        self._session.release(self._fold)
 
     def __enter__(self) -> Self:
         return self
@@ -65,15 +65,15 @@ class FactStream(Stream[Fact], View):
                 check_count(value, option, 0)
         if session.stream_over.is_set():
             if after is not None:
-                journal = session.journal or LiveJournal(clock=session.intake.clock)
-                self.add(journal.facts_after(after))
+                if session.journal is None:
+                    raise OptionsError(NOT_RETAINED, option="after")
+                self.add(session.journal.facts_after(after))
             super().close()
             return
-        journal = LiveJournal.of(session)
         if retain is not None:
-            journal.retain(retain)
+            session.open_journal().retain(retain)
         try:
-            journal.observe(self, after)
+            session.observe(self, after)
         except OptionsError:
             self.close()
             raise
@@ -89,7 +89,7 @@ class FactStream(Stream[Fact], View):
 
     def close(self) -> None:
         """Stop observing, and end the stream after the facts that wait."""
-        LiveJournal.release(self._session, self)
+        self._session.release(self)
 
 
 class _FactsAmongMessages(View):
@@ -102,7 +102,7 @@ class _FactsAmongMessages(View):
     def add(self, facts: Sequence[Fact]) -> None:
         """Put facts into the mailbox, until its reader is gone."""
         if self._mailbox.is_closed:
-            LiveJournal.release(self._session, self)
+            self._session.release(self)
         for fact in facts:
             self._mailbox.latest_fact = fact.number
             if has_room(fact, len(self._mailbox)):
@@ -112,7 +112,7 @@ class _FactsAmongMessages(View):
 def put_facts(session: Any, mailbox: Any) -> None:
     """Put the facts of a session into the mailbox of a reader from now on, among its messages."""
     if not session.stream_over.is_set():
-        LiveJournal.of(session).observe(_FactsAmongMessages(session, mailbox))
+        session.observe(_FactsAmongMessages(session, mailbox))
 
 
 def watch(client: Watchable, *, max_spans: int = MAX_SPANS, max_chars: int = MAX_CHARS) -> Watch:

@@ -45,6 +45,7 @@ class PermissionDispatcher:
             denies it without one.
         interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
         report: Called with the error of each handler that fails. Must not raise.
+        ask_parent: Answers all of them instead, for a child agent without handlers of its own.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class PermissionDispatcher:
         *,
         report: Callable[[HandlerError], object],
         interactions: Inbox | bool | None = None,
+        ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[JSONObject]] | None = None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {}
         for kind, option in HANDLERS.items():
@@ -62,8 +64,7 @@ class PermissionDispatcher:
         self._own_inbox = PendingInteractions() if interactions is True else None
         self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
         self._report = report
-        self.ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[JSONObject]] | None = None
-        """Answers for a child agent without handlers of its own; None without such a parent."""
+        self._ask_parent = ask_parent
 
     def close(self) -> None:
         """Close the inbox if the dispatcher created it."""
@@ -72,8 +73,8 @@ class PermissionDispatcher:
 
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""
-        if self.ask_parent is not None:
-            return await self.ask_parent(request, context)
+        if self._ask_parent is not None:
+            return await self._ask_parent(request, context)
         kind = get_kind(request)
         cancel_timer: Callable[[], object] = lambda: None  # noqa: E731
         if context.agent_id is not None:  # a policy decides in a moment, and what takes longer asks a person

@@ -8,7 +8,7 @@ import logging
 import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from claude_agent_py._base.errors import TaskError
@@ -56,6 +56,20 @@ def steady_time() -> float:
     return _EPOCH + time.monotonic()
 
 
+class TaskHost(Protocol):
+    """The running session whose tasks an intake tracks."""
+
+    def wants_event(self, kind: type[TaskEvent], /) -> bool:
+        """Return whether anyone there receives events of a kind."""
+        ...
+
+    def number_events(self, events: list[TaskEvent], /) -> None:
+        """Replace the events of the ledger by facts of the session's journal, if it has one."""
+
+    def take_events(self, events: list[TaskEvent], /) -> None:
+        """Take in the events, perhaps none, when a task began or ended, or its events have receivers."""
+
+
 class TaskIntake:
     """The tasks of one session, with their waiters and listeners."""
 
@@ -66,13 +80,9 @@ class TaskIntake:
         grace: Grace | None = None,
         message_limit: int = MESSAGE_LIMIT,
         clock: Callable[[], float] = steady_time,
-        on_events: Callable[[list[TaskEvent]], object] = lambda events: None,
-        wants_event: Callable[[type[TaskEvent]], bool] = lambda kind: True,
+        host: TaskHost | None = None,
     ) -> None:
-        """Create an intake, which calls `on_events` with its events, perhaps none, when a task began or ended.
-
-        `wants_event` returns whether `on_events` needs events of a kind. For the other arguments, see `TaskManager`.
-        """
+        """Create an intake of a host; without one, it makes all events. For the other arguments, see `TaskManager`."""
         self.clock = clock
         self.ledger: Ledger = Ledger(grace)
         self.paths: Paths = Paths(config_dir)
@@ -87,16 +97,14 @@ class TaskIntake:
         self.reconciler: Reconciler = Reconciler(self.ledger, self.paths, clock, self.publish, self._wake_all)
         self._events: WeakValueDictionary[str | None, RepeatingEvent] = WeakValueDictionary()
         """What waits for a task now, by its id; None for what waits for any."""
-        self.on_events = on_events
-        self.wants_event = wants_event
+        self.host = host
+        """The connection of the process that runs now, or that ran last; None without a session."""
         self.control: ControlPort | None = None
         """Sends requests to the CLI; None without a session."""
         self.home: HomeLoop = HomeLoop()
         """The event loop in which tasks are waited for."""
         self.followers: WeakSet[TaskIntake] = WeakSet()
         """Intakes that a program feeds with the messages of the session, which are told when it ends."""
-        self.number: Callable[[list[TaskEvent]], object] | None = None
-        """Numbers the events of the ledger, so that they are facts of the session's journal; None without observers."""
         self.watchers: dict[object, Watcher] = {}
         """Called on each change, even without an event."""
         self._is_orphaned = False
@@ -214,16 +222,16 @@ class TaskIntake:
     def publish(self) -> list[TaskEvent]:
         """Deliver and return the events of the ledger, and wake what waits for the tasks that may have changed.
 
-        First the journal numbers the events. Then they go to listeners and watchers, waiters wake, and `on_events` gets
-        them, for the readers and the runs of the session. Never raises.
+        First the host numbers the events. Then they go to listeners and watchers, waiters wake, and the host takes them
+        in, for the readers and the runs of the session. Never raises.
         """
-        ledger = self.ledger
+        ledger, host = self.ledger, self.host
         events: list[TaskEvent] = []
         try:
             if ledger.touched:
                 touched, events = ledger.take_changes(self.clock())
-                if self.number is not None and events:
-                    self.number(events)
+                if host is not None and events:
+                    host.number_events(events)
                 if events or self.watchers:
                     self._deliver(touched, events)
                 self._wake(touched)
@@ -235,8 +243,8 @@ class TaskIntake:
                 self._is_orphaned = False
                 self.listeners.close()
                 self._wake_all()
-            if events or has_news:
-                self.on_events(events)
+            if host is not None and (events or has_news):
+                host.take_events(events)
         except Exception:
             logger.exception(_FAILED)
         return events
@@ -252,7 +260,7 @@ class TaskIntake:
 
     def _wants(self, kind: type[TaskEvent]) -> bool:
         """Return whether anyone receives events of a kind."""
-        return self.number is not None or bool(self.watchers) or self.listeners.want(kind) or self.wants_event(kind)
+        return bool(self.watchers) or self.listeners.want(kind) or self.host is None or self.host.wants_event(kind)
 
     # Waiting
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from bounds import set_bound
-from live import LiveJournal, View
+from live import View
 from peers import MakeClient
 from stored import Stored, call
 
@@ -102,7 +102,7 @@ async def test_an_observer_misses_only_the_facts_with_which_it_fails(
 
     async with start(FakeCLI(steps.turn("Hi."), steps.turn("Ho."))) as client:
         other = watch(client)
-        LiveJournal.of(client.session).observe(Failing())
+        client.session.observe(Failing())
         with caplog.at_level(logging.ERROR):
             assert (await client.query("hello")).text == "Hi."
             assert (await client.query("hello")).text == "Ho."

@@ -15,6 +15,7 @@ from each import for_each
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 from live import LiveJournal, View
+from task_host import Host
 
 from claude_agent_py.control import ControlResponse
 from claude_agent_py.journal import (
@@ -86,7 +87,7 @@ def live_journal(name: str, observer: View, begin: Callable[[TaskIntake], object
     origin, now = next((at - t for at, t in times_of(name)), 0.0), 0.0
     tasks = TaskIntake(clock=lambda: now)
     journal = LiveJournal(tasks.ledger, clock=tasks.clock)
-    tasks.number = journal.feed
+    tasks.host = Host(journal.feed)
     journal.observe(observer)
     begin(tasks)
     for at, frame, is_sent in frames_of(name):

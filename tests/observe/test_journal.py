@@ -13,6 +13,7 @@ import recordings_loader as recordings
 from each import for_each
 from live import LiveJournal, View
 from peers import MakeClient
+from task_host import Host
 from test_fold import SESSION, UNLIKE, entries_of, live_journal, path_of, write
 
 from claude_agent_py import CLIExitError, OptionsError
@@ -669,7 +670,7 @@ def test_a_task_of_an_earlier_process_has_facts_when_it_is_reported_and_when_it_
     for task_id in ("p1", "a1"):
         tasks.recall(before.ledger.records[task_id])
     journal = LiveJournal(tasks.ledger, clock=tasks.clock)
-    tasks.number = journal.feed
+    tasks.host = Host(journal.feed)
     journal.observe(Collecting())
     assert told == []
     left = {**frames.task_notification("a1", status="stopped", summary="left behind"), "run_id": None}

@@ -380,7 +380,7 @@ def check_recording(name: str, attach: Callable[[TaskManager], object] = lambda 
     def begin(tasks: Any) -> None:
         managers.append(TaskManager(intake=tasks))
         attach(managers[0])
-        tasks.on_events = lambda events: items.extend(event for event in events if not event.number)
+        tasks.host.take = lambda events: items.extend(event for event in events if not event.number)
 
     live_journal(name, Collecting(items), begin)
     story = Story.of(facts_among(items))
@@ -464,7 +464,7 @@ async def tell(
                 earlier = {task.id for task in client.tasks}
                 history.attach(client.tasks, "live")
                 facts, spans = client.journal(), watch(client)
-                telemetry.observe(client.session)
+                client.session.observe(telemetry.observer())
                 group.start_soon(read_to_the_end, items, client.events(facts=True))
                 results = await work()
             told = [fact async for fact in facts]

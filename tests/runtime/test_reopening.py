@@ -13,6 +13,7 @@ from stored import SESSION, Stored
 
 from claude_agent_py import Client, ClientOptions
 from claude_agent_py.errors import CLIExitError, CLINotFoundError, CLIStartError, ConnectionClosedError, RunTimeoutError
+from claude_agent_py.observe import watch
 from claude_agent_py.sessions import project_key_for_directory
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
@@ -127,6 +128,21 @@ async def test_a_run_that_ends_before_the_cli_reports_its_turn_is_not_sent_again
                     await run
                 gate.open()
     assert second.received_like({"type": "user"}) == []
+
+
+async def test_closing_what_observed_the_last_process_leaves_what_observes_the_next_one(start: Start) -> None:
+    second = FakeCLI(steps.turn([frames.task_started("a1"), *frames.task_end("a1"), frames.assistant("again")]))
+    with anyio.fail_after(60):
+        async with start(dying(), second) as client:
+            watched, left = watch(client), client.journal()
+            run = await cut_off(client)
+            await client.reopen()
+            facts = client.journal()
+            watched.close()
+            left.close()
+            await run
+        told = [fact.fact async for fact in facts]
+    assert {"task_started", "task_finished"} <= set(told)
 
 
 async def test_changes_that_the_next_process_refuses_are_logged(start: Start, caplog: pytest.LogCaptureFixture) -> None:

@@ -23,6 +23,7 @@ from folding import (
     track_hook,
     tracking,
 )
+from task_host import Host
 
 from claude_agent_py import Task, TaskManager, TaskStartedMessage, TaskStatus
 from claude_agent_py.errors import TaskError, TaskNotFoundError, TaskTimeoutError
@@ -213,7 +214,7 @@ def test_a_receiver_of_events_that_fails_does_not_end_the_session(caplog: pytest
     def fail(events: list[Any]) -> None:
         raise RuntimeError("broken on purpose")
 
-    manager = TaskManager(intake=TaskIntake(on_events=fail))
+    manager = TaskManager(intake=TaskIntake(host=Host(take=fail)))
     assert manager.track(message(frames.task_started("a1"))) is not None
     assert manager["a1"].status is TaskStatus.RUNNING
     assert "broken on purpose" in caplog.text
@@ -270,7 +271,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
     assert [event.kind for event in intake_of(manager).track(message(frames.task_progress("a1", "one")))] == [
         "progressed"
     ]
-    manager = tracking(TaskManager(intake=TaskIntake(wants_event=lambda kind: False)), frames.task_started("a1"))
+    manager = tracking(TaskManager(intake=TaskIntake(host=Host())), frames.task_started("a1"))
     ends = manager.events("finished")
     assert intake_of(manager).track(message(frames.task_progress("a1", "two"))) == []
     assert (ends.waiting, manager["a1"].activity) == (0, "two")
@@ -285,7 +286,7 @@ def test_events_of_progress_are_made_for_those_who_want_them() -> None:
 
 def test_a_session_hears_of_starts_and_ends_without_events() -> None:
     heard: list[Any] = []
-    manager = TaskManager(intake=TaskIntake(on_events=heard.append, wants_event=lambda kind: False))
+    manager = TaskManager(intake=TaskIntake(host=Host(take=heard.append)))
     for frame in frames.task_started("a1"), frames.task_progress("a1", "one"), *frames.task_end("a1", output_file="/o"):
         assert intake_of(manager).track(message(frame)) == []
     assert (heard[0], heard[-1], len(heard)) == ([], [], 3)  # the start, the status and the report

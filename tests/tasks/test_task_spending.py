@@ -10,6 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from folding import Clock, Desk, intake_of, track_hook, tracking
+from task_host import Host
 
 from claude_agent_py import TaskManager
 from claude_agent_py.messages import TaskUsage
@@ -44,7 +45,7 @@ def test_thousands_of_messages_are_all_counted() -> None:
 
 
 def test_a_pickled_task_has_its_cost() -> None:
-    manager = TaskManager(intake=TaskIntake(wants_event=lambda kind: False))  # nobody has seen the outcome before
+    manager = TaskManager(intake=TaskIntake(host=Host()))  # nobody has seen the outcome before
     manager.prices[MODEL] = ModelPrice(input=1, output=1)
     tracking(manager, frames.task_started("a1"), said("m1", 999), *frames.task_end("a1"))
     tracking(manager, frames.task_started("a2"), said("m2", 1999, "a2"))

@@ -17,10 +17,9 @@ from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.event_loop import contain_cancellation, run_until_wait
 from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.preloading import needs_hooks, needs_permissions, needs_servers
-from claude_agent_py._connection.session import Session
+from claude_agent_py._connection.session import ChildLink, Session
 from claude_agent_py._journal.engine import UNSUPPORTED
 from claude_agent_py._journal.events import RequestUnreadable
-from claude_agent_py._journal.live import OpenRequest
 from claude_agent_py._journal.requests import PROGRESS, QUESTIONS, HookRun
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import CUSTOM_TOOLS_SERVER
@@ -60,8 +59,9 @@ class RequestHandlers:
         OptionsError: A handler, hook or server is wrong.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, link: ChildLink | None = None) -> None:
         self._session = session
+        self._ask_parent = None if link is None else link.answer
         options = session.options
         self._cwd: str | None = None
         """The directory in which the CLI starts; None if it is unknown because ours was removed."""
@@ -159,14 +159,10 @@ class RequestHandlers:
 
         `agent` asks, by default the child agent that this session is for its ancestors.
         """
-        own, kind = self._session, type(happening)
-        is_hook = kind is ControlRequest and type(happening.request) is HookCallbackRequest
+        own = self._session
+        is_hook = type(happening) is ControlRequest and type(happening.request) is HookCallbackRequest
         for session in own.lineage:
             asking = agent or ("" if session is own else own.agent_id)
-            if kind is ControlRequest and not sent:
-                session.open_requests[happening.request_id] = OpenRequest(happening, session.intake.clock(), asking)
-            elif kind in (ControlResponse, ControlCancelRequest):
-                session.open_requests.pop(happening.request_id, None)
             # Hooks are about the tasks of their own CLI.
             session.tell(happening, sent=sent, agent=asking, is_about_tasks=session is own or not is_hook)
 
@@ -288,6 +284,7 @@ class RequestHandlers:
             {name: getattr(options, name) for name in answering.HANDLERS.values()},
             report=self._session.report,
             interactions=options.interactions,
+            ask_parent=self._ask_parent,
         )
         return self._permissions
 
