@@ -74,14 +74,7 @@ from claude_agent_py.wire.messages.system import (
     PermissionDeniedMessage,
     SessionStateChangedMessage,
 )
-from claude_agent_py.wire.messages.tasks import (
-    BackgroundTasksChangedMessage,
-    TaskMessage,
-    TaskNotificationMessage,
-    TaskProgressMessage,
-    TaskStartedMessage,
-    TaskUpdatedMessage,
-)
+from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
 from claude_agent_py.wire.unknown import MalformedFrame
 
@@ -202,14 +195,16 @@ class Journal:
             agent: The child agent whose CLI sent it.
         """
         handler = (SENT if sent else RECEIVED).get(type(frame))
-        if handler is None:
+        feeds_ledger = self._owns_ledger and (type(frame), sent) in _ABOUT_TASKS
+        if handler is None and not feeds_ledger:
             return []
         self._at = self._arrived_at = check_time(at)
         self._child = agent
         self._facts = []
         try:
-            handler(self, frame)
-            if self._owns_ledger and (type(frame), sent) in _ABOUT_TASKS:
+            if handler is not None:
+                handler(self, frame)
+            if feeds_ledger:
                 self._feed_ledger(signals.HANDLERS[type(frame)], frame)
         except Exception:
             self._drops.note(frame)
@@ -432,11 +427,10 @@ class Journal:
 
     # Tasks
 
-    def _on_task(self, message: TaskMessage | BackgroundTasksChangedMessage) -> None:
-        """Fold a message about a task: only what does not follow from the events of the ledger."""
-        if isinstance(message, TaskStartedMessage):
-            self._calls.mark_running(message.tool_use_id, self._at)
-        elif isinstance(message, TaskNotificationMessage) and not self._owns_ledger:
+    # Of their messages, only what does not follow from the events of the ledger.
+
+    def _on_notification(self, message: TaskNotificationMessage) -> None:
+        if not self._owns_ledger:
             self._tasks.add_late_report(message, self._at)
 
     def _feed_ledger(self, apply: Callable[..., None], *signal: object) -> None:
@@ -469,13 +463,10 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     AssistantMessage: Journal._on_assistant,
     UserMessage: Journal._on_user,
     StreamEventMessage: Journal._on_stream_event,
-    ToolProgressMessage: lambda self, message: self._calls.mark_running(message.tool_use_id, self._at),
+    ToolProgressMessage: lambda self, message: self._calls.mark_running(message.call_id, self._at),
     PermissionDeniedMessage: lambda self, message: self._calls.deny(message),
-    TaskStartedMessage: Journal._on_task,
-    TaskProgressMessage: Journal._on_task,
-    TaskUpdatedMessage: Journal._on_task,
-    TaskNotificationMessage: Journal._on_task,
-    BackgroundTasksChangedMessage: Journal._on_task,
+    TaskStartedMessage: lambda self, message: self._calls.mark_running(message.tool_use_id, self._at),
+    TaskNotificationMessage: Journal._on_notification,
     list: lambda self, events: self._tasks.add(events, self._at),  # of a ledger
     ControlRequest: Journal._on_request,
     ControlCancelRequest: lambda self, frame: self._requests.settle(frame.request_id, None, self._at, "cancelled"),
@@ -484,7 +475,7 @@ RECEIVED: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     HookStartedMessage: lambda self, message: self._requests.open_hook(message, self._at),
     HookResponseMessage: lambda self, message: self._requests.end_hook(message, self._at),
 }
-"""What the journal does with what the CLI sent."""
+"""What the journal does with what the CLI sent. What else is about tasks follows from the events of the ledger."""
 SENT: Final[Mapping[type, Callable[[Journal, Any], None]]] = {
     UserMessage: Journal._on_prompt,
     ControlResponse: lambda self, frame: self._requests.on_reply(frame, self._at),

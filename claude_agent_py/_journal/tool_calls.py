@@ -218,7 +218,9 @@ class ToolTraffic:
                 calls.start(message, at, message.agent_id or message.parent_tool_use_id or MAIN)
             case UserMessage():
                 calls.end(message, at)
-            case ToolProgressMessage() | TaskStartedMessage():
+            case ToolProgressMessage():
+                calls.mark_running(message.call_id, at)
+            case TaskStartedMessage():
                 calls.mark_running(message.tool_use_id, at)
             case PermissionDeniedMessage():
                 calls.deny(message)

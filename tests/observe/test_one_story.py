@@ -671,7 +671,8 @@ def waiting_session(gate: Gate) -> FakeCLI:
         frames.tool_result(id, text, is_error=text == "No") for id, text in (("t1", "a"), ("t2", "2"), ("t4", "No"))
     ]
     done = [frames.tool_result("t5", "b", agent_id="a2"), *results, frames.task_notification("a1")]
-    progress = {"tool_use_id": "t1", "tool_name": "Bash", "elapsed_time_seconds": 1, "parent_tool_use_id": None}
+    beat = {"tool_use_id": "t1-heartbeat-0", "parent_tool_use_id": "t1", "heartbeat": True}
+    progress = {"tool_name": "Bash", "elapsed_time_seconds": 30, **beat}
     named: JSONObject = {"user_message_uuid": FIRST, "user_message_uuids": [FIRST]}
     settings_hook = {"hook_id": "h1", "hook_name": "Stop", "hook_event": "Stop"}
     return FakeCLI(

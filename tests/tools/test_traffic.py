@@ -1,5 +1,6 @@
 """Pairing calls and results, on recordings of the real CLI and on messages made here."""
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -200,17 +201,22 @@ def test_the_status_of_a_call_that_has_ended(fields: dict[str, Any], status: str
 
 def test_the_status_follows_what_the_messages_show() -> None:
     traffic = ToolTraffic()
-    for call_id in ("launch", "report", "speak", "wait"):
+    for call_id in ("launch", "report", "beat", "speak", "wait"):
         traffic.fold(called(call_id))
     assert {record.status for record in traffic.calls} == {ToolCallStatus.PENDING}
 
     traffic.fold(wire.decode(b'{"type":"system","subtype":"task_started","task_id":"t","tool_use_id":"launch"}'))
     traffic.fold(wire.decode(b'{"type":"tool_progress","tool_use_id":"report","tool_name":"Bash"}'))
+    for beat in "beat-heartbeat-0", "hook-PreToolUse-wait-heartbeat-0":
+        parent = beat.split("-")[-3]
+        heartbeat = {"type": "tool_progress", "tool_use_id": beat, "parent_tool_use_id": parent, "heartbeat": True}
+        traffic.fold(wire.decode(json.dumps(heartbeat).encode()))
     traffic.fold(called("inner", parent_tool_use_id="speak"))
 
     assert {record.id: str(record.status) for record in traffic.calls} == {
         "launch": "running",
         "report": "running",
+        "beat": "running",
         "speak": "running",
         "wait": "pending",
         "inner": "pending",

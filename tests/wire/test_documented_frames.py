@@ -91,6 +91,7 @@ TOP_LEVEL: dict[str, dict[str, Any]] = {
         "parent_tool_use_id": None,
         "elapsed_time_seconds": 3,
         "task_id": "k",
+        "description": "d",
         "subagent_type": "a",
         "subagent_retry": {
             "agent_id": "a",

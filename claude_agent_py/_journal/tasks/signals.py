@@ -265,7 +265,7 @@ def _on_conversation(ledger: Ledger, message: AssistantMessage | UserMessage, no
 
 
 def _on_tool_progress(ledger: Ledger, message: ToolProgressMessage, now: float) -> None:
-    ledger.calls.mark_running(message.tool_use_id, now)
+    ledger.calls.mark_running(message.call_id, now)
     record = ledger.records.get(message.task_id or "")
     if record is not None and record.is_live:
         ledger.record_activity(record, now)

@@ -513,8 +513,8 @@ class SubagentRetry(WireModel):
 class ToolProgressMessage(MessageModel):
     """A tool call is still running.
 
-    The CLI also sends it for slow hooks. Then `tool_name` is the hook's event, `heartbeat` is set, and
-    `parent_tool_use_id` is the tool call that the hook was called for.
+    A slow call has a `heartbeat` every 30 seconds: `parent_tool_use_id` is the call, and `tool_use_id` an id of its own.
+    So has a slow hook; then `tool_name` is the hook's event, and `parent_tool_use_id` the call that the hook is for.
     """
 
     type: ClassVar[Literal["tool_progress"]] = "tool_progress"
@@ -524,5 +524,13 @@ class ToolProgressMessage(MessageModel):
     elapsed_time_seconds: Number = 0
     task_id: str | None = None
     heartbeat: bool | None = None
+    description: str | None = None
+    """What the call of a heartbeat does, in at most 200 characters. CLI 2.1.333."""
     subagent_type: str | None = None
     subagent_retry: SubagentRetry | None = None
+
+    @property
+    def call_id(self) -> str:
+        """The id of the call that is running; no call's if a hook is slow, before or after the call."""
+        call = self.parent_tool_use_id
+        return call if call and self.tool_use_id.startswith(f"{call}-heartbeat-") else self.tool_use_id

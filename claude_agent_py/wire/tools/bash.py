@@ -61,6 +61,8 @@ class GitPullRequest(WireModel):
             "auto-merge-disabled",
         ]
     ]
+    changed: bool | None = None
+    """False if `gh` had nothing to do, because the pull request was in that state already. CLI 2.1.333."""
 
 
 class GitOperation(WireModel):
