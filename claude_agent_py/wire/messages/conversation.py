@@ -513,7 +513,7 @@ class SubagentRetry(WireModel):
 class ToolProgressMessage(MessageModel):
     """A tool call is still running.
 
-    A slow call has a `heartbeat` every 30 seconds: `parent_tool_use_id` is the call, and `tool_use_id` an id of its own.
+    A slow call has a `heartbeat` every 30 seconds: `parent_tool_use_id` is the call, `tool_use_id` an id of its own.
     So has a slow hook; then `tool_name` is the hook's event, and `parent_tool_use_id` the call that the hook is for.
     """
 
