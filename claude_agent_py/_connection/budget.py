@@ -83,7 +83,7 @@ def _find_spent(options: ClientOptions, config_dir: Path, prices: Prices) -> Ear
     for note in notes:
         prices.derive(note.model_usage)
     costs = [note.total_cost_usd or 0.0 for note in notes] or [0.0]
-    estimate = prices.cost_of(session.read_spent())  # None if a price is unknown
+    estimate = prices.cost_of(session.totals.spent)  # None if a price is unknown
     return EarlierCost(max(*costs, estimate or 0.0), costs[-1])
 
 

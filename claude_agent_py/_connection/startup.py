@@ -114,9 +114,9 @@ class _Startup:
         except ClaudeAgentError as error:  # the CLI reports it
             logger.debug("the session to resume cannot be read: %s", error)
             return
-        self._earlier, tasks, turns = read
-        self._session.router.turns.go_on(turns)
-        for task in tasks:
+        self._earlier, totals = read
+        self._session.router.turns.go_on(totals.turns)
+        for task in totals.records:
             self._session.intake.recall(task)
 
     async def _find_resumed_session(self, config_dir: Path) -> str | None:

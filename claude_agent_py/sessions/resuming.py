@@ -4,19 +4,18 @@ import os
 from collections.abc import Collection, Sequence
 
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py._journal.tasks.record import Record
-from claude_agent_py._journal.turns import TurnCount
 from claude_agent_py.sessions.folders import AnyPath
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.lines import Snapshot
-from claude_agent_py.sessions.stored_session import StoredSession, get_session
+from claude_agent_py.sessions.stored_session import StoredSession, Totals, get_session
 from claude_agent_py.wire.messages.conversation import UserMessage
 
 
-def read_earlier(session_id: str, config_dir: AnyPath) -> tuple[StoredSession, Sequence[Record], TurnCount]:
+def read_earlier(session_id: str, config_dir: AnyPath) -> tuple[StoredSession, Totals]:
     """Return a session as its last process left it, with its tasks, none of which runs, and the count of its turns."""
     session = get_session(session_id, config_dir=config_dir)
-    return session, *session.read_left()
+    session.is_left = True
+    return session, session.totals
 
 
 def find_title(title: str, directory: AnyPath | None, config_dir: AnyPath) -> str | None:

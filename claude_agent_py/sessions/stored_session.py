@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from claude_agent_py._base.blocking_calls import blocking
@@ -27,7 +27,7 @@ from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.processes import RunningProcess, find_process
-from claude_agent_py.sessions.stored_tasks import StoredTask, build_task, infer_ends, list_records
+from claude_agent_py.sessions.stored_tasks import StoredTask, build_task, infer_ends
 from claude_agent_py.sessions.stores.protocol import Lease
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript, find_subagents, read_start_time
 from claude_agent_py.tasks.files.transcript import TranscriptMessage
@@ -56,11 +56,11 @@ class SessionUsage:
         return Usage(**counts)
 
 
-class _Totals(NamedTuple):
+class Totals(NamedTuple):
     """What a pass over the frames leaves."""
 
     records: Sequence[Record]
-    """The tasks."""
+    """The tasks with a launch or a transcript, in launch order."""
     spent: Mapping[str, Counts]
     """The tokens by model."""
     turns: TurnCount
@@ -83,8 +83,10 @@ class StoredSession:
         """The lease of the process that was writing to it in its store. None if none was, or the store cannot tell."""
         self.snapshot: Snapshot = Snapshot(info.path, info.file_size, owner)
         """The transcript's lines. Internal to this package."""
+        self.is_left: bool = False
+        """Whether its process has ended, even if one has the session open. Internal to this package."""
         self._config_dir = config_dir
-        self._totals: _Totals | None = None
+        self._totals: Totals | None = None
 
     def __repr__(self) -> str:
         return f"<StoredSession {self.id} {self.info.summary[:60]!r}, {self.info.file_size} bytes>"
@@ -129,7 +131,7 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return (fact for _, facts in self._fold(is_over=self._is_over) for fact in facts)
+        return (fact for _, facts in fold_frames(self._read) for fact in facts)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -137,16 +139,13 @@ class StoredSession:
         Raises:
             SessionError: The transcript cannot be read.
         """
-        for timed, facts in self._fold(is_over=self._is_over):
+        for timed, facts in fold_frames(self._read):
             if timed is not None and not isinstance(timed[0], list | ProcessEnd):
                 yield timed[0]
             yield from facts
 
-    def _fold(self, *, is_over: bool) -> Iterator[tuple[TimedFrame | None, list["Fact"]]]:
-        return fold_frames(partial(self._read, is_over=is_over))
-
-    def _read(self, journal: Journal, *, is_over: bool) -> Iterator[TimedFrame]:
-        """Yield the frames, and keep their totals. If the session `is_over`, its process has ended."""
+    def _read(self, journal: Journal) -> Iterator[TimedFrame]:
+        """Yield the frames, and keep their totals."""
         ledger = journal.ledger
         ledger.prices.derive(self._cost.model_usage)
         main = Spending()
@@ -156,29 +155,21 @@ class StoredSession:
                 main.add_message(message)
             yield timed
         yield from infer_ends(ledger, self.subagents)
-        if is_over:
+        if self.is_left or (self.lease is None and self.process is None):
             yield ProcessEnd(), None, False
         parts = (main, *(run.spent for record in ledger.records.values() for run in record.runs))
         spent = sum_counts(item for part in parts for item in part.by_model.items())
-        self._totals = _Totals(list_records(ledger), spent, journal.turns.count)
+        # Of other tasks, there is only a notification.
+        records = [record for record in ledger.records.values() if record.type is not None]
+        self._totals = Totals(records, spent, journal.turns.count)
 
-    def _read_totals(self) -> "_Totals":
-        """Return the totals of the frames, from an earlier pass over them if there was one."""
-        return self._totals or self._sum_up(is_over=self._is_over)
-
-    def _sum_up(self, *, is_over: bool) -> "_Totals":
-        deque(self._fold(is_over=is_over), maxlen=0)
+    @property
+    def totals(self) -> Totals:
+        """The totals of the frames, from an earlier pass over them if there was one. Internal to this package."""
+        if self._totals is None:
+            deque(self.journal(), maxlen=0)
         assert self._totals is not None  # noqa: S101
         return self._totals
-
-    def read_left(self) -> tuple[Sequence[Record], TurnCount]:
-        """Return the tasks, none of which runs, and the count of turns. Internal to this package."""
-        totals = self._sum_up(is_over=True)
-        return totals.records, totals.turns
-
-    def read_spent(self) -> Mapping[str, Counts]:
-        """Return the tokens of all answers by model. Internal to this package."""
-        return self._read_totals().spent
 
     @cached_property
     def _cost(self) -> CostNote:
@@ -197,18 +188,13 @@ class StoredSession:
     def tasks(self) -> Sequence[StoredTask]:
         """The background tasks, in launch order. Tasks left running by a process that has ended count as stopped."""
         agents = {agent.agent_id: agent for agent in self.subagents}
-        return [build_task(record, agents.get(record.id)) for record in self._read_totals().records]
+        return [build_task(record, agents.get(record.id)) for record in self.totals.records]
 
     @cached_property
     def usage(self) -> SessionUsage:
         """The tokens by model and the cost."""
-        by_model = {model: _to_usage(to_tokens(counts)) for model, counts in self.read_spent().items() if any(counts)}
+        by_model = {model: _to_usage(to_tokens(counts)) for model, counts in self.totals.spent.items() if any(counts)}
         return SessionUsage(by_model, self._cost.total_cost_usd, self._cost.model_usage)
-
-    @property
-    def _is_over(self) -> bool:
-        """Whether its process has ended, and with it what was open."""
-        return self.lease is None and self.process is None
 
     @property
     def process(self) -> RunningProcess | None:

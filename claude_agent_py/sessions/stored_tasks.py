@@ -60,11 +60,6 @@ def infer_ends(ledger: Ledger, subagents: Sequence[StoredSubagent]) -> Iterator[
         yield ledger.take_changes(now)[1], now or None, False
 
 
-def list_records(ledger: Ledger) -> list[Record]:
-    """Return the tasks with a launch or a transcript, in launch order. Of others, there is only a notification."""
-    return [record for record in ledger.records.values() if record.type is not None]
-
-
 def build_task(record: Record, subagent: StoredSubagent | None) -> StoredTask:
     """Return a task of a ledger."""
     first, last = record.runs[0], record.run
