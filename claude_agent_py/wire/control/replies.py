@@ -10,6 +10,7 @@ from msgspec import field
 from claude_agent_py.wire.base import CamelModel, DiscreetModel, FrameModel, JSONObject, Number, Open, WireModel
 from claude_agent_py.wire.messages.catalog import (
     AgentInfo,
+    APIProvider,
     EffortLevel,
     MCPServerStatus,
     ModelInfo,
@@ -169,6 +170,8 @@ class AppliedSettings(CamelModel):
     """Whether only the directories of the start count as working directories for these."""
     launch_env_left_own_files_in_place: bool | None = None
     """Whether no variable of the environment can move the CLI's own folders, which these let through."""
+    api_provider: APIProvider | None = None
+    """Who serves the API. CLI 2.1.333."""
 
 
 class GetSettingsReply(DiscreetModel, FrameModel):

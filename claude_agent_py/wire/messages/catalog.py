@@ -65,6 +65,12 @@ class ModelInfo(CamelModel):
     supports_thinking_off: bool | None = None
 
 
+APIProvider: TypeAlias = Open[
+    Literal["firstParty", "bedrock", "vertex", "foundry", "anthropicAws", "anthropicGoogleCloud", "mantle", "gateway"]
+]
+"""Who serves the API."""
+
+
 class AccountInfo(CamelModel):
     """The account or key that requests are made with."""
 
@@ -73,21 +79,7 @@ class AccountInfo(CamelModel):
     subscription_type: str | None = None
     token_source: str | None = None
     api_key_source: APIKeySource | None = None
-    api_provider: (
-        Open[
-            Literal[
-                "firstParty",
-                "bedrock",
-                "vertex",
-                "foundry",
-                "anthropicAws",
-                "anthropicGoogleCloud",
-                "mantle",
-                "gateway",
-            ]
-        ]
-        | None
-    ) = None
+    api_provider: APIProvider | None = None
 
 
 class PluginInfo(WireModel):
