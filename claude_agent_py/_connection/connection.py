@@ -184,7 +184,6 @@ class Connection:
             self._tell_observers(message)
             return
         kind = type(message)
-        # First, because it sends a message about the error, which precedes the result.
         lost = self._find_lost(message) if kind is ResultMessage else None
         runs = route(session.router, message, now)
         for run in runs if kind is ResultMessage else ():
@@ -204,10 +203,11 @@ class Connection:
             self._handle(verdicts)
 
     def _find_lost(self, result: ResultMessage) -> StoreError | None:
-        """Return the error of a turn that the session store lacks a part of, after a message about it; or None."""
+        """Return the error of a turn that the session store lacks a part of, or None. A message tells of it first."""
         sync, workers = self.session.store_sync, self.session.workers
         if sync is None or (lost := sync.find_lost(result)) is None:
             return None
+        self._on_message(sync.make_message(lost), self.session.now())
         workers.start(workers.run_logged, sync.report_lost, lost)
         return lost
 

@@ -255,14 +255,8 @@ class StoreSync:
         self._check.send(prompt_uuid)
 
     def find_lost(self, result: ResultMessage) -> StoreError | None:
-        """Return the error of a turn with prompts or answers that the CLI could not write, or None.
-
-        Before, a message about it is sent to the session.
-        """
-        lost = self._make_lost_error(self._check.end_turn(result), result.session_id)
-        if lost is not None and self._inject is not None:
-            self._inject(make_error_message(lost))
-        return lost
+        """Return the error of a turn with prompts or answers that the CLI could not write, or None."""
+        return self._make_lost_error(self._check.end_turn(result), result.session_id)
 
     def find_lost_at_end(self, session_id: str) -> StoreError | None:
         """Return the error for answers that the CLI had not written when it exited, or None."""
@@ -297,8 +291,13 @@ class StoreSync:
         else:
             logger.warning("%s; it is tried again", error)
         if self._inject is not None:
-            self._inject(make_error_message(error))
+            self._inject(self.make_message(error))
         await self._call_listener(error)
+
+    @staticmethod
+    def make_message(error: StoreError) -> MirrorErrorMessage:
+        """Return the message for an error of the store."""
+        return MirrorErrorMessage(error=str(error), key=MirrorKey(**error.key) if error.key else None)
 
     async def report_lost(self, error: StoreError) -> None:
         """Report entries that the CLI could not write."""
@@ -354,8 +353,3 @@ class _Later(StoreAccess):
     async def append(self, place: Place, entries: list[SessionStoreEntry], lease: Lease | None = None) -> None:
         if entries:
             self._mirror.add(place, entries, sum(len(encode_line(entry)) for entry in entries))
-
-
-def make_error_message(error: StoreError) -> MirrorErrorMessage:
-    """Return the message for an error of the store."""
-    return MirrorErrorMessage(error=str(error), key=MirrorKey(**error.key) if error.key else None)
