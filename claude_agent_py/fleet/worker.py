@@ -7,7 +7,7 @@ import platform
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -186,26 +186,28 @@ class Worker(ABC):
         """Open the worker."""
         if not self._fleet.agents:
             raise OptionsError("register an agent first: fleet.agent(...)", option="agents")
-        async with AsyncExitStack() as stack:
-            await self._connect(stack)
-            await self._apply_schedules()
-            if self.health is not None:
-                server = HealthServer(self._check_ready, self._load_metrics)
-                self.health = await stack.enter_async_context(server.serve(self.health))
-            if any(map(needs_folder, self._fleet.agents.values())):
-                self._folder = await run_file_work(open_folder, self._given_folder, self._identity)
-            self._group = await stack.enter_async_context(anyio.create_task_group())
-            stack.push_async_callback(self._leave)
-            await self._begin()
-            self._start_pruning()
-            self._exit_stack = stack.pop_all()
+        with _ungrouped():
+            async with AsyncExitStack() as stack:
+                await self._connect(stack)
+                await self._apply_schedules()
+                if self.health is not None:
+                    server = HealthServer(self._check_ready, self._load_metrics)
+                    self.health = await stack.enter_async_context(server.serve(self.health))
+                if any(map(needs_folder, self._fleet.agents.values())):
+                    self._folder = await run_file_work(open_folder, self._given_folder, self._identity)
+                self._group = await stack.enter_async_context(anyio.create_task_group())
+                stack.push_async_callback(self._leave)
+                await self._begin()
+                self._start_pruning()
+                self._exit_stack = stack.pop_all()
         self.is_open = True
         return self
 
     async def __aexit__(self, *exc: object) -> None:
         """Return running sessions to the fleet."""
         self.is_open = False
-        await self._exit_stack.aclose()
+        with _ungrouped():
+            await self._exit_stack.aclose()
 
     @property
     @abstractmethod
@@ -368,6 +370,20 @@ class Worker(ABC):
             except Exception as error:
                 logger.warning("worker %s could not delete what is old: %s", self.id, error, exc_info=error)
             await anyio.sleep(min(max(seconds / 10, 1.0), PRUNE_SECONDS))
+
+
+@contextlib.contextmanager
+def _ungrouped() -> Iterator[None]:
+    """Raise the first error of groups of tasks itself."""
+    first: BaseException | None = None
+    try:
+        yield
+    except BaseExceptionGroup as errors:
+        first = errors
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+    if first is not None:
+        raise first
 
 
 def _explain(error: Exception, retry: RetryPolicy, execution: Execution) -> TurnOutcome:

@@ -7,9 +7,10 @@ from typing import Any
 import anyio
 import pytest
 from fleets import PATIENCE, FleetSetUp, clis, events_of, execute, fleet_in, fleet_url as fleet_url, until, until_state
+from temporal_server import TemporalServer, stoppable_temporal as stoppable_temporal
 
 from claude_agent_py import ClientOptions, RetryPolicy
-from claude_agent_py.errors import StoreError
+from claude_agent_py.errors import FleetError, StoreError
 from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.sessions import MemoryStore
 from claude_agent_py.testing import FakeCLI, ScriptedModel, steps
@@ -125,3 +126,29 @@ async def test_a_schedule_whose_worker_dies_before_it_stores_the_session_is_not_
             info = (await fleet.list())[0]  # the schedule may have fired again before its worker died
             assert info.id.startswith("tick@")
             assert (await fleet.session(info.id).result(timeout=PATIENCE)).text == "ok"
+
+
+@pytest.mark.parametrize("given", [{}, {"health": 0}])
+async def test_a_worker_that_cannot_start_raises_one_error(
+    tmp_path: Path, fleet_url: str, given: dict[str, int]
+) -> None:
+    async with Fleet(fleet_url, store=MemoryStore()) as fleet:
+        fleet.agent("worker")
+        await fleet.list()
+        execute(fleet, "ALTER TABLE fleet_workers RENAME TO elsewhere")
+        with pytest.raises(FleetError, match="no such table: fleet_workers"):
+            async with fleet.worker(folder=tmp_path / "ws", **given):
+                raise AssertionError("it has started")
+
+
+async def test_a_worker_does_not_start_while_the_temporal_server_is_away(
+    tmp_path: Path, stoppable_temporal: TemporalServer
+) -> None:
+    async with Fleet(f"temporal://{stoppable_temporal.address}/test-0", store=MemoryStore()) as fleet:
+        fleet.agent("worker")
+        await fleet.list()  # connects
+        stoppable_temporal.kill()
+        with pytest.raises(FleetError, match="the Temporal server failed: unavailable") as caught:
+            async with fleet.worker(folder=tmp_path / "ws"):
+                raise AssertionError("it has started")
+        assert caught.value.is_retryable

@@ -214,6 +214,7 @@ class TemporalWorker(Worker):
                 "a worker on Temporal runs on asyncio only, as Temporal does; start it with anyio.run(main)"
             )
         self._client = await on_asyncio(self._server.connect)()
+        await on_asyncio(self._server.check)(KNOWN_SECONDS)  # it may have gone away since this process connected
 
     @on_asyncio
     async def _begin(self) -> None:
@@ -519,7 +520,12 @@ def make_runner() -> SandboxedWorkflowRunner:
 async def _run(poller: Poller) -> None:
     """Run a poller until `shutdown`. If it were cancelled twice, that would wait forever."""
     with anyio.CancelScope(shield=True):
-        await poller.run()
+        try:
+            await poller.run()
+        except RuntimeError as error:
+            failure = FleetError(f"the Temporal server gives the worker nothing to do: {error}")
+            failure.is_retryable = True
+            raise failure from error
 
 
 async def _beat(pause: float) -> None:
