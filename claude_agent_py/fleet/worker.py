@@ -1,6 +1,7 @@
 """`Worker`: runs sessions of a fleet on this machine. Each engine has its own kind, which gives it the prompts."""
 
 import contextlib
+import errno
 import json
 import os
 import platform
@@ -388,11 +389,17 @@ def _ungrouped() -> Iterator[None]:
 
 def _explain(error: Exception, retry: RetryPolicy, execution: Execution) -> TurnOutcome:
     """Return the outcome for an error before the turn."""
-    if isinstance(error, FleetError) and (error.is_retryable or execution.attempt < retry.attempts):
+    is_outage = _is_of_full_disk(error) or (isinstance(error, FleetError) and error.is_retryable)
+    if is_outage or (isinstance(error, FleetError) and execution.attempt < retry.attempts):
         pause = retry.pause_after(ConnectionClosedError(str(error)), execution.attempt)
-        return Later(pause=pause, is_attempt=not error.is_retryable, reason=f"{type(error).__name__}: {error}")
+        return Later(pause=pause, is_attempt=not is_outage, reason=f"{type(error).__name__}: {error}")
     logger.error("session %s of the fleet failed", execution.session, exc_info=error)
     return Failed(error=type(error).__name__, reason=str(error))
+
+
+def _is_of_full_disk(error: Exception) -> bool:
+    """Return whether a disk or a quota is full. Programs such as git say so in words."""
+    return any(os.strerror(number) in str(error) for number in (errno.ENOSPC, errno.EDQUOT))
 
 
 def without_secrets(text: str, options: ClientOptions) -> str:

@@ -1,6 +1,8 @@
 """What makes a prompt fail and what does not, what becomes of the prompts behind it, and of requests that cross."""
 
 import asyncio
+import errno
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,7 @@ from temporal_server import temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetRunError, OptionsError, StoreError
-from claude_agent_py.fleet import Fleet, FleetSession, Workspace
+from claude_agent_py.fleet import Copy, Fleet, FleetSession, Workspace
 from claude_agent_py.sessions import MemoryStore, SessionKey, SessionStoreEntry
 from claude_agent_py.testing import Failure, FakeCLI, Gate, ScriptedModel, steps
 
@@ -261,6 +263,36 @@ class Refusing(Workspace):
 
     def prepare(self, folder: Path, session_id: str) -> Path:
         raise ValueError(self._text)
+
+
+class Full(Copy):
+    """Copies a directory to a disk that is full for a while."""
+
+    is_full = True
+
+    def fill(self, work: Path) -> None:
+        super().fill(work)
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(work))
+
+
+async def test_a_full_disk_uses_up_no_attempts(tmp_path: Path, fleet_url: str) -> None:
+    workspace = Full()
+    program = FakeCLI(steps.turn("ok")).install(tmp_path / "cli")
+    async with Fleet(fleet_url, store=MemoryStore(), poll=0.1) as fleet:
+        retry = RetryPolicy(attempts=2, wait=0.1, max_wait=0.1)
+        fleet.agent("one", ClientOptions(cli_path=program), workspace=workspace, retry=retry)
+        async with fleet.worker(folder=tmp_path / "ws"):
+            session = await fleet.start("one", "first")
+
+            async def was_tried_often() -> bool:
+                found = await session.read_events()
+                return sum(event.data == {"state": "running"} for event in found) > 4
+
+            await until(was_tried_often, "it is tried more often than attempts are allowed")
+            workspace.is_full = False
+            outcome = await session.result(timeout=PATIENCE)
+            assert (outcome.text, outcome.attempts) == ("ok", 0)
 
 
 @pytest.mark.parametrize("text", ["a\0b", "a\ud800b"], ids=["NUL", "surrogate"])

@@ -275,7 +275,7 @@ def test_an_unusable_database_is_reported_at_once(tmp_path: Path, capsys: pytest
         connection.execute("CREATE TABLE entries (id)")
     for path, told in (
         (tmp_path / "missing" / "fleet.db", "the folder of the fleet's database does not exist"),
-        (other, "the database of the fleet cannot be read: file is not a database"),
+        (other, f"the database of the fleet, {other}, cannot be read: file is not a database"),
         (tmp_path / "flete.db", f"there is no database {tmp_path / 'flete.db'}"),
         (store, f"there is no fleet in the database {store}"),
     ):

@@ -128,9 +128,11 @@ class FleetFile:
                 return await run_file_work(run, abandon_on_cancel=is_reading)
             except sqlite3.OperationalError as error:
                 if error.sqlite_errorcode == sqlite3.SQLITE_ERROR:  # such as a missing table
-                    raise FleetError(f"the database of the fleet cannot be used: {error}") from error
+                    raise FleetError(f"the database of the fleet, {self.path}, cannot be used: {error}") from error
                 if time.monotonic() > deadline:
-                    failure = FleetError(f"the database of the fleet does not answer, try again later: {error}")
+                    failure = FleetError(
+                        f"the database of the fleet, {self.path}, does not answer: {error}; try again later"
+                    )
                     failure.is_retryable = True
                     raise failure from error
                 tries += 1
@@ -140,7 +142,7 @@ class FleetFile:
                 # A plain one says that the file is damaged, or no database.
                 if type(error) is not sqlite3.DatabaseError:
                     raise
-                raise FleetError(f"the database of the fleet cannot be read: {error}") from error
+                raise FleetError(f"the database of the fleet, {self.path}, cannot be read: {error}") from error
             await anyio.sleep(pause)
             pause = min(pause * 2, PAUSES[1])
 
