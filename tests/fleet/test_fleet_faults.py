@@ -130,7 +130,7 @@ async def test_a_schedule_whose_worker_dies_before_it_stores_the_session_is_not_
 
 @pytest.mark.parametrize("given", [{}, {"health": 0}])
 async def test_a_worker_that_cannot_start_raises_one_error(
-    tmp_path: Path, fleet_url: str, given: dict[str, int]
+    tmp_path: Path, fleet_url: str, given: dict[str, Any]
 ) -> None:
     async with Fleet(fleet_url, store=MemoryStore()) as fleet:
         fleet.agent("worker")
