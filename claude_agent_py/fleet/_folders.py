@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py._base.private_files import check_parent, check_private
-from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.fleet.workspaces import Workspace
 from claude_agent_py.options import user_folder
 
@@ -103,8 +102,3 @@ class SessionFolder(NamedTuple):
             return self._mark.read_text()
         except FileNotFoundError:
             return None
-
-
-def needs_folder(agent: FleetAgent) -> bool:
-    """Return whether the sessions of an agent have a folder on the machine."""
-    return agent.workspace is not None and not agent.workspace.is_shared

@@ -1,14 +1,14 @@
 """`FleetAgent`: the options, workspace and limits of a named agent; and checks of arguments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from claude_agent_py import durable
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.json_object import JSONMapping
-from claude_agent_py.fleet.workspaces import Copy, Workspace
+from claude_agent_py.fleet.workspaces import Workspace
 from claude_agent_py.messages import check_prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import AnswerSource
@@ -29,15 +29,15 @@ class FleetAgent:
     """An agent of a fleet, created by `Fleet.agent`, which documents the fields."""
 
     name: str
-    version: str = "1"
-    options: ClientOptions = field(default_factory=ClientOptions)
-    workspace: Workspace | None = field(default_factory=Copy)
-    until: Literal["result", "idle"] = "result"
-    patience: float = 5.0
-    timeout: float | None = None
-    after_failure: AfterFailure = "run"
-    limit: int | None = None
-    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    version: str
+    options: ClientOptions
+    workspace: Workspace
+    until: Literal["result", "idle"]
+    patience: float
+    timeout: float | None
+    after_failure: AfterFailure
+    limit: int | None
+    retry: RetryPolicy
 
     def __post_init__(self) -> None:
         for name in OWN_OPTIONS:

@@ -8,7 +8,7 @@ import platform
 import secrets
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -26,7 +26,7 @@ from claude_agent_py._base.redaction import hide_values, redact
 from claude_agent_py.durable import Delta, Desk, Failed, Later, TurnOutcome, TurnStop, run_turn
 from claude_agent_py.errors import ConnectionClosedError, FleetError, OptionsError
 from claude_agent_py.fleet._events import PROJECT, NewDeltas, NewEvent
-from claude_agent_py.fleet._folders import SessionFolder, needs_folder, open_folder
+from claude_agent_py.fleet._folders import SessionFolder, open_folder
 from claude_agent_py.fleet._health import Address, HealthServer, parse_address
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.agents import FleetAgent, read_prompt
@@ -194,7 +194,7 @@ class Worker(ABC):
                 if self.health is not None:
                     server = HealthServer(self._check_ready, self._load_metrics)
                     self.health = await stack.enter_async_context(server.serve(self.health))
-                if any(map(needs_folder, self._fleet.agents.values())):
+                if not all(agent.workspace.is_shared for agent in self._fleet.agents.values()):
                     self._folder = await run_file_work(open_folder, self._given_folder, self._identity)
                 self._group = await stack.enter_async_context(anyio.create_task_group())
                 stack.push_async_callback(self._leave)
@@ -279,10 +279,10 @@ class Worker(ABC):
         if self._wakeup is not None:
             self._wakeup.set()
 
-    async def _measure_memory(self, pids: Collection[int] | None = None) -> None:
-        """Measure these processes and those below them; None means this process."""
+    async def _measure_memory(self) -> None:
+        """Measure this process and those below it."""
         if self._memory is not None:
-            self._memory_used = sum((await tree_memory([os.getpid()] if pids is None else pids)).values())
+            self._memory_used = sum((await tree_memory([os.getpid()])).values())
 
     def _count_free_slots(self, taken: int) -> int:
         """Return how many more sessions this worker can run."""
@@ -302,16 +302,14 @@ class Worker(ABC):
         outcome: TurnOutcome
         async with _flushing(execution):
             try:
-                options, where = agent.options, dict[str, str]()
-                if agent.workspace is not None:
-                    if needs_folder(agent):
-                        await run_file_work(folder.take, agent.workspace, execution.session)
-                        where = {"machine": self.machine, "folder": str(folder.path.parent)}
-                    path = await run_file_work(agent.workspace.prepare, folder.path, execution.session)
-                    where["workspace"], options = str(path), options.replace(cwd=path)
-                await execution.begin(where)
+                where = dict[str, str]()
+                if not agent.workspace.is_shared:
+                    await run_file_work(folder.take, agent.workspace, execution.session)
+                    where = {"machine": self.machine, "folder": str(folder.path.parent)}
+                path = await run_file_work(agent.workspace.prepare, folder.path, execution.session)
+                await execution.begin({**where, "workspace": str(path)})
                 outcome = await run_turn(
-                    options,
+                    agent.options.replace(cwd=path),
                     store=self._store,
                     session_id=execution.conversation,
                     prompt_id=execution.uuid,
@@ -340,7 +338,7 @@ class Worker(ABC):
 
     async def _remove_workspace(self, folder: SessionFolder, agent: str, version: str, session: str) -> None:
         found = self._fleet.agents.get((agent, version))
-        if found is None or found.workspace is None or not needs_folder(found):
+        if found is None or found.workspace.is_shared:
             return
         try:
             await run_file_work(folder.free, found.workspace, session)

@@ -652,7 +652,7 @@ async def test_features_missing_on_temporal_are_refused(tmp_path: Path, temporal
 
 @pytest.mark.parametrize("path", sorted((Path(__file__).parent / "histories").iterdir()), ids=lambda path: path.stem)
 async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
-    """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json`."""
+    """Sessions live for weeks. A new history: `temporal workflow show --workflow-id ... --output json | xz`."""
     from temporalio.client import WorkflowHistory
     from temporalio.worker import Replayer
     from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner, SandboxRestrictions
@@ -662,5 +662,5 @@ async def test_workflows_of_earlier_releases_replay(path: Path) -> None:
         workflows=workflows(),
         workflow_runner=SandboxedWorkflowRunner(restrictions=restrictions),
     )
-    text = (lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()).decode()
+    text = lzma.decompress(path.read_bytes()).decode()
     await replayer.replay_workflow(WorkflowHistory.from_json(path.stem, text))

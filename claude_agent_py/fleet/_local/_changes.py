@@ -31,6 +31,8 @@ from claude_agent_py.permissions import AnswerSource
 
 ALONE_SECONDS: Final = 10.0
 """For how long such a prompt waits for a process without sessions; then the one with the fewest takes no others."""
+RATE_LIMIT: Final = "RateLimitedError"
+"""How the reason of a session begins that waits for the reset of a rate limit."""
 CLOCK_SECONDS: Final = 60.0
 """A session that was queued so far in the future waits no longer: the clock was set back."""
 
@@ -292,7 +294,7 @@ def _add_totals(tx: Transaction, tenant: str, outcome: TurnOutcome) -> None:
         add_to_total(tx, tenant, "cost_usd", cost)
     if isinstance(outcome, Done | Failed | Interrupted):
         add_to_total(tx, tenant, f"runs_{outcome.kind}", 1)
-    elif isinstance(outcome, Later) and outcome.reason.startswith("RateLimitedError"):
+    elif isinstance(outcome, Later) and outcome.reason.startswith(RATE_LIMIT):
         add_to_total(tx, tenant, "rate_limits", 1)
 
 

@@ -59,17 +59,17 @@ class Transaction:
         """Run a statement, and return how many rows it changed."""
         return self._cursor.execute(statement, values).rowcount
 
-    def insert(self, table: str, *rows: Mapping[str, object], instead: str = "INSERT") -> int:
-        """Insert rows of the same columns, and return how many were inserted."""
+    def insert(self, table: str, *rows: Mapping[str, object], instead: str = "INSERT") -> None:
+        """Insert rows of the same columns."""
         names = list(rows[0])
         statement = f"{instead} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
-        return self._cursor.executemany(statement, [[_clean(row[name]) for name in names] for row in rows]).rowcount
+        self._cursor.executemany(statement, [[_clean(row[name]) for name in names] for row in rows])
 
-    def update(self, table: str, where: Mapping[str, object], **changes: object) -> int:
-        """Change rows with these values, and return how many there were."""
+    def update(self, table: str, where: Mapping[str, object], **changes: object) -> None:
+        """Change rows with these values."""
         setting = ", ".join(f"{name} = ?" for name in changes)
         condition = " AND ".join(f"{name} = ?" for name in where)
-        return self.run(
+        self.run(
             f"UPDATE {table} SET {setting} WHERE {condition}",  # noqa: S608 - our names
             *map(_clean, changes.values()),
             *where.values(),

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from claude_agent_py._base.errors import FleetError
-from claude_agent_py.fleet._local._changes import find_abilities
+from claude_agent_py.fleet._local._changes import RATE_LIMIT, find_abilities
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
 from claude_agent_py.fleet._local._rows import load_session, read_question
 from claude_agent_py.fleet._state import FleetQuestion, read_outcome
@@ -26,8 +26,6 @@ MAX_ENTRIES: Final = 500
 """How many entries of the audit log one query returns."""
 MAX_TITLED: Final = 100_000
 """Prompts of more characters are not read for a title."""
-RATE_LIMIT: Final = "RateLimitedError"
-"""How the reason of a session begins that waits for the reset of a rate limit."""
 
 
 class _Limits:

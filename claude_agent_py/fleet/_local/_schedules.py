@@ -50,12 +50,13 @@ def find_next(schedule: JSONMapping, after: float) -> float:
         raise OptionsError(f"Invalid cron expression: {error}", option="schedule") from error
 
 
-def fire_due(tx: Transaction) -> int:
-    """Start the sessions of all times that have come, and return how many."""
-    return sum(_fire(tx, row) for row in tx.all("SELECT * FROM fleet_schedules WHERE next_at <= ?", tx.now))
+def fire_due(tx: Transaction) -> None:
+    """Start the sessions of all times that have come."""
+    for row in tx.all("SELECT * FROM fleet_schedules WHERE next_at <= ?", tx.now):
+        _fire(tx, row)
 
 
-def _fire(tx: Transaction, schedule: Row) -> int:
+def _fire(tx: Transaction, schedule: Row) -> None:
     due = [schedule["next_at"]]
     while (following := find_next(schedule, due[-1])) <= tx.now:
         due.append(following)
@@ -72,7 +73,6 @@ def _fire(tx: Transaction, schedule: Row) -> int:
             start(tx, new, (), by)
         except OptionsError as error:
             logger.warning("the schedule %s cannot start a session: %s", schedule["name"], error)
-    return len(due)
 
 
 def _name(schedule: Row, at: float) -> str:

@@ -29,7 +29,7 @@ def _call(how: Callable[..., Any], work: "Work[P, T]") -> "Call[P, T]":
 
 
 class LocalEngine(FleetFile):
-    """Sessions in one SQLite file, run by a loop in each worker. See `Engine` for the methods."""
+    """Sessions in one SQLite file, run by a loop in each worker. See `FleetEngine` for the methods."""
 
     name: str = "SQLite"
 

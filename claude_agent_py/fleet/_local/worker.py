@@ -54,7 +54,7 @@ class _LocalExecution(Execution):
 
     async def begin(self, where: dict[str, str]) -> None:
         """Note the workspace, if it is another one than before."""
-        if where and where["workspace"] != self.claim.session.workspace:
+        if where["workspace"] != self.claim.session.workspace:
             try:
                 await self._file.write(_changes.note_workspace, self.claim, where)
             except LostError:

@@ -14,7 +14,7 @@ from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import Delta
 from claude_agent_py.fleet._events import NewDeltas
-from claude_agent_py.fleet._temporal.events import PROJECT
+from claude_agent_py.fleet._temporal.events import EVENTS
 from claude_agent_py.fleet.records import FleetDelta
 from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry
 
@@ -27,7 +27,7 @@ MOST_STORED: Final = 100
 
 def delta_key(conversation: str) -> SessionKey:
     """Return the key of the deltas of a session."""
-    return {"project_key": PROJECT, "session_id": conversation, "subpath": "deltas"}
+    return {"project_key": EVENTS, "session_id": conversation, "subpath": "deltas"}
 
 
 async def read_deltas(store: SessionStore, session: str, conversation: str, after: int) -> list[FleetDelta]:

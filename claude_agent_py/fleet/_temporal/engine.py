@@ -34,7 +34,7 @@ from claude_agent_py.fleet._events import PROJECT
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, FleetQuestion, SessionRecord, list_retried, read_outcome
 from claude_agent_py.fleet._temporal.deltas import read_deltas
-from claude_agent_py.fleet._temporal.events import PROJECT as EVENTS, prune_logs, read_events, read_log
+from claude_agent_py.fleet._temporal.events import EVENTS, prune_logs, read_events, read_log
 from claude_agent_py.fleet._temporal.limits import Limit
 from claude_agent_py.fleet._temporal.server import TemporalService, UnlessMissing, on_asyncio
 from claude_agent_py.fleet._temporal.workflow import (
@@ -80,7 +80,7 @@ CUT_OFF: Final[Mapping[WorkflowExecutionStatus | None, str]] = {
 
 
 class TemporalEngine:
-    """Sessions as workflows of Temporal. See `Engine` for the methods.
+    """Sessions as workflows of Temporal. See `FleetEngine` for the methods.
 
     Args:
         url: The URL, `temporal://host:7233/namespace`.

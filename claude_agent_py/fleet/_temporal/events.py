@@ -14,13 +14,13 @@ from claude_agent_py.fleet._events import NewEvent
 from claude_agent_py.fleet.records import FleetEvent
 from claude_agent_py.sessions import SessionKey, SessionStore, SessionStoreEntry, implements
 
-PROJECT: Final = "fleet-events"
+EVENTS: Final = "fleet-events"
 """The project key of the logs."""
 
 
 def log_key(conversation: str, run: int, name: str = "run") -> SessionKey:
     """Return the key of the log of a prompt, or of its `last` event, which stays when the log is deleted."""
-    return {"project_key": PROJECT, "session_id": conversation, "subpath": f"{name}-{run}"}
+    return {"project_key": EVENTS, "session_id": conversation, "subpath": f"{name}-{run}"}
 
 
 class Log(NamedTuple):
@@ -95,7 +95,7 @@ async def prune_logs(store: SessionStore, conversation: str, runs: int, latest: 
         raise FleetError("the session store cannot delete events")
     deleting: Any = store
     count = 0
-    names = await deleting.list_subkeys({"project_key": PROJECT, "session_id": conversation})
+    names = await deleting.list_subkeys({"project_key": EVENTS, "session_id": conversation})
     for run in sorted(int(name.removeprefix("run-")) for name in names if name.startswith("run-")):
         entries = await store.load(log_key(conversation, run)) or []
         log = await read_log(store, "", conversation, run)
@@ -137,15 +137,12 @@ class TurnEventLog:
         Errors of the store propagate.
         """
         own = await read_log(self._store, "", self._conversation, self._run)
-        await self._find_base()
-        return {} if own is None else own.events[-1].data
-
-    async def _find_base(self) -> None:
         for run in range(self._run - 1, 0, -1):
             log = await read_log(self._store, "", self._conversation, run)
             if log is not None:
                 self._base = log.end
-                return
+                break
+        return {} if own is None else own.events[-1].data
 
     async def write(self, events: Sequence[NewEvent]) -> None:
         """Write events. Errors of the store propagate. A batch that is written twice counts once."""

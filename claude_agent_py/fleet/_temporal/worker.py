@@ -41,7 +41,6 @@ from claude_agent_py.durable import PendingQuestion, TurnOutcome, TurnStop
 from claude_agent_py.errors import FleetError, OptionsError
 from claude_agent_py.fleet._engine import FleetEngine
 from claude_agent_py.fleet._events import NewDeltas, NewEvent
-from claude_agent_py.fleet._folders import needs_folder
 from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet._state import ENDED, ENDS, FleetPrompt, TurnResult, add_cost
 from claude_agent_py.fleet._temporal.deltas import DeltaLog
@@ -264,7 +263,7 @@ class TemporalWorker(Worker):
     # What it serves --------------------------------------------------------------------------------------------------
 
     def _queues(self, agent: FleetAgent) -> list[tuple[str, bool]]:
-        near = [(f"{agent.name}@{self.machine}", False)] if needs_folder(agent) else []
+        near = [(f"{agent.name}@{self.machine}", False)] if not agent.workspace.is_shared else []
         return [(agent.name, True), *near, (f"{agent.name}/alone", False)]
 
     def _make_poller(self, agent: FleetAgent, queue: str, has_workflows: bool) -> Poller:
