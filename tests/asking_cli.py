@@ -17,13 +17,14 @@ Answer: TypeAlias = Mapping[str, Any] | Exception | Callable[[dict[str, Any]], M
 
 
 class AskingCLI(Transport):
-    """A CLI in memory that asks what a test says. It answers requests with `answers[subtype]`, or an empty success."""
+    """A CLI in memory that asks what a test says. It answers requests with `answers[subtype]`, or with `otherwise`."""
 
     ignores_options = True
     client: Client
 
-    def __init__(self, answers: Mapping[str, Answer] | None = None) -> None:
-        self.answers: dict[str, Answer] = dict(answers or {})
+    def __init__(self, answers: Mapping[str, Answer] | None = None, otherwise: Answer | None = None) -> None:
+        self.answers: dict[str, Answer] = {"initialize": {}, **(answers or {})}
+        self._otherwise: Answer = {} if otherwise is None else otherwise
         self.received: list[dict[str, Any]] = []
         """All frames of the client."""
         self._ids = (f"r{number}" for number in itertools.count(1))
@@ -39,6 +40,12 @@ class AskingCLI(Transport):
         """Return the control requests of a subtype that the client made."""
         found = [frame["request"] for frame in self.received if frame["type"] == "control_request"]
         return [request for request in found if request["subtype"] == subtype]
+
+    @property
+    def asked(self) -> list[dict[str, Any]]:
+        """The control requests that the client made once it was connected."""
+        found = [frame["request"] for frame in self.received if frame["type"] == "control_request"]
+        return [request for request in found if request["subtype"] != "initialize"]
 
     def say(self, *said: dict[str, Any]) -> None:
         """Send frames."""
@@ -95,7 +102,7 @@ class AskingCLI(Transport):
 
     def _answer(self, frame: dict[str, Any]) -> None:
         request, request_id = frame["request"], frame["request_id"]
-        answer = self.answers.get(request["subtype"], {})
+        answer = self.answers.get(request["subtype"], self._otherwise)
         if request["subtype"] == "initialize" and not answer:
             answer = frames.initialize_response()
         payload = answer(request) if callable(answer) else answer
@@ -150,7 +157,7 @@ def hook_call(
 @asynccontextmanager
 async def asking(options: ClientOptions | None = None, /, **more: Any) -> AsyncIterator[AskingCLI]:
     """Open a client of an `AskingCLI`, and close it afterwards. `cli.client` is the client."""
-    cli = AskingCLI(more.pop("answers", None))
+    cli = AskingCLI(more.pop("answers", None), more.pop("otherwise", None))
     cli.client = Client(options or ClientOptions(**more), transport=cli)
     with anyio.fail_after(120):
         async with cli.client:

@@ -3,12 +3,16 @@
 A test of a bound needs it smaller than any user would set it, and a test of a grace cannot wait for it.
 """
 
+import importlib
+from collections.abc import Mapping
+
 import pytest
 
 BOUNDS = {
     "ANSWER_SECONDS": "sessions.stores.postgres.ANSWER_SECONDS",
     "BODY_SECONDS": "serve.web.BODY_SECONDS",
     "BUSY_SECONDS": "_base.shared_sqlite.BUSY_SECONDS",
+    "CHECKSUMS": "transport.install.CHECKSUMS",
     "CHECK_EVERY": "pool.pooled_process.CHECK_EVERY",
     "CHECK_TIMEOUT": "pool.pooled_process.CHECK_TIMEOUT",
     "CONNECTION_IDLE": "_connection.running.DEFAULT_IDLE",
@@ -25,6 +29,7 @@ BOUNDS = {
     "GRACE": "hooks.dispatcher.GRACE",
     "HEARTBEAT_INTERVAL": "permissions.inbox_sqlite.HEARTBEAT_INTERVAL",
     "LEASE_SECONDS": "sessions.stores.leases.LEASE_SECONDS",
+    "HAS_MUSL": "transport.install._has_musl",
     "HAS_PIDFDS": "transport.subprocess.has_pidfds",
     "KNOWN_TRANSCRIPTS": "sessions.stores.directory._KNOWN",
     "LINE_BYTES": "_base.bounded_reading.LINE_BYTES",
@@ -36,8 +41,10 @@ BOUNDS = {
     "MOST_CACHED": "sessions.index.MOST_CACHED",
     "MOST_SIDE_ENTRIES": "sessions.chain._MOST_SIDE_ENTRIES",
     "PATIENCE": "_base.callbacks.PATIENCE",
+    "PROGRAM": "transport.locate.PROGRAM",
     "PROGRESS": "transport.install.PROGRESS",
     "QUEUE_LIMIT": "tasks.listeners.QUEUE_LIMIT",
+    "QUIET": "testing.scripted_model.QUIET",
     "READ_CHUNK": "sessions.lines.CHUNK",
     "READ_LINE_BYTES": "sessions.lines.LINE_BYTES",
     "REPORT_DELAY": "tasks.files.completion.REPORT_DELAY",
@@ -48,9 +55,17 @@ BOUNDS = {
     "USUAL_PLACES": "transport.locate.USUAL_PLACES",
     "VERSION_TIMEOUT": "_connection.startup.VERSION_TIMEOUT",
     "WAITING_BYTES": "_base.listeners.WAITING_BYTES",
+    "WINDOWS": "transport.locate.WINDOWS",
 }
 
 
 def set_bound(monkeypatch: pytest.MonkeyPatch, name: str, value: object) -> None:
     """Change a constant of the package until the end of the test."""
     monkeypatch.setattr(f"claude_agent_py.{BOUNDS[name]}", value)
+
+
+def add_to_bound(monkeypatch: pytest.MonkeyPatch, name: str, values: Mapping[str, object]) -> None:
+    """Add to a mapping of the package until the end of the test."""
+    module, _, constant = f"claude_agent_py.{BOUNDS[name]}".rpartition(".")
+    for key, value in values.items():
+        monkeypatch.setitem(getattr(importlib.import_module(module), constant), key, value)

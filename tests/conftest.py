@@ -26,6 +26,7 @@ if sys.dont_write_bytecode:
 
 import hypothesis
 import pytest
+from bounds import add_to_bound
 from child_clis import agent_of as agent_of
 from forks import SHORT_LIVED
 from peers import UVLOOP, nothing_left as nothing_left, start as start, start_process as start_process
@@ -43,7 +44,6 @@ from store_servers import (
 )
 
 import claude_agent_py
-from claude_agent_py.testing.scripted_model import QUIET
 
 PACKAGE = Path(claude_agent_py.__file__).parent
 
@@ -96,8 +96,7 @@ def little_garbage(request: pytest.FixtureRequest) -> None:
 def short_lived_clis() -> Iterator[None]:
     """Have the real CLI of scripted models prepared for a short life, as in the programs of `forks.py`."""
     with pytest.MonkeyPatch.context() as patch:
-        for name, value in SHORT_LIVED.items():
-            patch.setitem(QUIET, name, value)
+        add_to_bound(patch, "QUIET", SHORT_LIVED)
         yield
 
 

@@ -26,7 +26,7 @@ class KeptAlive:
         self._beat = beat
         self._every = every
         self._claim = claim
-        self._scope: anyio.CancelScope | None = None
+        self._scope = anyio.CancelScope()
         self._has_ended = anyio.Event()
 
     async def run(self) -> None:
@@ -43,11 +43,10 @@ class KeptAlive:
 
     def start(self) -> None:
         """Call `beat` in a worker outside of any task group, until `stop`."""
-        scope = self._scope = anyio.CancelScope()
 
         async def run() -> None:
             try:
-                with scope:
+                with self._scope:
                     await self.run()
             finally:
                 self._has_ended.set()
@@ -55,10 +54,9 @@ class KeptAlive:
         spawn_detached(run, name=f"claude_agent_py {self._claim}")
 
     async def stop(self) -> None:
-        """End the calls, and wait for the last one. Idempotent."""
-        if self._scope is not None:
-            self._scope.cancel()
-            await self._has_ended.wait()
+        """End the calls that `start` began, and wait for the last one. Idempotent."""
+        self._scope.cancel()
+        await self._has_ended.wait()
 
     async def __aenter__(self) -> None:
         self.start()

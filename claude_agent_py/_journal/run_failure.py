@@ -5,6 +5,7 @@ An API failure is a result with `subtype: "success"` and `is_error: true`, so th
 """
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
@@ -126,15 +127,9 @@ def _find_hook_stop(result: ResultMessage, turn: list[object]) -> RunFailure | N
 
 def _last_turn(result: ResultMessage, messages: Sequence[object]) -> list[object]:
     """Return the messages of the turn that the result ends; a run may have several turns."""
-    turn: list[object] = []
-    for message in messages:
-        if not isinstance(message, ResultMessage):
-            turn.append(message)
-        elif message == result:
-            break
-        else:
-            turn = []
-    return turn
+    heard = list(takewhile(lambda message: message != result, messages))
+    begins = [number for number, message in enumerate(heard, 1) if isinstance(message, ResultMessage)]
+    return heard[max(begins, default=0) :]
 
 
 def _classify(result: ResultMessage, error_message: AssistantMessage | None, turn: list[object]) -> str:

@@ -17,62 +17,49 @@ PURE = {
         _base.lines wire.codec wire.control.frames wire.hooks.parsing wire.settings.rule_lists
     """,
     "the protocol, the turns and the tasks of a session, with the time as an argument": """
-        _journal.engine _journal.events _journal.open_runs _journal.requests _journal.run_failure _journal.skimming
-        _journal.state
+        _journal.engine _journal.events _journal.open_runs _journal.requests _journal.skimming _journal.state
         _journal.tasks.announcements _journal.tasks.events _journal.tasks.outcome _journal.tasks.record
-        _journal.tasks.spending _journal.tasks.state _journal.router _journal.routes _journal.text
-        _connection.control_bodies _connection.runs.prompts _connection.runs.result
+        _journal.tasks.spending _journal.tasks.state _journal.router _journal.routes _connection.control_bodies
+        _connection.runs.prompts
     """,
     "options to the command line and the environment of a program": """
-        options.variables options.planner options.table children.assignment children.process_options
-        pool.compatibility
+        options.table children.assignment children.process_options pool.compatibility
     """,
     "values to texts, and texts to values": "_base.checks _base.display _base.official_names _base.redaction",
     "answers and patterns to what the CLI reads": "hooks.patterns",
     "frames and events to facts, and facts to views": "_journal.live _journal.views",
     "records and messages to views": "acp.updates serve.agui_messages serve.event_log serve.recent_use",
     "the parser of what tasks write": "tasks.files.follow tasks.files.output_file tasks.files.paths",
-    "scripts of tests": "testing.fake_player testing.scripted_model",
+    "scripts of tests": "testing.fake_player",
 }
 """Units that are functions of their arguments: what a test of them needs no session for."""
 
 OTHERS = {
     "the base of everything async, whose races no user can bring about": """
-        _base.callbacks _base.cancellation _base.coalescing _base.event_loop _base.kept_alive _base.listeners
-        _connection.workers
+        _base.callbacks _base.cancellation _base.coalescing _base.event_loop _base.listeners _connection.workers
     """,
     "the base class of all configuration, whose rules hold for classes that do not exist yet": "_base.configuration",
     "files that any program may have changed": """
-        _base.bounded_reading _base.growing_files _base.shared_sqlite sessions.lines sessions.resuming
-        tasks.files.task_file tasks.files.transcript tasks.reconcile
+        _base.bounded_reading _base.growing_files _base.shared_sqlite tasks.files.task_file tasks.files.transcript
+        tasks.reconcile
     """,
     "processes that end, hang or are not ours at a given moment": """
-        transport.anyio_process transport.at_exit transport.memory transport.pidfd_process transport.processes
-        transport.subprocess
-    """,
-    "where a program is looked for, and how it is fetched": """
-        transport.checksums transport.install transport.locate cli.install
+        transport.anyio_process transport.at_exit transport.pidfd_process transport.processes transport.subprocess
     """,
     "the pipes between the pump and its readers, and the requests of a client without a CLI": """
-        _connection.controls.mcp _connection.controls.session_controls _connection.controls.usage
-        _connection.runs.mailbox _connection.runs.message_log _connection.runs.readers
-        _connection.runs.run_state permissions.dispatcher tools.host
+        _connection.runs.mailbox _connection.runs.message_log _connection.runs.readers _connection.runs.run_state
+        permissions.dispatcher
     """,
     "what a session sends to a store, and what a killed process left of it": """
         _base.locks _connection.mirror_check sessions.stores.access sessions.stores.base sessions.stores.mirror
         sessions.stores.private_folder sessions.stores.protocol
     """,
-    "files and schemas of later versions, locks that hang, and the working trees of git": """
-        sessions.stores.directory
-    """,
     "statements of a fleet that run at certain times, workflows that are replayed, and limits of a server": """
-        fleet._health fleet._local._changes fleet._local._file fleet._local._retention
-        fleet._temporal.limits fleet._temporal.workflow
+        fleet._health fleet._local._changes fleet._local._file fleet._local._retention fleet._temporal.limits
+        fleet._temporal.workflow
     """,
     "a server that the demo starts, too": "cli.temporal_server",
-    "applications in a terminal, whose only public name is a command": """
-        cli._chat.conversation cli.demo cli.live_tree cli.program
-    """,
+    "applications in a terminal, whose only public name is a command": "cli._chat.conversation cli.program",
 }
 """Units that are not pure, but cannot be brought into the tested state by what users import. Shorten this list."""
 

@@ -31,6 +31,7 @@ from claude_agent_py import (
 from claude_agent_py.errors import CLIVersionError
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, project_key_for_directory
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+from claude_agent_py.transport import MINIMUM_CLI_VERSION
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -160,9 +161,10 @@ async def test_an_answer_that_is_something_else(start: MakeClient) -> None:
     assert "agents" in str(await make_handler_error(start(fake)))
 
 
-async def test_a_program_that_is_too_old(start: MakeClient) -> None:
-    error = await make_handler_error(start(FakeCLI(version="2.0.14")), CLIVersionError)
-    assert "2.0.14" in str(error)
+@pytest.mark.parametrize("version", ["2.0.14", "2.1.327"])
+async def test_a_program_that_is_too_old(start: MakeClient, version: str) -> None:
+    error = await make_handler_error(start(FakeCLI(version=version)), CLIVersionError)
+    assert f"is version {version}; at least {MINIMUM_CLI_VERSION} is needed" in str(error)
 
 
 async def test_a_program_that_is_so_old_that_it_does_not_say_its_version(start_process: MakeClient) -> None:
@@ -185,7 +187,9 @@ async def test_a_program_that_is_too_old_to_start(tmp_path: Path, rest: str) -> 
     assert "unknown option" in note or "exit code 0" in note or "0.5 s" in note
 
 
-@pytest.mark.parametrize("version", ["2.1.400", "2.1.400-beta.1", "3.0.0 (Claude Code)", "10.0.0", "dev"])
+@pytest.mark.parametrize(
+    "version", [MINIMUM_CLI_VERSION, "2.1.400", "2.1.400-beta.1", "3.0.0 (Claude Code)", "10.0.0", "dev"]
+)
 async def test_newer_and_odd_versions_are_taken(start: MakeClient, version: str) -> None:
     with anyio.fail_after(60):
         async with start(FakeCLI(version=version)) as client:

@@ -22,6 +22,21 @@ def child_cli(*script: Any, name: str = "worker", **fields: Any) -> FakeCLI:
     return FakeCLI(*script, initialize=offered, **fields)
 
 
+def call(request_id: str, title: str = "Do it.", agent: str = "worker", **meta: Any) -> dict[str, Any]:
+    """The CLI calls a child tool."""
+    arguments = {"name": f"create_subtask_{agent}", "arguments": {"title": title}}
+    return frames.mcp_message(
+        request_id, "tools", "tools/call", **arguments, _meta={"claudecode/toolUseId": f"toolu_{request_id}"} | meta
+    )
+
+
+def withdrawn(request_id: str, reason: str = "AbortError: remote-cancel") -> dict[str, Any]:
+    """The CLI takes a call back."""
+    params = {"requestId": request_id, "reason": reason}
+    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
+    return frames.control_request(f"{request_id}-off", "mcp_message", server_name="tools", message=message)
+
+
 @pytest.fixture
 def agent_of(tmp_path: Path) -> MakeAgent:
     """Make agents whose process is a scripted CLI."""

@@ -5,7 +5,7 @@ from typing import Any
 import anyio
 import pytest
 from anyio.lowlevel import checkpoint
-from child_clis import MakeAgent, child_cli
+from child_clis import MakeAgent, call, child_cli, withdrawn
 from leftovers import until_gone
 from peers import read_into
 
@@ -22,8 +22,7 @@ from claude_agent_py import (
     TaskStatus,
     Timeouts,
 )
-from claude_agent_py.children import ChildAgent
-from claude_agent_py.children.assignment import Brief
+from claude_agent_py.children import ChildAgent, child_tool
 from claude_agent_py.messages import PermissionDeniedMessage, TaskStartedMessage, UserMessage
 from claude_agent_py.tasks import (
     EndedBy,
@@ -183,23 +182,24 @@ async def test_stopping_a_child_stops_its_tasks(
     options = {"timeouts": Timeouts(idle=0.2), "late_tasks": "leave"}
     limited = {"timeout": 2.5, "options": options | in_memory(fake)}
     agent = agent_of(fake, **(limited if how == "timeout" else {"options": options}))
-    history = TaskHistory(":memory:")
+    history, gate = TaskHistory(":memory:"), Gate()
+    caller = FakeCLI(call("r1"), steps.wait_gate(gate), withdrawn("r1") if how == "interrupt" else [])
     with anyio.fail_after(60):
-        async with parent() as client, history:
+        async with parent(caller, custom_tools=[child_tool(agent)]) as client, history:
             history.attach(client.tasks, "s1")
-            run = agent.start(client, Brief(title="Do it."), is_awaited=True, parent=None)
             await client.tasks.until(lambda: "b1" in client.tasks)
             below = [client.tasks["a1"], client.tasks["b1"]]
+            [task] = {each.parent for each in below}
+            assert task is not None
+            gate.open()
             if how == "stop":
-                await run.task.stop()
-            elif how == "interrupt":
-                run.cancel()
+                await task.stop()
             elif how == "close":
                 await anyio.to_thread.run_sync(client.abort)
-            ends = [await task for task in below]
-            await run.task
+            ends = [await each for each in below]
+            await task
             await client.close()
-            records = [(await history.records("s1", task.id))[-1] for task in below]
+            records = [(await history.records("s1", each.id))[-1] for each in below]
     expected = (TaskStatus.STOPPED, EndedBy.PARENT, Evidence.PROCESS_EXIT, None)
     assert {(end.status, end.ended_by, end.evidence, end.failure_reason) for end in ends} == {expected}
     assert [record.outcome for record in records if isinstance(record, TaskFinished)] == ends

@@ -8,7 +8,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 from bounds import set_bound
-from child_clis import WORKER, MakeAgent, child_cli
+from child_clis import WORKER, MakeAgent, call, child_cli, withdrawn
 from leftovers import until_gone
 from peers import read_into
 
@@ -21,21 +21,6 @@ from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.transport import Transport
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
-
-
-def call(request_id: str, title: str = "Do it.", agent: str = "worker", **meta: Any) -> dict[str, Any]:
-    """The CLI calls a child tool."""
-    arguments = {"name": f"create_subtask_{agent}", "arguments": {"title": title}}
-    return frames.mcp_message(
-        request_id, "tools", "tools/call", **arguments, _meta={"claudecode/toolUseId": f"toolu_{request_id}"} | meta
-    )
-
-
-def withdrawn(request_id: str, reason: str = "AbortError: remote-cancel") -> dict[str, Any]:
-    """The CLI takes a call back."""
-    params = {"requestId": request_id, "reason": reason}
-    message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
-    return frames.control_request(f"{request_id}-off", "mcp_message", server_name="tools", message=message)
 
 
 def parent(fake: FakeCLI, *agents: ChildAgent, **options: Any) -> Client:

@@ -13,6 +13,8 @@ def test_the_demo_shows_every_task_its_output_and_the_answer() -> None:
     assert done.stderr == ""
     assert done.returncode == 0
     lines = done.stdout.splitlines()
+    [prompt] = [line for line in lines if line.startswith("> ")]
+    assert prompt.endswith("in two sentences.")
     for name, output in (
         ("Review auth", "one secret is logged"),
         ("Review billing", "rounding is right"),

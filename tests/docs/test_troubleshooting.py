@@ -1,20 +1,18 @@
 """The page about errors by their text: each class has an entry, and each text that it quotes is really produced."""
 
-import json
 import re
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from peers import MakeClient, start_in_memory, start_process as start_process
 from pydantic import BaseModel
-from recordings_loader import lines
+from recordings_loader import frames as recorded
 
-from claude_agent_py import Client, ClientOptions, ResultMessage, ToolChain, errors, tool
-from claude_agent_py._connection.runs.result import make_error
-from claude_agent_py._journal.run_failure import find_failure
+from claude_agent_py import Client, ClientOptions, ToolChain, errors, tool
 from claude_agent_py.errors import ClaudeAgentError
 from claude_agent_py.fleet import Fleet
 from claude_agent_py.formatting import MarkdownFormat
@@ -22,7 +20,6 @@ from claude_agent_py.history import TaskHistory
 from claude_agent_py.messages import ToolUseBlock
 from claude_agent_py.sessions import MemoryStore, SessionKey
 from claude_agent_py.testing import FakeCLI, frames, steps
-from claude_agent_py.wire import decode
 
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 ENTRY = re.compile(r"^- (?:``(.+?)``|`(.+?)`) \(`(\w+)`\): \S", re.MULTILINE)
@@ -43,20 +40,31 @@ def pattern_of(text: str) -> re.Pattern[str]:
     return re.compile(".*".join(map(re.escape, text.split("…"))), re.DOTALL)
 
 
-def find_recorded() -> Iterator[BaseException]:
-    """Yield the errors of recorded runs."""
-    for name in RECORDED.split():
-        heard = [decode(line) for line in lines(name)]
-        found = [find_failure(message, heard) for message in heard if isinstance(message, ResultMessage)]
-        yield from [make_error(failure) for failure in found if failure is not None][:1]
+def turns_of(said: list[dict[str, Any]]) -> Iterator[list[dict[str, Any]]]:
+    """Yield the messages of each turn, as those of the prompt that is asked."""
+    turn: list[dict[str, Any]] = []
+    for frame in said:
+        if frame["type"] in ("assistant", "rate_limit_event", "result") or frame.get("subtype") == "informational":
+            turn.append(frames.of_prompt(frame))
+        if frame["type"] == "result":
+            yield turn
+            turn = []
+
+
+async def fail_as_recorded() -> list[BaseException]:
+    """Return the first error of each of these recordings, when a CLI says the same again."""
+    found: list[BaseException] = []
     credit = frames.assistant("Credit balance is too low", error="billing_error", is_api_error_message=True)
     refusal = frames.result("No.", is_error=True, stop_reason="refusal", terminal_reason="api_error")
-    for said in ([credit, frames.result("Credit balance is too low", is_error=True)], [refusal]):
-        heard = [decode(json.dumps({**frame, "user_message_uuid": "p", "user_message_uuids": ["p"]})) for frame in said]
-        assert isinstance(heard[-1], ResultMessage)
-        failure = find_failure(heard[-1], heard)
-        assert failure is not None
-        yield make_error(failure)
+    made = [credit, frames.result("Credit balance is too low", is_error=True)], [refusal]
+    for said in (*map(recorded, RECORDED.split()), *made):
+        turns = list(turns_of(said))
+        script = [[steps.wait_for_prompt(), *turn] for turn in turns]
+        async with start_in_memory(FakeCLI(*script)) as client:
+            with noting(found):
+                for _ in turns:
+                    await client.query("Hello")
+    return found
 
 
 def make_named() -> Iterator[BaseException]:
@@ -194,7 +202,7 @@ def test_each_class_of_errors_has_an_entry() -> None:
 
 @pytest.mark.anyio
 async def test_each_text_is_that_of_an_error(tmp_path: Path, start_process: MakeClient) -> None:
-    found = [*find_recorded(), *make_named(), *await provoke(tmp_path, start_process)]
+    found = [*await fail_as_recorded(), *make_named(), *await provoke(tmp_path, start_process)]
     told = {(type(error).__name__, str(error)) for error in found}
     missing = [
         (name, text)

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from inside import TemporalServer as TemporalServer
 from leftovers import LASTING, gone
-
-from claude_agent_py.cli.temporal_server import TemporalServer as TemporalServer
 
 SPARE = 30
 """How many namespaces a server has."""

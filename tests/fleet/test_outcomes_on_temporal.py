@@ -8,10 +8,10 @@ from typing import Any
 import anyio
 import pytest
 from fleets import PATIENCE, events_of, fleet_in, until, until_state
+from inside import find_program
 from temporal_server import SharedServer, TemporalServer, start, temporal_server as temporal_server
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.cli.temporal_server import find_program
 from claude_agent_py.errors import FleetError, FleetRunError, StoreError
 from claude_agent_py.fleet import Directory, Fleet
 from claude_agent_py.sessions import SQLiteStore

@@ -9,15 +9,24 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from plans import plan_of
+
 from claude_agent_py import ClientOptions
 from claude_agent_py.options import find_cli
-from claude_agent_py.options.planner import (
-    LONG_LIST_CHARS as LONG_LIST_CHARS,
-    MAX_ARGUMENT_BYTES as MAX_ARGUMENT_BYTES,
-    plan_launch as plan_launch,
-)
 from claude_agent_py.transport import LaunchPlan
 
+LONG_LIST_CHARS = 8 * 1024
+"""Longer lists are not passed on the command line."""
+_NAMES = """
+    --add-dir --agent --allow-dangerously-skip-permissions --allowedTools --betas --continue --debug --debug-file
+    --disallowedTools --effort --fallback-model --fork-session --include-hook-events --include-partial-messages
+    --max-budget-usd --max-thinking-tokens --max-turns --mcp-config --model --no-session-persistence
+    --permission-mode --permission-prompt-tool --permission-prompts --plugin-dir --plugin-dir-no-mcp
+    --project-config-root --resume --resume-drops-turn --resume-session-at --session-id --session-mirror
+    --setting-sources --strict-mcp-config --system-prompt-file --task-budget --thinking --thinking-display --tools
+"""
+FLAGS = frozenset(_NAMES.split())
+"""The flags of the options, each of which some option sets."""
 Frame = dict[str, Any]
 
 
@@ -83,8 +92,8 @@ def launched(
     options: ClientOptions, extra_initialize: Mapping[str, Any] | None = None, timeout: float = 180.0
 ) -> Iterator[LaunchedCLI]:
     """Start the real CLI with these options; end it, and check that it ended well."""
-    plan = plan_launch(options, cli=find_cli())
-    plan = replace(plan, initialize={**plan.initialize, **(extra_initialize or {})})
+    plan = plan_of(options.replace(cli_path=find_cli(options.cli_path)))
+    plan = replace(plan, is_elsewhere=False, initialize={**plan.initialize, **(extra_initialize or {})})
     plan.prepare()
     try:
         with subprocess.Popen(

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import sys
 import tarfile
 import zipfile
@@ -14,17 +15,19 @@ from pathlib import Path
 import pytest
 from bounds import set_bound
 
+from claude_agent_py.cli import main
 from claude_agent_py.errors import CLIInstallError, OptionsError
-from claude_agent_py.options import find_cli
-from claude_agent_py.transport import CLI_VERSION, install
-from claude_agent_py.transport.checksums import CHECKSUMS, WHEELS
-from claude_agent_py.transport.install import install_cli, platform_name
-from claude_agent_py.transport.locate import cached_cli
+from claude_agent_py.options import find_cli, install_cli
+from claude_agent_py.transport import CLI_VERSION
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
 VERSION = "9.9.9"
 Environ = dict[str, str]
+
+
+def cached_cli(version: str, cache: Path) -> Path:
+    return cache / "cli" / version / "claude"
 
 
 def script(version: str) -> bytes:
@@ -93,13 +96,26 @@ def test_npm_brings_exactly_the_version(tmp_path: Path, environ: Environ) -> Non
     path = install_cli(VERSION, report=reports.append, environ=environ)
     assert path == cached_cli(VERSION, tmp_path / "cache")
     assert os.access(path, os.X_OK)
-    assert json.loads(notes.read_text())[:2] == ["pack", f"@anthropic-ai/claude-code-{platform_name()}@{VERSION}"]
+    command, package = json.loads(notes.read_text())[:2]
+    assert command == "pack"
+    assert re.fullmatch(rf"@anthropic-ai/claude-code-\w+-\w+(-musl)?@{VERSION}", package)
     assert "170 MB" in reports[0]  # what it costs is said before it begins
     assert str(path) in reports[0]
     assert "with npm" in reports[1]
     assert str(path) in reports[-1]
     assert list((tmp_path / "cache").iterdir()) == [tmp_path / "cache" / "cli"]  # nothing is left of the download
     assert find_cli(environ=environ) == path
+
+
+PLATFORM = "linux-x64"
+
+
+@pytest.fixture
+def known_platform(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A platform that has packages."""
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    set_bound(monkeypatch, "HAS_MUSL", lambda: False)
 
 
 TRACE = "#!/bin/sh\necho ran >> {}\necho '{} (Claude Code)'\n"
@@ -120,12 +136,12 @@ def test_a_program_with_another_checksum_is_not_run(tmp_path: Path, environ: Env
     assert list((tmp_path / "cache").iterdir()) == []
 
 
+@pytest.mark.usefixtures("known_platform")
 def test_an_installed_program_with_another_checksum_is_removed_and_fetched_again(
     tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = script(VERSION)
-    known = {VERSION: {platform_name(): hashlib.sha256(good).hexdigest()}}
-    monkeypatch.setattr(install, "CHECKSUMS", known)
+    set_bound(monkeypatch, "CHECKSUMS", {VERSION: {PLATFORM: hashlib.sha256(good).hexdigest()}})
     npm(tmp_path, tgz(("package/claude", good)))
     ran, path = tmp_path / "ran", cached_cli(VERSION, tmp_path / "cache")
     path.parent.mkdir(parents=True)
@@ -142,10 +158,11 @@ def test_an_installed_program_with_another_checksum_is_removed_and_fetched_again
     assert not notes.exists()
 
 
+@pytest.mark.usefixtures("known_platform")
 def test_a_wheel_cannot_pass_its_program_off_as_a_version_with_a_checksum(
     tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(install, "CHECKSUMS", {"8.8.1": {platform_name(): "0" * 64}})
+    set_bound(monkeypatch, "CHECKSUMS", {"8.8.1": {PLATFORM: "0" * 64}})
     wheel(tmp_path, "0.1.1")  # its program says that it is 8.8.1
     with pytest.raises(
         CLIInstallError, match=r"pip: the program in claude_agent_sdk\S+ has the SHA-256 \w{64} instead"
@@ -165,12 +182,45 @@ def test_a_platform_without_a_checksum_gets_no_unchecked_program(
     assert not ran.exists()
 
 
-def test_each_published_platform_has_a_checksum_of_the_default_version() -> None:
-    systems = ("darwin-arm64", "darwin-x64", "win32-arm64", "win32-x64")
-    linux = (f"linux-{machine}{libc}" for machine in ("arm64", "x64") for libc in ("", "-musl"))
-    assert CHECKSUMS[CLI_VERSION].keys() == {*systems, *linux}
-    assert all(re.fullmatch("[0-9a-f]{64}", checksum) for checksum in CHECKSUMS[CLI_VERSION].values())
-    assert CLI_VERSION in WHEELS
+def pip_that_fails(tmp_path: Path, environ: Environ) -> None:
+    """Put a pip before the real one that fails at once: the real one takes half a second for it."""
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").touch()
+    (tmp_path / "pip" / "__main__.py").write_text("import sys; sys.exit(f'no {sys.argv[-1]}')")
+    environ["PYTHONPATH"] = str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "musl", "name"),
+    [
+        ("linux", "x86_64", False, "linux-x64"),
+        ("linux", "aarch64", False, "linux-arm64"),
+        ("linux", "x86_64", True, "linux-x64-musl"),
+        ("linux", "aarch64", True, "linux-arm64-musl"),
+        ("darwin", "x86_64", False, "darwin-x64"),
+        ("darwin", "arm64", True, "darwin-arm64"),
+        ("win32", "AMD64", False, "win32-x64"),
+        ("win32", "ARM64", False, "win32-arm64"),
+    ],
+)
+def test_the_package_of_each_platform_is_fetched_and_has_a_checksum(
+    tmp_path: Path,
+    environ: Environ,
+    monkeypatch: pytest.MonkeyPatch,
+    system: str,
+    machine: str,
+    musl: bool,
+    name: str,
+) -> None:
+    notes = npm(tmp_path, tgz(("package/claude", script(CLI_VERSION))))
+    pip_that_fails(tmp_path, environ)
+    monkeypatch.setattr(shutil, "which", lambda name, **where: str(tmp_path / "bin" / name))
+    monkeypatch.setattr(sys, "platform", system)
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    set_bound(monkeypatch, "HAS_MUSL", lambda: musl)
+    with pytest.raises(CLIInstallError, match=r"has the SHA-256 \w{64} instead of [0-9a-f]{64};"):
+        install_cli(report=str, environ=environ)
+    assert json.loads(notes.read_text())[1] == f"@anthropic-ai/claude-code-{name}@{CLI_VERSION}"
 
 
 def test_progress_is_told_and_no_cache_of_the_client_is_filled(
@@ -271,6 +321,17 @@ def test_a_wheel_with_another_version_is_refused_for_an_exact_one(tmp_path: Path
     assert install_cli("8.8.2", environ=environ, exact=True) == cached_cli("8.8.2", tmp_path / "cache")
 
 
+def test_the_command_installs_the_version_that_it_names_or_none(
+    tmp_path: Path, environ: Environ, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wheel(tmp_path, "0.1.2")
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+    assert main(["install-cli", "--force", "--version", VERSION]) == 1
+    assert "installed version 8.8.2 instead of 9.9.9" in capsys.readouterr().err
+    assert main(["install-cli", "--force", "--version", "8.8.2"]) == 0
+
+
 @pytest.mark.parametrize(
     ("archive", "reason"),
     [
@@ -280,15 +341,15 @@ def test_a_wheel_with_another_version_is_refused_for_an_exact_one(tmp_path: Path
         (tgz(("package/claude", None)), "holds no program"),
         (tgz(("package/claude", script("1.1.1"))), "installed version 1.1.1 instead of 9.9.9"),
         (tgz(("package/claude", b"#!/bin/sh\nexit 4\n")), "exit code 4"),
+        (tgz(("package/claude", b"#!/bin/sh\necho 'it broke' >&2; exit 3\n")), "it broke"),
+        (tgz(("package/claude", b"#!/bin/sh\necho hello\n")), "printed no version"),
+        (tgz(("package/claude", b"\x7fELF nonsense")), "cannot be started"),
     ],
 )
 def test_every_way_that_failed_is_named(tmp_path: Path, environ: Environ, archive: bytes, reason: str) -> None:
     npm(tmp_path, archive)
     if archive:  # without one, pip itself fails; the others have one that costs a tenth
-        (tmp_path / "pip").mkdir()
-        (tmp_path / "pip" / "__init__.py").touch()
-        (tmp_path / "pip" / "__main__.py").write_text("import sys; sys.exit(f'no {sys.argv[-1]}')")
-        environ["PYTHONPATH"] = str(tmp_path)
+        pip_that_fails(tmp_path, environ)
     with pytest.raises(CLIInstallError) as caught:
         install_cli(VERSION, report=str, environ=environ)
     by_npm, by_pip = caught.value.tried
@@ -297,6 +358,12 @@ def test_every_way_that_failed_is_named(tmp_path: Path, environ: Environ, archiv
     assert by_pip.startswith("pip: ")
     assert "claude-agent-sdk" in by_pip
     assert not (tmp_path / "cache" / "cli").exists()
+
+
+def test_a_version_before_a_release_is_installed(tmp_path: Path, environ: Environ) -> None:
+    npm(tmp_path, tgz(("package/claude", b"#!/bin/sh\necho 3.0.0-beta.1\n")))
+    path = install_cli("3.0.0-beta.1", report=str, environ=environ)
+    assert path == cached_cli("3.0.0-beta.1", tmp_path / "cache")
 
 
 def test_archives_write_nowhere_else(tmp_path: Path, environ: Environ) -> None:
@@ -316,20 +383,3 @@ def test_a_wheel_without_the_program(tmp_path: Path, environ: Environ) -> None:
 def test_an_invalid_version_is_refused(version: str, environ: Environ) -> None:
     with pytest.raises(OptionsError, match="is not a version"):
         install_cli(version, report=str, environ=environ)
-
-
-@pytest.mark.parametrize(
-    ("system", "machine", "musl", "name"),
-    [
-        ("linux", "x86_64", False, "linux-x64"),
-        ("linux", "aarch64", True, "linux-arm64-musl"),
-        ("darwin", "arm64", True, "darwin-arm64"),
-        ("win32", "AMD64", False, "win32-x64"),
-        ("sunos5", "sparc", False, "sunos5-sparc"),
-    ],
-)
-def test_platform_names(monkeypatch: pytest.MonkeyPatch, system: str, machine: str, musl: bool, name: str) -> None:
-    monkeypatch.setattr(sys, "platform", system)
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    monkeypatch.setattr(install, "_has_musl", lambda: musl)
-    assert platform_name() == name

@@ -5,11 +5,19 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from peers import start_in_memory
+from plans import plan_of
 
 from claude_agent_py import ClientOptions
-from claude_agent_py.options.variables import MARKS, environment, surroundings, variable
+from claude_agent_py.options import environment
+from claude_agent_py.testing import FakeCLI, frames, steps
 
 OWN = {"CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "CLAUDE_AGENT_SDK_CLIENT_APP"}
+MARKS = (
+    "CLAUDECODE CLAUDE_CODE_ENTRYPOINT CLAUDE_CODE_SESSION_ID CLAUDE_CODE_CHILD_SESSION CLAUDE_CODE_SSE_PORT CLAUDE_PID"
+    " CLAUDE_CODE_LAUNCHED_BY_SESSION_IDS CLAUDE_CODE_SESSION_ATTENDED CLAUDE_EFFORT CLAUDE_AGENT_SDK_VERSION AI_AGENT"
+)
+"""What a CLI (2.1.328) sets for the programs that it starts."""
 
 
 def test_the_surrounding_environment_is_added_to() -> None:
@@ -24,25 +32,41 @@ def test_a_clean_environment_has_what_is_given_and_nothing_else() -> None:
 
 
 def test_an_environment_that_another_object_replaced_is_inherited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "environ", {"A": "1"})
-    assert surroundings() == {"A": "1"}
-    os.environ["A"] = "2"
-    assert surroundings() == {"A": "2"}
+    for value in ("1", "2"):
+        monkeypatch.setattr(os, "environ", {"A": value, "HOME": "/none"})
+        env = plan_of(ClientOptions()).env
+        assert {name: env[name] for name in env.keys() - OWN} == {"A": value, "HOME": "/none"}
+    os.environ["A"] = "3"
+    assert plan_of(ClientOptions()).env["A"] == "3"
 
 
 @pytest.mark.parametrize(
-    ("options", "value"),
-    [({}, "inherited"), ({"inherit_env": False}, None), ({"env": {"A": "own"}}, "own"), ({"env": {"A": None}}, None)],
+    ("options", "inherited", "is_kept"),
+    [
+        ({}, "mine", True),
+        ({}, "", False),
+        ({"inherit_env": False}, "mine", False),
+        ({"env": {"CLAUDE_CODE_TASK_LIST_ID": "own"}}, "", True),
+        ({"env": {"CLAUDE_CODE_TASK_LIST_ID": None}}, "mine", False),
+    ],
 )
-def test_a_variable_of_the_options_wins(
-    options: dict[str, Any], value: str | None, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.anyio
+async def test_another_session_keeps_a_task_list_whose_name_is_in_the_environment(
+    options: dict[str, Any], inherited: str, is_kept: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("A", "inherited")
-    assert variable(ClientOptions(**options), "A") == value
+    monkeypatch.setenv("CLAUDE_CODE_TASK_LIST_ID", inherited)
+    noted = [
+        frames.assistant([frames.tool_use_block("TaskCreate", {"subject": "Test"}, id="t1")]),
+        frames.tool_result("t1", "Task #1 created", tool_use_result={"task": {"id": "1", "subject": "Test"}}),
+    ]
+    fake = FakeCLI(steps.wait_for_prompt(), frames.init(), noted, frames.init(session_id="another"), frames.result())
+    async with start_in_memory(fake, **options) as client:
+        await client.query("hi")
+        assert [item.subject for item in client.task_list] == (["Test"] if is_kept else [])
 
 
 def test_marks_of_a_surrounding_session_are_not_passed_on() -> None:
-    surrounding = dict.fromkeys(MARKS, "1") | {"CLAUDE_CODE_OAUTH_TOKEN": "t", "CLAUDE_CONFIG_DIR": "d"}
+    surrounding = dict.fromkeys(MARKS.split(), "1") | {"CLAUDE_CODE_OAUTH_TOKEN": "t", "CLAUDE_CONFIG_DIR": "d"}
     env = environment(ClientOptions(), surrounding)
     assert env.keys() == OWN | {"CLAUDE_CODE_OAUTH_TOKEN", "CLAUDE_CONFIG_DIR"}
     assert env["CLAUDE_CODE_ENTRYPOINT"] == "sdk-py"

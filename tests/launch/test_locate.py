@@ -1,21 +1,21 @@
 """Finding the CLI: the order of the places, and what an error says about each."""
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from bounds import set_bound
 
-from claude_agent_py.errors import CLINotFoundError, CLIStartError, CLIVersionError
-from claude_agent_py.options import find_cli
-from claude_agent_py.transport import CLI_VERSION, MINIMUM_CLI_VERSION, locate
-from claude_agent_py.transport.locate import PROGRAM, cache_folder, cached_cli, read_version, require_version
+from claude_agent_py.errors import CLINotFoundError
+from claude_agent_py.options import cache_folder, find_cli
+from claude_agent_py.transport import CLI_VERSION
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs here are shell scripts")
 
+PROGRAM = "claude"
 Environ = dict[str, str]
 Place = Callable[[Path, Environ], Path]
 
@@ -37,17 +37,21 @@ def environ(tmp_path: Path) -> Environ:
     }
 
 
+def cached_cli(version: str, environ: Environ) -> Path:
+    return cache_folder(environ) / "cli" / version / PROGRAM
+
+
 def in_variable(tmp_path: Path, environ: Environ) -> Path:
     environ["CLAUDE_AGENT_CLI"] = str(tmp_path / "named")
     return tmp_path / "named"
 
 
 def in_cache(tmp_path: Path, environ: Environ) -> Path:
-    return cached_cli(CLI_VERSION, cache_folder(environ))
+    return cached_cli(CLI_VERSION, environ)
 
 
 def in_cache_newer(tmp_path: Path, environ: Environ) -> Path:
-    return cached_cli("99.0.0", cache_folder(environ))
+    return cached_cli("99.0.0", environ)
 
 
 def in_official_sdk(tmp_path: Path, environ: Environ) -> Path:
@@ -163,11 +167,11 @@ def test_relative_entries_of_path_are_not_searched(
 
 
 def test_an_old_version_in_the_cache_is_not_used(tmp_path: Path, environ: Environ) -> None:
-    program(cached_cli("2.0.0", cache_folder(environ)))
-    program(cached_cli("no-version", cache_folder(environ)))
+    program(cached_cli("2.0.0", environ))
+    program(cached_cli("no-version", environ))
     with pytest.raises(CLINotFoundError):
         find_cli(environ=environ)
-    others = [program(cached_cli(version, cache_folder(environ))) for version in ("2.1.999", "2.1.1000")]
+    others = [program(cached_cli(version, environ)) for version in ("2.1.999", "2.1.1000")]
     assert find_cli(environ=environ) == others[1]
 
 
@@ -206,13 +210,13 @@ def test_the_cache_folder_of_each_platform(
     monkeypatch: pytest.MonkeyPatch, platform: str, windows: bool, environ: Environ, expected: str
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(locate, "WINDOWS", windows)
+    set_bound(monkeypatch, "WINDOWS", windows)
     assert cache_folder(environ) == Path(expected)
 
 
 @pytest.mark.parametrize("name", ["claude.cmd", "claude.BAT", "claude.cmd. "])
 def test_windows_scripts_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setattr(locate, "WINDOWS", True)
+    set_bound(monkeypatch, "WINDOWS", True)
     with pytest.raises(CLINotFoundError, match="cannot be started safely"):
         find_cli(program(tmp_path / name), {})
 
@@ -232,8 +236,8 @@ PACKAGE = "node_modules/@anthropic-ai/claude-code"
 def test_the_program_behind_the_script_of_npm_is_found_on_windows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, inside: str
 ) -> None:
-    monkeypatch.setattr(locate, "WINDOWS", True)
-    monkeypatch.setattr(locate, "PROGRAM", "claude.exe")
+    set_bound(monkeypatch, "WINDOWS", True)
+    set_bound(monkeypatch, "PROGRAM", "claude.exe")
     for path in (tmp_path / script, tmp_path / inside):
         path.parent.mkdir(parents=True, exist_ok=True)
         program(path)
@@ -242,51 +246,6 @@ def test_the_program_behind_the_script_of_npm_is_found_on_windows(
     assert find_cli(tmp_path / script, {}) == tmp_path / inside
 
 
-def test_reading_the_version(tmp_path: Path) -> None:
-    assert read_version(program(tmp_path / "claude")) == "2.1.328"
-    assert read_version(program(tmp_path / "beta", "echo 3.0.0-beta.1")) == "3.0.0-beta.1"
-
-
-@pytest.mark.parametrize(
-    ("script", "text"),
-    [
-        ("echo hello", "printed no version"),
-        ("echo 'it broke' >&2; exit 3", "exit code 3"),
-        ("echo 'it broke' >&2; exit 3", "it broke"),
-    ],
-)
-def test_a_program_without_a_version(tmp_path: Path, script: str, text: str) -> None:
-    with pytest.raises(CLIStartError, match=text):
-        read_version(program(tmp_path / "claude", script))
-
-
-def test_a_program_that_does_not_answer(tmp_path: Path) -> None:
-    with pytest.raises(CLIStartError, match=r"did not finish within 0\.2 s"):
-        read_version(program(tmp_path / "claude", "exec sleep 60"), timeout=0.2)
-
-
-def test_a_program_that_cannot_be_started(tmp_path: Path) -> None:
-    broken = tmp_path / "claude"
-    broken.write_bytes(b"\x7fELF nonsense")
-    broken.chmod(0o755)
-    with pytest.raises(CLIStartError, match="cannot be started"):
-        read_version(broken)
-
-
-def test_a_program_that_is_too_old_is_refused() -> None:
-    require_version(MINIMUM_CLI_VERSION, "claude")
-    require_version("99.0.0-beta", "claude")
-    require_version("who knows", "claude")
-    with pytest.raises(CLIVersionError) as caught:
-        require_version("2.0.9", "/x/claude")
-    with pytest.raises(
-        CLIVersionError, match=rf"is version 2\.1\.327; at least {re.escape(MINIMUM_CLI_VERSION)} is needed"
-    ):
-        require_version("2.1.327", "/x/claude")
-    assert (caught.value.version, caught.value.cli_path) == ("2.0.9", "/x/claude")
-
-
 @pytest.mark.real_cli
-def test_the_real_cli_is_found_and_new_enough() -> None:
-    found = find_cli()
-    require_version(read_version(found), found)
+def test_the_real_cli_is_found() -> None:
+    assert find_cli().is_file()

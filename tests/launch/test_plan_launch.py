@@ -1,4 +1,4 @@
-"""Plans: what is on the command line, what is not, and what is refused before there is a process."""
+"""What the CLI is started with, what is not on the command line, and what is refused before there is a process."""
 
 import json
 import os
@@ -6,19 +6,24 @@ import stat
 import sys
 import tempfile
 import unicodedata
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
-from launched_cli import LONG_LIST_CHARS, MAX_ARGUMENT_BYTES, plan_launch
+from launched_cli import LONG_LIST_CHARS
+from plans import plan_of, refusal_of
 
-from claude_agent_py import AgentDefinition, ClientOptions, MCPHTTPServer, MCPStdioServer
-from claude_agent_py.errors import OptionsError
+from claude_agent_py import AgentDefinition, Client, ClientOptions, MCPHTTPServer, MCPStdioServer
+from claude_agent_py.errors import CLIStartError, OptionsError
 from claude_agent_py.options import SystemPromptFile, ThinkingEnabled
+from claude_agent_py.testing import FakeCLI
 from claude_agent_py.tools import ToolServer
 from claude_agent_py.transport import LaunchPlan
 
+MAX_ARGUMENT_BYTES = 131_071
+"""The longest argument on Linux."""
 ALWAYS = ("--output-format=stream-json", "--verbose", "--input-format=stream-json")
 
 
@@ -30,7 +35,7 @@ def handler(*_: object) -> None:
 
 
 def plan(**given: Any) -> LaunchPlan:
-    return plan_launch(ClientOptions(**given), cli=Path("claude"), environ={"PATH": "/bin"}, scratch=Path("/scratch"))
+    return plan_of(ClientOptions(**given))
 
 
 def test_a_plan_has_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,7 +46,7 @@ def test_a_plan_has_the_environment_of_now(monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.delenv("A_VARIABLE")
         else:
             monkeypatch.setenv("A_VARIABLE", value)
-        env = plan_launch(ClientOptions(env={"ANOTHER": value}), cli=Path("claude")).env
+        env = plan(env={"ANOTHER": value}).env
         seen.append((env.get("A_VARIABLE"), env.get("ANOTHER")))
     assert seen == [("1", "1"), ("2", "2"), ("2", "2"), (None, None)]
 
@@ -54,7 +59,7 @@ def test_a_temporary_folder_whose_name_the_cli_would_compose_is_not_used(
         folder = tmp_path / unicodedata.normalize(form, "\u00e9")
         folder.mkdir()
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
-        homes.append(str(plan_launch(ClientOptions(home=True), cli=Path("claude")).home))
+        homes.append(str(plan(home=True).home))
         folder.rmdir()
     assert homes[0].startswith("/tmp/claude-agent-py-")
     assert homes[1].startswith(str(folder))
@@ -68,9 +73,9 @@ def flags(**given: Any) -> tuple[str, ...]:
 
 
 def refused(**given: Any) -> OptionsError:
-    with pytest.raises(OptionsError) as caught:
-        plan(**given)
-    return caught.value
+    error = refusal_of(ClientOptions(**given))
+    assert isinstance(error, OptionsError), error
+    return error
 
 
 def test_options_as_they_come_need_nothing() -> None:
@@ -162,7 +167,9 @@ def test_directories_are_seen_from_where_the_session_works(tmp_path: Path) -> No
 
 
 def test_a_debug_file_may_be_in_a_directory_that_is_to_be_made(tmp_path: Path) -> None:
-    assert flags(debug_file=tmp_path / "new/one/log") == (f"--debug-file={tmp_path / 'new/one/log'}",)
+    file = tmp_path / "new/one/log"
+    assert flags(debug_file=file) == (f"--debug-file={file}",)
+    assert isinstance(refusal_of(ClientOptions(debug_file=file)), CLIStartError)  # the program is started
 
 
 def test_nothing_is_said_about_stopping_tasks_where_it_is_switched_off() -> None:
@@ -219,13 +226,13 @@ def test_long_texts_stay_off_the_command_line(text: str) -> None:
 def test_long_lists_stay_off_the_command_line() -> None:
     rules = [f"mcp__server__tool_{number}" for number in range(LONG_LIST_CHARS // 10)]
     made = plan(allowed_tools=rules, disallowed_tools=rules, settings={"permissions": {"allow": ["A"], "deny": ["B"]}})
+    [(file, text)] = made.files.items()
     assert made.argv[4:] == (
-        f"--settings={Path('/scratch/settings.json')}",
+        f"--settings={file}",
         "--await-initialize",
         "--initialize-fields=disallowedTools",
     )
     assert made.initialize["disallowedTools"] == rules
-    [text] = made.files.values()
     assert json.loads(text) == {"permissions": {"allow": ["A", *rules], "deny": ["B"]}}
     assert made.confirmations == {"disallowed_tools_applied": "disallowed_tools"}
 
@@ -271,7 +278,8 @@ def test_a_settings_file_goes_as_it_is_unless_something_is_joined(tmp_path: Path
     path.write_text('{"model": "x", "sandbox": {"network": {"deniedDomains": ["a"]}}}')
     assert flags(settings=path) == (f"--settings={path}",)
     made = plan(settings=path, sandbox={"enabled": True, "network": {"denied_domains": ["b"]}})
-    assert json.loads(made.files[Path("/scratch/settings.json")]) == {
+    [text] = made.files.values()
+    assert json.loads(text) == {
         "model": "x",
         "sandbox": {"enabled": True, "failIfUnavailable": True, "network": {"deniedDomains": ["a", "b"]}},
     }
@@ -284,19 +292,18 @@ def test_a_settings_file_that_cannot_be_joined_is_refused(tmp_path: Path, text: 
     assert str(refused(settings=path, sandbox={"enabled": True})).startswith(f"settings: {path} ")
 
 
-def test_files_are_written_for_this_user_only_and_removed(tmp_path: Path) -> None:
-    scratch = tmp_path / "scratch"
-    options = ClientOptions(settings={"a": "ü"})
-    made = plan_launch(options, cli=Path("claude"), scratch=scratch)
+def test_files_are_written_for_this_user_only_and_removed() -> None:
+    made = plan(settings={"a": "ü"})
+    [path] = made.files
+    scratch = path.parent
     assert not scratch.exists()
     made.prepare()
-    [path] = made.files
     assert json.loads(path.read_text()) == {"a": "ü"}
     if sys.platform != "win32":
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         assert stat.S_IMODE(scratch.stat().st_mode) == 0o700
     with pytest.raises(OptionsError, match="for the CLI cannot be written"):
-        plan_launch(options, cli=Path("claude"), scratch=scratch).prepare()
+        replace(made).prepare()
     made.clean_up()
     made.clean_up()
     assert not scratch.exists()
@@ -341,7 +348,7 @@ def test_a_home_of_another_user_is_refused_unless_it_is_the_clis(tmp_path: Path)
 
 
 def test_files_of_a_forgotten_plan_are_removed(tmp_path: Path) -> None:
-    made = plan_launch(ClientOptions(settings={"a": 1}), cli=Path("claude"), scratch=tmp_path / "scratch")
+    made = LaunchPlan(argv=["claude"], env={}, files={tmp_path / "scratch" / "settings.json": "{}"})
     made.prepare()
     assert list(tmp_path.iterdir())
     del made
@@ -349,17 +356,25 @@ def test_files_of_a_forgotten_plan_are_removed(tmp_path: Path) -> None:
 
 
 def test_two_plans_do_not_share_files() -> None:
-    options = ClientOptions(settings={"a": 1})
-    one, two = (plan_launch(options, cli=Path("claude")) for _ in range(2))
+    one, two = (plan(settings={"a": 1}) for _ in range(2))
     assert not one.files.keys() & two.files.keys()
 
 
-def test_a_plan_starts_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@POSIX
+@pytest.mark.anyio
+async def test_the_cli_starts_in_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "work").mkdir()
-    made = plan_launch(ClientOptions(cwd="work"), cli=Path("claude"), environ={"PWD": "/elsewhere"})
-    assert made.cwd == tmp_path / "work"
-    assert made.env["PWD"] == os.fspath(tmp_path / "work")
+    fake = FakeCLI()
+    async with Client(ClientOptions(cwd="work", cli_path=fake.install(tmp_path / "bin"))):
+        [start] = fake.starts
+    assert start.cwd == os.fspath(tmp_path / "work")
+
+
+def test_the_environment_names_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PWD", "/elsewhere")
+    assert plan(cwd="work").env["PWD"] == os.fspath(tmp_path / "work")
 
 
 def test_the_user_is_passed_on() -> None:

@@ -1,50 +1,65 @@
 """What a result says of its run: fine, or which error."""
 
-import json
 from typing import Any
 
 import pytest
-from recordings_loader import lines
+from peers import start_in_memory
+from recordings_loader import frames as recorded
 from scene import result
 
-from claude_agent_py import ResultMessage, errors
-from claude_agent_py._connection.runs.result import ERRORS, make_error
-from claude_agent_py._journal.run_failure import (
-    BY_ASSISTANT_ERROR,
-    BY_STATUS,
-    BY_SUBTYPE,
-    BY_TERMINAL_REASON,
-    find_failure,
-)
+from claude_agent_py import errors
 from claude_agent_py.errors import RunError
-from claude_agent_py.testing import frames
-from claude_agent_py.wire import decode
+from claude_agent_py.testing import FakeCLI, frames, steps
 
+pytestmark = pytest.mark.anyio
+
+Frame = dict[str, Any]
 NOT_FROM_A_RESULT = {errors.PromptCancelledError, errors.RunTimeoutError, errors.UnreadableResultError}
 """These say that no result came, or none that can be read."""
+OF_A_TURN = {"assistant", "rate_limit_event", "result"}
 
 
-def messages(*said: dict[str, Any]) -> list[Any]:
-    return [decode(json.dumps(frame).encode()) for frame in said]
+async def errors_of(*turns: list[Frame], **how: Any) -> list[RunError | None]:
+    """Return the errors of prompts that are answered with these messages."""
+    script: list[Any] = [[steps.wait_for_prompt(), *map(frames.of_prompt, [frames.init(), *turn])] for turn in turns]
+    found: list[RunError | None] = []
+    async with start_in_memory(FakeCLI(*script)) as client:
+        for _ in turns:
+            try:
+                await client.query("hi", **how)
+                found.append(None)
+            except RunError as error:
+                found.append(error)
+    return found
 
 
-def error_of(judged: ResultMessage, heard: list[Any]) -> RunError | None:
-    found = find_failure(judged, heard)
-    return None if found is None else make_error(found)
+async def error_after(*said: Frame) -> RunError | None:
+    """Return the error of a prompt that is answered with these messages."""
+    [error] = await errors_of([*said])
+    return error
 
 
-def error_after(*said: dict[str, Any]) -> RunError | None:
-    """Judge the last of these frames."""
-    heard = messages(*said)
-    assert isinstance(heard[-1], ResultMessage), heard[-1]
-    return error_of(heard[-1], heard)
+def turns_of(name: str) -> list[list[Frame]]:
+    """Return the messages of each turn of a recording."""
+    turns: list[list[Frame]] = [[]]
+    for frame in recorded(name):
+        if frame["type"] in OF_A_TURN or frame.get("subtype") == "informational":
+            turns[-1].append(frame)
+        if frame["type"] == "result":
+            turns.append([])
+    return turns[:-1]
 
 
-def failure(text: str = "no", **fields: Any) -> dict[str, Any]:
+async def first_error(name: str) -> RunError:
+    """Return the error of the first turn of a recording that fails."""
+    return next(error for error in await errors_of(*turns_of(name)) if error is not None)
+
+
+def failure(text: str = "no", **fields: Any) -> Frame:
     return result(text, **({"is_error": True, "terminal_reason": "api_error"} | fields))
 
 
-def spoken(kind: str, text: str = "no", **fields: Any) -> dict[str, Any]:
+def spoken(kind: str, text: str = "no", **fields: Any) -> Frame:
     return frames.assistant(text, error=kind, is_api_error_message=True, **fields)
 
 
@@ -72,10 +87,8 @@ def spoken(kind: str, text: str = "no", **fields: Any) -> dict[str, Any]:
         ("control/09_resume_at_bad", RunError, "No message found with message.uuid"),
     ],
 )
-def test_the_first_bad_result_of_a_recording(name: str, expected: type[RunError], words: str) -> None:
-    heard = [decode(line) for line in lines(name)]
-    bad = next(message for message in heard if isinstance(message, ResultMessage) and message.is_error)
-    error = error_of(bad, heard)
+async def test_the_first_bad_result_of_a_recording(name: str, expected: type[RunError], words: str) -> None:
+    error = await first_error(name)
     assert type(error) is expected
     assert words in str(error)
 
@@ -92,30 +105,25 @@ def test_the_first_bad_result_of_a_recording(name: str, expected: type[RunError]
         "turns/two_shells",
     ],
 )
-def test_recordings_of_what_went_well_in_the_end(name: str) -> None:
-    heard = [decode(line) for line in lines(name)]
-    results = [message for message in heard if isinstance(message, ResultMessage)]
-    assert results
-    assert [error_of(one, heard) for one in results] == [None] * len(results)
+async def test_recordings_of_what_went_well_in_the_end(name: str) -> None:
+    turns = turns_of(name)
+    assert turns
+    assert await errors_of(*turns) == [None] * len(turns)
 
 
-def test_a_prompt_that_a_hook_blocked_is_no_success() -> None:
-    heard = [decode(line) for line in lines("turns/prompt_blocked")]
-    found = [error_of(message, heard) for message in heard if isinstance(message, ResultMessage)]
-    assert [type(error) for error in found if error is not None] == [errors.HookStoppedError]
+async def test_a_prompt_that_a_hook_blocked_is_no_success() -> None:
+    assert type(await first_error("turns/prompt_blocked")) is errors.HookStoppedError
 
 
 @pytest.mark.parametrize("reason", ["hook_stopped", "stop_hook_prevented"])
-def test_a_run_that_a_hook_ended_is_no_success(reason: str) -> None:
-    error = error_after(result("", terminal_reason=reason))
+async def test_a_run_that_a_hook_ended_is_no_success(reason: str) -> None:
+    error = await error_after(result("", terminal_reason=reason))
     assert type(error) is errors.HookStoppedError
     assert str(error) == f"a hook ended the run ({reason})"
 
 
-def test_a_rate_limit_says_when_it_resets() -> None:
-    heard = [decode(line) for line in lines("control/05_ratelimit_rejected")]
-    bad = next(message for message in heard if isinstance(message, ResultMessage))
-    error = error_of(bad, heard)
+async def test_a_rate_limit_says_when_it_resets() -> None:
+    error = await first_error("control/05_ratelimit_rejected")
     assert isinstance(error, errors.RateLimitedError)
     assert error.resets_at is not None
     assert error.resets_at > 1_700_000_000
@@ -124,24 +132,77 @@ def test_a_rate_limit_says_when_it_resets() -> None:
 # The tables ------------------------------------------------------------------------------------------------------
 
 
+BY_SUBTYPE = {
+    "error_max_turns": errors.MaxTurnsError,
+    "error_max_budget_usd": errors.BudgetExceededError,
+    "error_max_structured_output_retries": errors.StructuredOutputError,
+}
+BY_TERMINAL_REASON = {
+    "aborted_streaming": errors.InterruptedRunError,
+    "aborted_tools": errors.InterruptedRunError,
+    "max_turns": errors.MaxTurnsError,
+    "budget_exhausted": errors.BudgetExceededError,
+    "blocking_limit": errors.PromptTooLongError,
+    "prompt_too_long": errors.PromptTooLongError,
+    "rapid_refill_breaker": errors.PromptTooLongError,
+    "image_error": errors.InvalidRequestError,
+    "structured_output_retry_exhausted": errors.StructuredOutputError,
+    "hook_stopped": errors.HookStoppedError,
+    "stop_hook_prevented": errors.HookStoppedError,
+}
+BY_STATUS = {
+    400: errors.InvalidRequestError,
+    401: errors.AuthenticationError,
+    402: errors.BillingError,
+    403: errors.AuthenticationError,
+    404: errors.ModelNotFoundError,
+    413: errors.InvalidRequestError,
+    429: errors.RateLimitedError,
+    529: errors.OverloadedError,
+    500: errors.ServerError,
+    503: errors.ServerError,
+}
+BY_ASSISTANT_ERROR = {
+    "authentication_failed": errors.AuthenticationError,
+    "oauth_org_not_allowed": errors.AuthenticationError,
+    "verification_required": errors.AuthenticationError,
+    "cloud_credential_error": errors.AuthenticationError,
+    "billing_error": errors.BillingError,
+    "account_on_hold": errors.BillingError,
+    "rate_limit": errors.RateLimitedError,
+    "overloaded": errors.OverloadedError,
+    "model_not_found": errors.ModelNotFoundError,
+    "max_output_tokens": errors.MaxOutputTokensError,
+    "invalid_request": errors.InvalidRequestError,
+    "server_error": errors.ServerError,
+}
+
+
 @pytest.mark.parametrize(("subtype", "expected"), BY_SUBTYPE.items())
-def test_by_subtype(subtype: str, expected: str) -> None:
-    assert type(error_after(failure(subtype=subtype, terminal_reason=None))) is ERRORS[expected]
+async def test_by_subtype(subtype: str, expected: type[RunError]) -> None:
+    assert type(await error_after(failure(subtype=subtype, terminal_reason=None))) is expected
 
 
 @pytest.mark.parametrize(("reason", "expected"), BY_TERMINAL_REASON.items())
-def test_by_terminal_reason(reason: str, expected: str) -> None:
-    assert type(error_after(failure(terminal_reason=reason, subtype="error_during_execution"))) is ERRORS[expected]
+async def test_by_terminal_reason(reason: str, expected: type[RunError]) -> None:
+    assert type(await error_after(failure(terminal_reason=reason, subtype="error_during_execution"))) is expected
 
 
-@pytest.mark.parametrize(("status", "expected"), [*BY_STATUS.items(), (500, "ServerError"), (503, "ServerError")])
-def test_by_the_status_of_the_api(status: int, expected: str) -> None:
-    assert type(error_after(spoken("unknown"), failure(api_error_status=status))) is ERRORS[expected]
+@pytest.mark.parametrize(("status", "expected"), BY_STATUS.items())
+async def test_by_the_status_of_the_api(status: int, expected: type[RunError]) -> None:
+    assert type(await error_after(spoken("unknown"), failure(api_error_status=status))) is expected
 
 
 @pytest.mark.parametrize(("kind", "expected"), BY_ASSISTANT_ERROR.items())
-def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: str) -> None:
-    assert type(error_after(spoken(kind), failure())) is ERRORS[expected]
+async def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: type[RunError]) -> None:
+    assert type(await error_after(spoken(kind), failure())) is expected
+
+
+@pytest.mark.parametrize("position", ["result", "message"])
+async def test_by_what_the_api_calls_the_error(position: str) -> None:
+    named = {"api_error": "org_disabled_credential"}
+    said = [spoken("unknown"), failure(**named)] if position == "result" else [spoken("unknown", **named), failure()]
+    assert type(await error_after(*said)) is errors.BillingError
 
 
 @pytest.mark.parametrize(
@@ -157,32 +218,31 @@ def test_by_what_the_assistant_message_calls_the_error(kind: str, expected: str)
     ],
     ids=["stop reason", "message"],
 )
-def test_a_refusal(said: list[dict[str, Any]]) -> None:
-    assert type(error_after(*said)) is errors.RefusalError
+async def test_a_refusal(said: list[Frame]) -> None:
+    assert type(await error_after(*said)) is errors.RefusalError
 
 
 def test_every_error_class_can_be_reached() -> None:
-    reached: set[type[RunError]] = {errors.RefusalError, errors.ServerError}
-    for table in (BY_SUBTYPE, BY_TERMINAL_REASON, BY_STATUS, BY_ASSISTANT_ERROR):
-        reached |= {ERRORS[name] for name in table.values()}
+    tables = (BY_SUBTYPE, BY_TERMINAL_REASON, BY_STATUS, BY_ASSISTANT_ERROR)
+    reached = {errors.RefusalError, *(error for table in tables for error in table.values())}
     assert reached == set(RunError.__subclasses__()) - NOT_FROM_A_RESULT
 
 
 # What outweighs what ---------------------------------------------------------------------------------------------
 
 
-def test_a_result_that_is_no_error_has_none_whatever_else_was_said() -> None:
-    assert error_after(spoken("rate_limit"), result("fine", terminal_reason="aborted_tools")) is None
+async def test_a_result_that_is_no_error_has_none_whatever_else_was_said() -> None:
+    assert await error_after(spoken("rate_limit"), result("fine", terminal_reason="aborted_tools")) is None
 
 
-def test_the_terminal_reason_outweighs_the_status_and_the_status_the_name() -> None:
-    assert type(error_after(spoken("server_error"), failure(api_error_status=529))) is errors.OverloadedError
+async def test_the_terminal_reason_outweighs_the_status_and_the_status_the_name() -> None:
+    assert type(await error_after(spoken("server_error"), failure(api_error_status=529))) is errors.OverloadedError
     hit = failure(terminal_reason="max_turns", api_error_status=529)
-    assert type(error_after(hit)) is errors.MaxTurnsError
+    assert type(await error_after(hit)) is errors.MaxTurnsError
 
 
-def test_an_unknown_failure_is_a_plain_run_error() -> None:
-    error = error_after(spoken("brand_new"), failure("hm", terminal_reason="brand_new", api_error_status=418))
+async def test_an_unknown_failure_is_a_plain_run_error() -> None:
+    error = await error_after(spoken("brand_new"), failure("hm", terminal_reason="brand_new", api_error_status=418))
     assert type(error) is RunError
     assert str(error) == "hm (brand_new, HTTP 418)"
 
@@ -192,35 +252,43 @@ def test_a_retry_makes_sense_for_what_passes() -> None:
     assert retryable == {errors.RateLimitedError, errors.OverloadedError, errors.ServerError}
 
 
-def test_an_error_of_a_subagent_is_not_the_runs() -> None:
-    error = error_after(spoken("rate_limit", agent_id="t", parent_tool_use_id="toolu_t"), failure())
+async def test_an_error_of_a_subagent_is_not_the_runs() -> None:
+    of_task = spoken("rate_limit", agent_id="t", parent_tool_use_id="toolu_t")
+    error = await error_after(frames.task_started("t"), of_task, *frames.task_end("t"), failure())
     assert type(error) is RunError
 
 
-@pytest.mark.parametrize("position", ["before", "after"])
-def test_another_turn_of_the_run_says_nothing_of_this_one(position: str) -> None:
-    other = [spoken("rate_limit"), failure("limit")]
-    this = [spoken("server_error"), failure("server")]
-    heard = messages(*other, *this) if position == "before" else messages(*this, *other)
-    mine = next(message for message in heard if isinstance(message, ResultMessage) and message.result == "server")
-    assert type(error_of(mine, heard)) is errors.ServerError
-
-
-def test_a_result_that_is_not_among_the_messages_is_judged_by_all_that_came_after_the_last_one() -> None:
-    (alone,) = messages(failure())
-    assert type(error_of(alone, messages(failure("other"), spoken("overloaded")))) is errors.OverloadedError
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([spoken("rate_limit"), result("It answers.")], [spoken("server_error"), failure()], errors.ServerError),
+        ([spoken("server_error"), failure()], [spoken("rate_limit"), failure("limit")], errors.ServerError),
+        ([spoken("overloaded"), result("It answers.")], [failure()], RunError),
+    ],
+)
+async def test_another_turn_of_the_run_says_nothing_of_this_one(
+    first: list[Frame], second: list[Frame], expected: type[RunError]
+) -> None:
+    *said, last = second
+    asked = [frames.task_started("a1"), *map(frames.of_prompt, first), frames.task_end("a1")]
+    follow_up = [frames.init(), *said, last | {"origin": frames.task_origin("a1")}]
+    async with start_in_memory(FakeCLI(steps.wait_for_prompt(), asked, follow_up)) as client:
+        with pytest.raises(RunError) as caught:
+            await client.query("hi", until="idle")
+    assert type(caught.value) is expected
+    assert len(caught.value.result.results) == 2
 
 
 # Words -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_words_are_the_clis() -> None:
-    assert str(error_after(failure("boom", api_error_status=500))) == "boom (api_error, HTTP 500)"
+async def test_the_words_are_the_clis() -> None:
+    assert str(await error_after(failure("boom", api_error_status=500))) == "boom (api_error, HTTP 500)"
     several = result("", subtype="error_during_execution", errors=["one", "two"], terminal_reason=None)
-    assert str(error_after(several)) == "one; two"
-    assert str(error_after(spoken("unknown", "said before"), failure("", terminal_reason=None))) == "said before"
+    assert str(await error_after(several)) == "one; two"
+    assert str(await error_after(spoken("unknown", "said before"), failure("", terminal_reason=None))) == "said before"
 
 
-def test_without_details_the_subtype_decides() -> None:
+async def test_without_details_the_subtype_decides() -> None:
     silent = result("", subtype="error_during_execution", errors=[], terminal_reason=None)
-    assert str(error_after(silent)) == "the run ended with error_during_execution"
+    assert str(await error_after(silent)) == "the run ended with error_during_execution"

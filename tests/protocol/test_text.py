@@ -12,11 +12,13 @@ from recordings_loader import lines
 from scene import result
 
 from claude_agent_py import MalformedFrame
-from claude_agent_py._journal.text import RESTART, TextFold
+from claude_agent_py.messages import TextFold
 from claude_agent_py.testing import frames
 from claude_agent_py.wire import decode
 
 Frame = dict[str, Any]
+RESTART = "\n\n"
+"""Stands between an abandoned answer and the one that replaces it."""
 
 
 def fold(said: Iterable[Frame | bytes]) -> list[str]:

@@ -1,25 +1,29 @@
 """Every control method: what it sends, to the letter, and what it makes of the real CLI's reply."""
 
-import json
 import math
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias, get_args
+from typing import Any, NamedTuple, TypeAlias, get_args
 
+import anyio
 import pytest
-from fake_session import Answer, Body, FakeSession
+from asking_cli import asking
+from peers import start_in_memory
 from recordings_loader import frames
+from timers import seconds_to_next_timer
 
-from claude_agent_py import MCPHTTPServer, MCPStdioServer, control
+from claude_agent_py import Client, MCPHTTPServer, MCPStdioServer, Timeouts, control
 from claude_agent_py.errors import ControlRejectedError, OptionsError
-from claude_agent_py.tools import ToolServer
+from claude_agent_py.testing import FakeCLI, frames as frames_of_cli, steps
+from claude_agent_py.tools import ToolServer, tool
 
 pytestmark = [pytest.mark.anyio, pytest.mark.one_backend]
 
-Call: TypeAlias = Callable[[FakeSession], Awaitable[Any]]
+Body: TypeAlias = dict[str, Any]
+Call: TypeAlias = Callable[[Client], Coroutine[Any, Any, Any]]
 FILE = "/home/user/project/a.txt"
 PROMPT = "6e2043f6-a51e-41ec-a056-61162184fe21"
 QUEUED = "d4d2a37a-0369-4dcd-b80b-ab57f578e432"
@@ -220,9 +224,9 @@ async def test_a_method_sends_what_the_real_cli_was_sent_and_reads_its_reply(
     call: Call, body: Body, read: Callable[[Any], Any], value: Any
 ) -> None:
     payload = payload_of(body)
-    session = FakeSession(payload)
-    reply = await call(session)
-    assert session.sent == [body]
+    async with asking(otherwise=payload) as cli:
+        reply = await call(cli.client)
+    assert cli.asked == [body]
     assert read(reply) == value
     if hasattr(reply, "raw"):
         assert reply.raw == payload
@@ -516,18 +520,17 @@ MORE: list[tuple[Call, Body, Body, Callable[[Any], Any], Any]] = [
 async def test_a_method_sends_its_further_arguments_and_reads_the_reply(
     call: Call, body: Body, payload: Body, read: Callable[[Any], Any], value: Any
 ) -> None:
-    session = FakeSession(payload)
-    reply = await call(session)
-    assert session.sent == [body]
-    assert json.loads(json.dumps(session.sent)) == session.sent
+    async with asking(otherwise=payload) as cli:
+        reply = await call(cli.client)
+    assert cli.asked == [body]
     assert read(reply) == value
 
 
 async def test_a_time_without_a_zone_is_refused() -> None:
-    session = FakeSession()
-    with pytest.raises(OptionsError, match="expires_at: needs a time zone"):
-        await session.mcp.call("mcp__ext__write", expires_at=datetime(2026, 11, 22))
-    assert session.sent == []
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match="expires_at: needs a time zone"):
+            await cli.client.mcp.call("mcp__ext__write", expires_at=datetime(2026, 11, 22))
+    assert cli.asked == []
 
 
 def test_every_request_with_a_model_has_a_method() -> None:
@@ -541,10 +544,10 @@ def test_every_request_with_a_model_has_a_method() -> None:
 
 
 async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
-    refusal = ControlRejectedError("read_file", "not allowed", None, "req_1")
-    with pytest.raises(ControlRejectedError) as caught:
-        await FakeSession(refusal).files.read("nope")
-    assert caught.value is refusal
+    async with asking(otherwise=PermissionError("not allowed")) as cli:
+        with pytest.raises(ControlRejectedError) as caught:
+            await cli.client.files.read("nope")
+    assert (caught.value.subtype, caught.value.error) == ("read_file", "not allowed")
 
 
 @pytest.mark.parametrize(
@@ -566,22 +569,22 @@ async def test_a_refusal_reaches_the_caller_as_it_is() -> None:
     ],
 )
 async def test_a_wrong_argument_is_reported_by_name_and_never_sent(call: Any, option: str) -> None:
-    session = FakeSession()
-    with pytest.raises(OptionsError) as caught:
-        await call(session)
+    async with asking() as cli:
+        with pytest.raises(OptionsError) as caught:
+            await call(cli.client)
     assert str(caught.value.option).startswith(option)
-    assert session.sent == []
+    assert cli.asked == []
 
 
 async def test_text_that_is_not_unicode_is_refused_and_any_mapping_or_sequence_accepted() -> None:
-    session = FakeSession()
-    with pytest.raises(OptionsError, match="not valid Unicode"):
-        await session.files.rewind("m", dry_run="\ud800")  # type: ignore[arg-type]
-    assert session.sent == []
-    await session.settings.apply(MappingProxyType({"env": MappingProxyType({"A": "1"})}))
-    assert session.sent == [{"subtype": "apply_flag_settings", "settings": {"env": {"A": "1"}}}]
-    await session.settings.apply({"list": deque(["a"])})
-    assert session.sent[1:] == [{"subtype": "apply_flag_settings", "settings": {"list": ["a"]}}]
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match="not valid Unicode"):
+            await cli.client.files.rewind("m", dry_run="\ud800")  # type: ignore[arg-type]
+        assert cli.asked == []
+        await cli.client.settings.apply(MappingProxyType({"env": MappingProxyType({"A": "1"})}))
+        assert cli.asked == [{"subtype": "apply_flag_settings", "settings": {"env": {"A": "1"}}}]
+        await cli.client.settings.apply({"list": deque(["a"])})
+        assert cli.asked[1:] == [{"subtype": "apply_flag_settings", "settings": {"list": ["a"]}}]
 
 
 async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
@@ -589,12 +592,12 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
         def __repr__(self) -> str:
             return "hunter2"
 
-    session = FakeSession()
-    with pytest.raises(OptionsError, match="not JSON") as caught:
-        await session.settings.apply({"env": {"TOKEN": Secret()}})
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match="not JSON") as caught:
+            await cli.client.settings.apply({"env": {"TOKEN": Secret()}})
     assert "hunter2" not in str(caught.value)
     assert caught.value.__context__ is None
-    assert session.sent == []
+    assert cli.asked == []
 
 
 # Time -----------------------------------------------------------------------------------------------------------------
@@ -603,7 +606,7 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
 @pytest.mark.parametrize(
     ("call", "limit"),
     [
-        (lambda s: s.settings.get(), None),
+        (lambda s: s.settings.get(), 77),
         (lambda s: s.side_question("q", timeout=90), 90),
         (lambda s: s.mcp.call("mcp__a__b"), 125.0),
         (lambda s: s.mcp.call("mcp__a__b", timeout=10), 15.0),
@@ -611,10 +614,14 @@ async def test_arguments_that_are_no_json_are_refused_and_not_shown() -> None:
         (lambda s: s.mcp.reconnect("a", timeout=40), 40),
     ],
 )
-async def test_the_reply_is_waited_for_as_long_as_the_request_may_take(call: Call, limit: float | None) -> None:
-    session = FakeSession(lambda body: {"content": ""} if body["subtype"] == "mcp_call" else {})
-    await call(session)
-    assert session.timeouts == [limit]
+async def test_the_reply_is_waited_for_as_long_as_the_request_may_take(call: Call, limit: float) -> None:
+    never = dict.fromkeys(("get_settings", "side_question", "mcp_call", "mcp_reconnect"))
+    async with start_in_memory(FakeCLI(answers=never), timeouts=Timeouts(control=77.0)) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, client)
+            await anyio.wait_all_tasks_blocked()
+            assert seconds_to_next_timer() == pytest.approx(limit, abs=4)
+            group.cancel_scope.cancel()
 
 
 # Servers --------------------------------------------------------------------------------------------------------------
@@ -626,68 +633,122 @@ async def test_the_reply_is_waited_for_as_long_as_the_request_may_take(call: Cal
     ids=["no server", "unknown type", "no command"],
 )
 async def test_a_wrong_server_is_named_and_nothing_is_sent(servers: dict[str, Any]) -> None:
-    session = FakeSession()
-    with pytest.raises(OptionsError, match="'calc'"):
-        await session.mcp.set_servers(servers)
-    assert session.sent == []
+    async with asking() as cli:
+        with pytest.raises(OptionsError, match="'calc'"):
+            await cli.client.mcp.set_servers(servers)
+    assert cli.asked == []
 
 
-class Hosting(FakeSession):
-    """A session that can host servers; it records which were hosted when the request came."""
+NAMES = ("kept", "new", "old", "one", "tools", "two")
+"""The servers that the CLI of these tests asks for."""
 
-    def __init__(self, answer: Answer, **servers: ToolServer) -> None:
-        super().__init__(answer, **servers)
-        self.hosted_when_asked: list[str] = []
 
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
-        self.hosted_when_asked = sorted(self.host.servers)
-        return await super().control(subtype, timeout=timeout, **fields)
+def server_with(name: str, tool_name: str) -> ToolServer:
+    """Return a server with one tool."""
+
+    @tool(name=tool_name)
+    def nothing() -> str:
+        """Do nothing."""
+        return ""
+
+    return ToolServer(name, tools=[nothing])
+
+
+def look(number: int) -> list[Any]:
+    """Have the CLI ask all servers of this process for their tools."""
+    return [frames_of_cli.mcp_message(f"{number}-{name}", name, "tools/list") for name in NAMES]
+
+
+def hosted(fake: FakeCLI, number: int) -> dict[str, str]:
+    """Return the servers that were there when the CLI asked, each with its tool."""
+    found = {}
+    for name in NAMES:
+        [reply] = fake.received_like({"type": "control_response", "response": {"request_id": f"{number}-{name}"}})
+        if reply["response"]["subtype"] == "success":
+            for listed in reply["response"]["response"]["mcp_response"].get("result", {}).get("tools", ()):
+                found[name] = listed["name"]
+    return found
+
+
+class Setting(NamedTuple):
+    """What a CLI was told of servers, and which were there."""
+
+    reply: Any
+    """What `set_servers` returned or raised."""
+    sent: list[Body]
+    """The servers in each request."""
+    hosted: list[dict[str, str]]
+    """The servers of this process when each request came, and in the end."""
+
+
+async def set_servers(before: dict[str, Any], servers: dict[str, Any], *answers: Body | str) -> Setting:
+    """Set servers with a CLI that looks at those of this process before it answers each request; a text refuses."""
+    script = list[Any]()
+    for number, answer in enumerate(answers):
+        told = steps.answer(error=answer) if isinstance(answer, str) else steps.answer(answer)
+        script += [steps.wait_for_request("mcp_set_servers"), look(number), told]
+    script += [steps.wait_for_prompt(), look(len(answers))]
+    script += [steps.wait_for_reply(f"{number}-{name}") for number in range(len(answers) + 1) for name in NAMES]
+    fake = FakeCLI(*script, frames_of_cli.result(), answers={"mcp_set_servers": None})
+    reply: Any
+    with anyio.fail_after(60):
+        async with start_in_memory(fake, mcp_servers=before) as client:
+            try:
+                reply = await client.mcp.set_servers(servers)
+            except ControlRejectedError as error:
+                reply = error
+            await client.query("look")
+    sent = [frame["request"]["servers"] for frame in fake.received_like({"request": {"subtype": "mcp_set_servers"}})]
+    return Setting(reply, sent, [hosted(fake, number) for number in range(len(answers) + 1)])
 
 
 async def test_a_server_in_this_process_is_hosted_before_the_cli_gets_it() -> None:
-    old, kept = ToolServer("old"), ToolServer("kept")
-    new = ToolServer("new", policies={}, tools=[])
-    session = Hosting({"added": ["new"], "removed": ["old"]}, old=old, kept=kept)
-    await session.mcp.set_servers({"new": new, "kept": kept, "out": SERVER})
-    assert session.sent[0]["servers"] == {
+    old, kept = server_with("old", "a"), server_with("kept", "b")
+    new = ToolServer("new", policies={}, tools=server_with("new", "c").tools)
+    given = {"new": new, "kept": kept, "out": SERVER}
+    done = await set_servers({"old": old, "kept": kept}, given, {"added": ["new"], "removed": ["old"]})
+    [sent] = done.sent
+    assert sent == {
         "new": {"type": "sdk", "name": "new", **new.config()},
         "kept": {"type": "sdk", "name": "kept", **kept.config()},
         "out": {"type": "stdio", "command": "/bin/srv", "args": []},
     }
-    assert session.hosted_when_asked == ["kept", "new", "old"]
-    assert session.host.servers == {"new": new, "kept": kept}
+    assert done.hosted == [{"kept": "b", "new": "c", "old": "a"}, {"kept": "b", "new": "c"}]
 
 
-async def test_a_server_that_stays_keeps_its_conversation() -> None:
-    kept = ToolServer("kept")
-    session = Hosting({}, kept=kept)
-    before = session.host._get_session("kept")
-    await session.mcp.set_servers({"kept": kept})
-    assert session.host._get_session("kept") is before
+async def test_a_server_that_stays_goes_on_with_its_calls() -> None:
+    is_called, goes_on = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        is_called.set()
+        await goes_on.wait()
+        return "waited"
+
+    kept = ToolServer("kept", tools=[wait])
+    async with asking(mcp_servers={"kept": kept}) as cli:
+        params = {"name": "wait", "arguments": {}}
+        message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        call = cli.start_asking({"subtype": "mcp_message", "server_name": "kept", "message": message})
+        await is_called.wait()
+        await cli.client.mcp.set_servers({"kept": kept})
+        goes_on.set()
+        assert "waited" in str(await cli.reply_to(call))
 
 
 async def test_another_server_under_the_same_name_is_told_as_one_gone_and_one_come() -> None:
-    def answer(body: Body) -> Body:
-        return {"removed": ["one", "tools"]} if not body["servers"] else {"added": ["one"]}
-
-    one, other, new = ToolServer("one"), ToolServer("one"), ToolServer("new")
-    session = Hosting(answer, one=one, tools=ToolServer("tools"))
-    reply = await session.mcp.set_servers({"one": other, "new": new})
-    both = {name: {"type": "sdk", "name": name, **new.config()} for name in ("one", "new")}
-    assert [body["servers"] for body in session.sent] == [{}, both]
-    assert (reply.added, reply.removed) == (["one"], ["one", "tools"])
-    assert session.host.servers == {"one": other, "new": new}
+    before = {"one": server_with("one", "a"), "tools": server_with("tools", "b")}
+    given = {"one": server_with("one", "c"), "new": server_with("new", "d")}
+    done = await set_servers(before, given, {"removed": ["one", "tools"]}, {"added": ["one"]})
+    both = {name: {"type": "sdk", "name": name, **server.config()} for name, server in given.items()}
+    assert done.sent == [{}, both]
+    assert (done.reply.added, done.reply.removed) == (["one"], ["one", "tools"])
+    assert done.hosted[-1] == {"one": "c", "new": "d"}
 
 
 async def test_after_a_refusal_the_same_servers_are_hosted_as_before() -> None:
-    def answer(body: Body) -> Body:
-        if "two" in body["servers"]:
-            raise ControlRejectedError("mcp_set_servers", "no")
-        return {}
-
-    one, other = ToolServer("one"), ToolServer("one")
-    session = Hosting(answer, one=one)
-    with pytest.raises(ControlRejectedError):
-        await session.mcp.set_servers({"one": other, "two": ToolServer("two")})
-    assert session.hosted_when_asked == ["one", "two"]
-    assert session.host.servers == {"one": one}
+    given = {"one": server_with("one", "b"), "two": server_with("two", "c")}
+    done = await set_servers({"one": server_with("one", "a")}, given, {}, "no")
+    assert isinstance(done.reply, ControlRejectedError)
+    assert done.hosted == [{"one": "a"}, {"one": "b", "two": "c"}, {"one": "a"}]

@@ -1,17 +1,23 @@
 """`client.mcp`: waiting until servers are up, and the limits of its requests."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import anyio
 import pytest
+from asking_cli import asking
 from bounds import set_bound
-from fake_session import Body, FakeSession, MCPControls
+from peers import start_in_memory
+from timers import seconds_to_next_timer
 
+from claude_agent_py import Client, Timeouts
 from claude_agent_py.errors import ControlRejectedError, MCPNotReadyError
+from claude_agent_py.testing import FakeCLI
 from claude_agent_py.tools import ToolServer
 
 pytestmark = pytest.mark.anyio
+
+Body = dict[str, Any]
 
 
 def servers(**states: str) -> Body:
@@ -25,93 +31,98 @@ def in_turn(*payloads: Body) -> Callable[[Body], Body]:
 
 
 async def test_ready_waits_until_no_server_is_pending() -> None:
-    session = FakeSession(
-        in_turn(
-            servers(a="pending", b="pending"),
-            servers(a="connected", b="pending"),
-            servers(a="connected", b="failed", c="needs-auth", d="disabled"),
-        )
+    answer = in_turn(
+        servers(a="pending", b="pending"),
+        servers(a="connected", b="pending"),
+        servers(a="connected", b="failed", c="needs-auth", d="disabled"),
     )
-    with anyio.fail_after(30):
-        settled = await session.mcp.ready()
+    async with asking(answers={"mcp_status": answer}) as cli:
+        settled = await cli.client.mcp.ready()
     assert {server.name: server.status for server in settled} == {
         "a": "connected",
         "b": "failed",
         "c": "needs-auth",
         "d": "disabled",
     }
-    assert session.sent == [{"subtype": "mcp_status"}] * 3
+    assert cli.asked == [{"subtype": "mcp_status"}] * 3
 
 
 async def test_ready_looks_once_where_nothing_is_pending() -> None:
-    session = FakeSession(servers())
-    assert await session.mcp.ready(timeout=5) == []
-    assert len(session.sent) == 1
+    async with asking(answers={"mcp_status": servers()}) as cli:
+        assert await cli.client.mcp.ready(timeout=5) == []
+    assert len(cli.asked) == 1
 
 
 async def test_ready_names_the_servers_that_were_not_up_in_time() -> None:
-    session = FakeSession(servers(slow="pending", quick="connected", slower="pending"))
-    with pytest.raises(MCPNotReadyError, match=r"0\.2 s: 'slow', 'slower'") as caught:
-        await session.mcp.ready(timeout=0.2)
+    states = servers(slow="pending", quick="connected", slower="pending")
+    async with asking(answers={"mcp_status": states}) as cli:
+        with pytest.raises(MCPNotReadyError, match=r"0\.2 s: 'slow', 'slower'") as caught:
+            await cli.client.mcp.ready(timeout=0.2)
     assert caught.value.servers == ["slow", "slower"]
     assert caught.value.timeout == 0.2
     assert isinstance(caught.value, TimeoutError)
-    assert len(session.sent) <= 5  # it does not look all the time
+    assert len(cli.asked) <= 5  # it does not look all the time
 
 
 async def test_ready_is_bounded_when_the_cli_does_not_answer() -> None:
-    class Silent(FakeSession):
-        async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: Any) -> Body:
-            await anyio.sleep_forever()
-            raise AssertionError
-
-    with anyio.fail_after(30), pytest.raises(MCPNotReadyError) as caught:
-        await Silent().mcp.ready(timeout=0.05)
+    with anyio.fail_after(30):
+        async with start_in_memory(FakeCLI(answers={"mcp_status": None})) as client:
+            with pytest.raises(MCPNotReadyError) as caught:
+                await client.mcp.ready(timeout=0.05)
     assert caught.value.servers == []
 
 
 async def test_ready_waits_for_a_server_of_this_process_only_until_it_counts_as_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    session = FakeSession(servers(), calc=ToolServer("calc"))
-    with pytest.raises(MCPNotReadyError, match="'calc'"):
-        await session.mcp.ready(timeout=0.01)
-    set_bound(monkeypatch, "LISTED_WITHIN", 0.0)
-    with anyio.fail_after(30):
-        assert await session.mcp.ready() == []
+    async with asking(answers={"mcp_status": servers()}, mcp_servers={"calc": ToolServer("calc")}) as cli:
+        with pytest.raises(MCPNotReadyError, match="'calc'"):
+            await cli.client.mcp.ready(timeout=0.01)
+        set_bound(monkeypatch, "LISTED_WITHIN", 0.0)
+        assert await cli.client.mcp.ready() == []
 
 
 async def test_ready_raises_what_the_session_raises() -> None:
-    with pytest.raises(ControlRejectedError):
-        await FakeSession(ControlRejectedError("mcp_status", "no")).mcp.ready()
+    async with asking(answers={"mcp_status": RuntimeError("no")}) as cli:
+        with pytest.raises(ControlRejectedError):
+            await cli.client.mcp.ready()
 
 
 @pytest.mark.parametrize(
     ("call", "body", "limit"),
     [
-        (lambda mcp: mcp.reconnect("a", timeout=9), {"subtype": "mcp_reconnect", "serverName": "a"}, 9),
-        (lambda mcp: mcp.toggle("a", True), {"subtype": "mcp_toggle", "serverName": "a", "enabled": True}, None),
-        (lambda mcp: mcp.set_servers({}, timeout=8), {"subtype": "mcp_set_servers", "servers": {}}, 8),
+        (lambda client: client.mcp.reconnect("a", timeout=9), {"subtype": "mcp_reconnect", "serverName": "a"}, 9),
         (
-            lambda mcp: mcp.call("mcp__a__b", {"x": 1}, timeout=2),
+            lambda client: client.mcp.toggle("a", True),
+            {"subtype": "mcp_toggle", "serverName": "a", "enabled": True},
+            77,
+        ),
+        (lambda client: client.mcp.set_servers({}, timeout=8), {"subtype": "mcp_set_servers", "servers": {}}, 8),
+        (
+            lambda client: client.mcp.call("mcp__a__b", {"x": 1}, timeout=2),
             {"subtype": "mcp_call", "tool": "mcp__a__b", "arguments": {"x": 1}, "timeout_ms": 2000},
             7.0,
         ),
         (
-            lambda mcp: mcp.read_resource("a", "ui://x"),
+            lambda client: client.mcp.read_resource("a", "ui://x"),
             {"subtype": "mcp_read_resource", "serverName": "a", "uri": "ui://x"},
-            None,
+            77,
         ),
     ],
 )
 async def test_a_request_of_mcp_has_its_own_limit(
-    call: Callable[[MCPControls], Awaitable[Any]], body: Body, limit: float | None
+    call: Callable[[Client], Coroutine[Any, Any, Any]], body: Body, limit: float
 ) -> None:
-    session = FakeSession({"contents": [], "content": "ok"})
-    await call(session.mcp)
-    assert session.sent == [body]
-    assert session.timeouts == [limit]
+    fake = FakeCLI(answers={body["subtype"]: None})
+    async with start_in_memory(fake, timeouts=Timeouts(control=77.0)) as client:
+        async with anyio.create_task_group() as group:
+            group.start_soon(call, client)
+            await anyio.wait_all_tasks_blocked()
+            assert limit - 1 < seconds_to_next_timer() <= limit
+            group.cancel_scope.cancel()
+    assert [frame["request"] for frame in fake.received_like({"request": {"subtype": body["subtype"]}})] == [body]
 
 
 async def test_status_gives_the_servers() -> None:
-    assert [server.name for server in await FakeSession(servers(a="connected")).mcp.status()] == ["a"]
+    async with asking(answers={"mcp_status": servers(a="connected")}) as cli:
+        assert [server.name for server in await cli.client.mcp.status()] == ["a"]

@@ -113,6 +113,26 @@ async def test_a_run_whose_turn_the_next_process_does_not_resume_has_ended(start
     assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
 
 
+async def test_a_prompt_is_sent_again_if_the_transcript_has_gone(start: Start, tmp_path: Path) -> None:
+    gate, session = Gate(), frames.init(session_id=SESSION)
+    greeting = frames.initialize_response(session_state="running")
+    first, second = (
+        dying(session),
+        FakeCLI(steps.wait_gate(gate), frames.session_state("idle"), steps.turn("again"), initialize=greeting),
+    )
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            run = await cut_off(client)
+            write_session(tmp_path, *first.received_like({"type": "user"}))
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.reopen)
+                await second.wait_received({"request": {"subtype": "initialize"}})
+                [transcript] = (tmp_path / "config").rglob(f"{SESSION}.jsonl")
+                transcript.unlink()
+                gate.open()
+            assert (await run).text == "again"
+
+
 async def test_a_run_that_ends_before_the_cli_reports_its_turn_is_not_sent_again(start: Start, tmp_path: Path) -> None:
     gate, session = Gate(), frames.init(session_id=SESSION)
     greeting = frames.initialize_response(session_state="running")

@@ -1,19 +1,14 @@
 """Opening a session: after it was closed, and on a turn that the CLI resumes late."""
 
-import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-import sniffio
 from asking_cli import AskingCLI
-from fake_session import RunState
+from timers import seconds_to_next_timer
 
-from claude_agent_py import AgentDefinition, Client, ClientOptions, ConnectionClosedError, Timeouts, UserMessage
-from claude_agent_py.journal import PromptSent
-from claude_agent_py.messages import UserContent
+from claude_agent_py import AgentDefinition, Client, ClientOptions, CLIExitError, ConnectionClosedError, Timeouts
 from claude_agent_py.permissions import Deny, PermissionContext, PermissionRequest
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.tools import ToolServer, tool
@@ -134,14 +129,6 @@ async def test_a_tool_that_changes_after_the_end_tells_nobody() -> None:
     assert len(fake.received) == received
 
 
-def seconds_to_next_timer() -> float:
-    """Return the time until the next timer of the event loop."""
-    if sniffio.current_async_library() == "trio":
-        return float(sys.modules["trio"].lowlevel.current_statistics().seconds_to_next_deadline)
-    loop: Any = asyncio.get_running_loop()
-    return float(min(timer.when() for timer in loop._scheduled if not timer.cancelled()) - loop.time())
-
-
 async def test_a_session_leaves_no_timer_once_its_deadlines_are_met() -> None:
     fake = FakeCLI(steps.turn("done"), answers={"late": None})
     options = ClientOptions(timeouts=Timeouts(connect=20.0, control=30.0))
@@ -158,52 +145,51 @@ async def test_a_session_leaves_no_timer_once_its_deadlines_are_met() -> None:
                 scope.cancel()
 
 
-def carried_run() -> RunState:
-    """Return the run of an earlier process whose prompt the CLI has not answered."""
-    carried = RunState(1 << 20)
-    carried.is_sealed = True
-    carried.sent.append(UserMessage(message=UserContent(role="user", content="queued before"), uuid="p1"))
-    return carried
+def reopening(second: FakeCLI, seconds: float) -> tuple[Client, FakeCLI]:
+    """Return a client whose first process dies in a turn, and that process."""
+    first = FakeCLI(steps.wait_for_prompt(), frames.init(session_id=SESSION), steps.die(9))
+    fakes = iter([first, second])
+
+    def spawn(plan: LaunchPlan) -> Transport:
+        return next(fakes).transport()
+
+    resumed = {"resume": SESSION, "resume_interrupted_turn": True}
+    return Client(ClientOptions(spawn=spawn, timeouts=Timeouts(connect=seconds), **resumed)), first
 
 
 async def test_a_queued_prompt_is_sent_again_even_if_the_cli_reports_its_turn_after_connect() -> None:
     report = Gate()
-    fake = FakeCLI(
-        steps.wait_gate(report),
-        steps.emit(frames.session_state("idle")),
-        *steps.turn("done", prompt="queued before"),
-        initialize=frames.initialize_response(session_state="running"),
-    )
-    options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=1.0))
-    carried = carried_run()
+    greeting = frames.initialize_response(session_state="running")
+    turn = steps.turn("done", prompt="queued before")
+    second = FakeCLI(steps.wait_gate(report), frames.session_state("idle"), turn, initialize=greeting)
     with anyio.fail_after(60):
-        client = Client(options, transport=fake.transport())
-        client.connection.resumption.carried = [carried]
+        client, first = reopening(second, 1.0)
         async with client:
-            facts = client.journal()
+            run = client.query("queued before")
+            with pytest.raises(CLIExitError):
+                await run
+            await client.reopen()
             report.open()
-            await carried.wait()
-        sent = [fact.id async for fact in facts if isinstance(fact, PromptSent)]
-    assert sent == ["p1"]
-    assert carried.own_result is not None
-    assert carried.own_result.result == "done"
+            assert (await run).text == "done"
+    [before], [again] = first.received_like({"type": "user"}), second.received_like({"type": "user"})
+    assert again["uuid"] == before["uuid"]
 
 
 async def test_a_session_that_is_closed_before_the_cli_reports_its_turn_sends_nothing_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    fake = FakeCLI(initialize=frames.initialize_response(session_state="running"))
-    options = ClientOptions(resume=SESSION, resume_interrupted_turn=True, timeouts=Timeouts(connect=0.3))
-    carried = carried_run()
+    second = FakeCLI(initialize=frames.initialize_response(session_state="running"))
     with anyio.fail_after(60):
-        client = Client(options, transport=fake.transport())
-        client.connection.resumption.carried = [carried]
+        client, _ = reopening(second, 0.3)
         async with client:
-            assert not carried.is_over
-        await carried.wait()
-    assert carried.own_result is None
+            run = client.query("queued before")
+            with pytest.raises(CLIExitError):
+                await run
+            await client.reopen()
+        with pytest.raises(ConnectionClosedError):
+            await run
     assert "failed" not in caplog.text
-    assert fake.received_like({"type": "user"}) == []
+    assert second.received_like({"type": "user"}) == []
 
 
 async def test_a_prompt_that_comes_with_the_reply_to_initialize_has_the_list_of_agents() -> None:

@@ -14,7 +14,6 @@ import pytest
 from claude_agent_py import ClientOptions
 from claude_agent_py.errors import OptionsError, SessionNotFoundError, TooManySessionsError
 from claude_agent_py.serve import ServedSession, Sessions
-from claude_agent_py.serve.event_log import EventLog
 from claude_agent_py.testing import FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 LIMIT = 60.0
@@ -262,35 +261,6 @@ async def test_work_that_everybody_has_left_is_stopped_although_it_continues_wri
         with anyio.fail_after(LIMIT):
             while session.state != "closed":
                 await anyio.sleep(0.05)
-
-
-def test_the_log_drops_what_a_fact_contains_and_whole_turns_beyond_its_limit() -> None:
-    log = EventLog(1000, began_at=5.0)
-    log.add(b"a", part_of="m")
-    log.add(b"b", part_of="m")
-    log.merge("m")
-    log.add(b"ab")
-    # Who has read the first delta gets the other one, too; who comes now gets neither.
-    assert [event.data for event in log.read(1, joined=0)] == [b"b", b"ab"]
-    assert [event.data for event in log.read(0, joined=3)] == [b"ab"]
-    log.drop_merged(2)
-    assert [event.data for event in log.read(0, joined=0)] == [b"ab"]
-    assert log.start == (0, 5.0)
-    for turn in range(10):
-        log.add(b"prompt", cut_at=10.0 + turn)
-        log.add(b"x" * 190)
-    number, began_at = log.start
-    assert not log.has_all_after(0)
-    assert log.has_all_after(number)
-    first = log.read(number)[0]
-    assert (first.data, first.number) == (b"prompt", number + 1)
-    assert began_at == 10.0 + (number - 3) // 2
-    # The running turn is never cut, whatever its size.
-    log.add(b"prompt", cut_at=99.0)
-    for _ in range(50):
-        log.add(b"y" * 100)
-    assert log.start == (log.last - 51, 99.0)
-    assert len(log.read(log.start[0])) == 51
 
 
 @pytest.mark.long

@@ -11,7 +11,6 @@ from hypothesis import example, given, strategies as st
 from stored import Stored, call
 
 from claude_agent_py.sessions import fork_session, get_session, list_sessions, search_sessions
-from claude_agent_py.sessions.lines import Snapshot
 
 
 def transcript() -> bytes:
@@ -73,19 +72,42 @@ def test_fields_of_any_type(number: int, changed: dict[str, Any]) -> None:
     read_all(b"".join(lines))
 
 
-@given(
-    data=st.lists(st.sampled_from([b"\n", b"a", b"1234", b"12345", b"123456789"])).map(b"".join),
-    chunk=st.integers(1, 9),
-)
-@example(data=b"", chunk=1)
-@example(data=b"a\n123456789\n1234", chunk=3)
-def test_the_lines_of_a_file_are_the_same_backwards_also_at_the_longest_length(data: bytes, chunk: int) -> None:
-    with pytest.MonkeyPatch.context() as changes, tempfile.TemporaryDirectory() as folder:
+def entries() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as name:
+        stored = Stored(Path(name))
+        stored.user("one", note="the longest line, at the beginning of the file" * 5)
+        stored.assistant("two")
+        return stored.path.read_bytes().splitlines()
+
+
+ENTRIES = entries()
+LONGEST = max(map(len, ENTRIES))
+JUNK = st.sampled_from([0, 1, 2, LONGEST - 1, LONGEST, LONGEST + 1, 3 * LONGEST]).map(lambda length: b"x" * length)
+
+
+@given(st.lists(JUNK, max_size=6), st.integers(0, 6), st.integers(1, 9) | st.integers(1, 4 * LONGEST), st.booleans())
+@example([], 0, 1, False)
+@example([b"x" * 3 * LONGEST, b"x" * LONGEST], 1, 3, True)
+def test_each_damaged_line_is_found_in_pieces_of_any_size_also_at_the_longest_length(
+    junk: list[bytes], between: int, chunk: int, is_whole: bool
+) -> None:
+    first, last = ENTRIES
+    lines = [first, *junk[:between], last, *junk[between:]]
+    content = b"\n".join(lines) + b"\n" * is_whole
+    with pytest.MonkeyPatch.context() as changes, tempfile.TemporaryDirectory() as name:
         set_bound(changes, "READ_CHUNK", chunk)
-        set_bound(changes, "READ_LINE_BYTES", 5)
-        path = Path(folder) / "lines"
-        path.write_bytes(data)
-        snapshot = Snapshot(str(path), len(data))
-        lines = data.removesuffix(b"\n").split(b"\n") if data else []
-        assert [line for _, line in snapshot.forwards()] == [line if len(line) <= 5 else None for line in lines]
-        assert list(snapshot.backwards()) == list(snapshot.forwards())[::-1]
+        set_bound(changes, "READ_LINE_BYTES", LONGEST)
+        stored = Stored(Path(name))
+        stored.path.write_bytes(content)
+        messages = get_session(stored.id, config_dir=name).messages
+        assert [getattr(message, "text", None) for message in messages] == ["one", "two"]
+        found = {line.offset: line.reason.partition(":")[0] for line in messages.damage}
+    expected, offset = dict[int, str](), 0
+    for line in lines:
+        if len(line) > LONGEST:
+            expected[offset] = "longer than any line of the CLI"
+        elif line.startswith(b"x"):
+            is_half = offset + len(line) == len(content)
+            expected[offset] = "not complete (yet)" if is_half else "not an entry"
+        offset += len(line) + 1
+    assert found == expected

@@ -1,6 +1,7 @@
 """A lease is held through failures of its store, from each `take` to its `release`."""
 
 import asyncio
+import logging
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -11,9 +12,7 @@ from bounds import set_bound
 from cancelling import cancel_in_a_row
 
 from claude_agent_py.errors import StaleLeaseError, StoreError
-from claude_agent_py.sessions import HeldLease, MemoryStore, SessionKey
-from claude_agent_py.sessions.stores.base import ChangeLease
-from claude_agent_py.sessions.stores.protocol import LeaseState, Place
+from claude_agent_py.sessions import HeldLease, Lease, MemoryStore, SessionKey
 
 pytestmark = pytest.mark.anyio
 KEY: SessionKey = {"project_key": "p", "session_id": "11111111-1111-4111-8111-111111111111"}
@@ -79,6 +78,29 @@ async def test_a_lease_outlives_a_fault_of_its_store(fault: Callable[[], None]) 
     await held.release()
 
 
+async def test_a_renewal_that_fails_is_tried_again_soon_and_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    class Away(MemoryStore):
+        tries = 0
+
+        async def renew_lease(self, *args: Any, **more: Any) -> Lease:
+            self.tries += 1
+            if self.tries in (2, 3):
+                raise OSError("the file is away")
+            return await super().renew_lease(*args, **more)
+
+    store = Away()
+    with caplog.at_level(logging.WARNING), anyio.fail_after(60):
+        async with HeldLease(store, KEY):
+            while store.tries < 5:
+                await anyio.sleep(0.01)
+        before = store.tries
+        await anyio.wait_all_tasks_blocked()
+    assert store.tries == before
+    [said] = [record.getMessage() for record in caplog.records]
+    assert said.startswith(f"the lease of session {KEY['session_id']} cannot be kept, trying again: ")
+    assert "the file is away" in said
+
+
 @pytest.mark.parametrize("is_held", [True, False])
 @pytest.mark.parametrize("anyio_backend", ["asyncio"], indirect=True)
 async def test_cancellations_by_asyncio_in_a_row_leave_no_lease(is_held: bool, anyio_backend: str) -> None:
@@ -86,7 +108,7 @@ async def test_cancellations_by_asyncio_in_a_row_leave_no_lease(is_held: bool, a
     taken, held = threading.Event(), anyio.Event()
 
     class Store(MemoryStore):
-        def _change_lease(self, place: Place, change: ChangeLease) -> LeaseState:
+        def _change_lease(self, place: Any, change: Any) -> Any:
             state = super()._change_lease(place, change)
             taken.set()
             return state

@@ -1,13 +1,20 @@
-"""Which session a process resumes, and which of its prompts are in it."""
+"""Which stored session a process resumes, and which of the prompts that it names are in it."""
 
 import os
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+from peers import MakeClient, start_process as start_process
 from stored import Stored
 
-from claude_agent_py.sessions import get_session, project_key_for_directory
-from claude_agent_py.sessions.resuming import find_session_with, find_title, find_uuids, read_prompts
+from claude_agent_py.errors import BudgetExceededError
+from claude_agent_py.sessions import project_key_for_directory
+from claude_agent_py.testing import FakeCLI, Gate, frames, steps
+
+pytestmark = pytest.mark.anyio
 
 IDS = [f"{number}1111111-1111-4111-8111-111111111111" for number in range(4)]
 """The older a session of these tests, the higher its number."""
@@ -18,39 +25,86 @@ def prompts(tmp_path: Path) -> list[str]:
     """Four sessions of a directory, of which the newest one is a copy of the third one; returns their prompts."""
     uuids = [f"00000000-0000-4000-8000-00000000000{number}" for number in (2, 1, 2, 3)]
     for number, (session_id, uuid) in enumerate(zip(IDS, uuids, strict=True)):
-        stored = Stored(tmp_path, session_id, project_key_for_directory(tmp_path))
+        stored = Stored(tmp_path / "config", session_id, project_key_for_directory(tmp_path))
         stored.user(f"prompt of {number}", uuid=uuid)
         stored.assistant("answer")
         stored.note("custom-title", customTitle="Twice" if number % 2 else f"Title {number}")
+        stored.note("cost-state", totalCostUSD=float(number + 1))
         os.utime(stored.path, (100 - number,) * 2)
     return uuids
 
 
-@pytest.mark.parametrize(
-    ("wanted", "found"), [([2], IDS[2]), ([1, 3], IDS[1]), ([3], IDS[3]), ([], None)], ids=lambda value: str(value)
-)
-def test_the_session_of_a_prompt_is_the_newest_one_that_has_it_and_is_no_copy(
-    wanted: list[int], found: str | None, prompts: list[str], tmp_path: Path
+def in_folder(tmp_path: Path, **more: Any) -> dict[str, Any]:
+    """Return options to resume a session of a directory."""
+    return {"env": {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}, "cwd": tmp_path, **more}
+
+
+def fork(*resumed: str, gate: Gate | None = None) -> FakeCLI:
+    """Return a CLI that goes on with the turn of these prompts, in a copy of their session."""
+    names: dict[str, Any] = {"user_message_uuids": list(resumed), "session_id": IDS[0]}
+    said = [frames.assistant("It went on.", session_id=IDS[0]), frames.result("It went on.", origin=None, **names)]
+    greeting = frames.initialize_response(session_state="running")
+    return FakeCLI(steps.wait_gate(gate) if gate else [], frames.init(**names), *said, initialize=greeting)
+
+
+FORK = {"continue_conversation": True, "fork_session": True, "resume_interrupted_turn": True}
+
+
+@pytest.mark.parametrize(("resumed", "session"), [([2], 2), ([1, 3], 1), ([3], 3)], ids=str)
+async def test_a_fork_goes_on_with_the_prompts_of_the_newest_session_that_has_them_and_is_no_copy(
+    resumed: list[int], session: int, prompts: list[str], start_process: MakeClient, tmp_path: Path
 ) -> None:
-    uuids = [prompts[number] for number in wanted]
-    assert find_session_with(uuids, IDS[0], tmp_path, tmp_path) == found
-    assert find_session_with(uuids, IDS[0], tmp_path / "elsewhere", tmp_path) is None
+    fake = fork(*(prompts[number] for number in resumed))
+    with anyio.fail_after(60):
+        async with start_process(fake, **in_folder(tmp_path, **FORK)) as client:
+            assert client.resumed_run is not None
+            result = await client.resumed_run
+    texts = [block["text"] for message in result.to_api_messages() for block in message["content"]]
+    assert [text for text in texts if text] == [f"prompt of {session}", "It went on."]
 
 
-@pytest.mark.parametrize(("title", "found"), [(" TITLE 2", IDS[2]), ("Twice", None), ("nowhere", None)])
-def test_a_title_names_a_session_if_only_one_has_it(
-    title: str, found: str | None, prompts: list[str], tmp_path: Path
+async def test_a_fork_knows_no_prompts_of_sessions_of_other_directories(
+    prompts: list[str], start_process: MakeClient, tmp_path: Path
 ) -> None:
-    assert find_title(title, tmp_path, tmp_path) == found
+    (tmp_path / "elsewhere").mkdir()
+    options = in_folder(tmp_path, **FORK) | {"cwd": tmp_path / "elsewhere"}
+    with anyio.fail_after(60):
+        async with start_process(fork(prompts[1]), **options) as client:
+            assert client.resumed_run is not None
+            result = await client.resumed_run
+    assert (result.prompts, "prompt of" in str(result.to_api_messages())) == ([prompts[1]], False)
 
 
-def test_of_a_transcript_that_is_gone_nothing_is_found(prompts: list[str], tmp_path: Path) -> None:
-    session = get_session(IDS[1], config_dir=tmp_path)
-    wanted = [prompts[1], "another"]
-    assert find_uuids(session.snapshot, wanted) == {prompts[1]}
-    assert {uuid: prompt.text for uuid, prompt in read_prompts(session, wanted).items()} == {prompts[1]: "prompt of 1"}
-    assert read_prompts(session, wanted[:1]).keys() == {prompts[1]}
-    os.unlink(session.snapshot.path)
-    assert find_uuids(session.snapshot, wanted) == frozenset()
-    assert read_prompts(get_session(IDS[3], config_dir=tmp_path), []) == {}
-    assert read_prompts(session, wanted) == {}
+@pytest.mark.usefixtures("prompts")
+@pytest.mark.parametrize(("title", "is_found"), [(" TITLE 2", True), ("Twice", False), ("nowhere", False)])
+async def test_a_title_names_a_session_whose_cost_counts_if_only_one_has_it(
+    title: str, is_found: bool, start_process: MakeClient, tmp_path: Path
+) -> None:
+    client = start_process(FakeCLI(), **in_folder(tmp_path, resume=title, max_budget_usd=0.5))
+    spent = pytest.raises(BudgetExceededError, match=r"has spent 3\.0000 of 0\.5 USD")
+    with anyio.fail_after(60), spent if is_found else nullcontext():
+        async with client:
+            assert client.is_open
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+async def test_a_turn_goes_on_without_its_prompts_if_the_transcript_has_gone(
+    is_there: bool, prompts: list[str], start_process: MakeClient, tmp_path: Path
+) -> None:
+    gate = Gate()
+    fake = fork(prompts[1], "another", gate=gate)
+    options = in_folder(tmp_path, resume=IDS[1], fork_session=True, resume_interrupted_turn=True)
+    with anyio.fail_after(60):
+        client = start_process(fake, **options)
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.connect)
+            await fake.wait_received({"request": {"subtype": "initialize"}})
+            if not is_there:
+                [transcript] = (tmp_path / "config").rglob(f"{IDS[1]}.jsonl")
+                transcript.unlink()
+            gate.open()
+        assert client.resumed_run is not None
+        result = await client.resumed_run
+        await client.close()
+    texts = [block["text"] for message in result.to_api_messages() for block in message["content"]]
+    assert [text for text in texts if text] == [*(["prompt of 1"] if is_there else []), "It went on."]

@@ -27,8 +27,6 @@ from claude_agent_py.sessions import (
     list_sessions,
     project_key_for_directory,
 )
-from claude_agent_py.sessions.stores.base import EntryRow
-from claude_agent_py.sessions.stores.protocol import Place
 
 pytestmark = pytest.mark.anyio
 
@@ -189,7 +187,7 @@ async def test_a_fork_that_is_cancelled_leaves_nothing_in_the_store(stored: Stor
     is_appending, may_append, is_over = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(MemoryStore):
-        def _append(self, place: Place, rows: list[EntryRow], epoch: int | None) -> None:
+        def _append(self, place: Any, rows: Any, epoch: int | None) -> None:
             if place.session != SESSION:
                 is_appending.set()
                 may_append.wait(60)

@@ -1,13 +1,14 @@
-"""What children and pools do with each option, and why. A new option fails these tests until both are decided."""
+"""What a start, a child and a pool do with each option, and why. A new option fails these tests until it is decided."""
 
 from dataclasses import dataclass
 
 import pytest
+from launched_cli import FLAGS
 from peers import start_in_memory
 
 from claude_agent_py import ClientOptions, Timeouts
-from claude_agent_py._journal.open_runs import RunLimits
 from claude_agent_py.children.process_options import ANSWERING, INHERITED
+from claude_agent_py.options.table import AWAITED, BY_DEFAULT, TABLE, Row
 from claude_agent_py.pool.compatibility import NOT_PARKED, ONE_SESSION
 from claude_agent_py.testing import FakeCLI, steps
 
@@ -109,6 +110,50 @@ async def test_every_time_limit_of_the_options_reaches_the_run() -> None:
     async with start_in_memory(FakeCLI(steps.turn()), timeouts=Timeouts(**given)) as client:
         run = client.query("hi")
         (opened,) = client.session.router.open_runs
-        limits = {name: getattr(opened.limits, name) for name in RunLimits.__struct_fields__}
+        limits = {name: getattr(opened.limits, name) for name in opened.limits.__struct_fields__}
         await run
     assert limits == {name: given[name] for name in given.keys() - OTHER_TIMEOUTS}
+
+
+# The table of the start
+
+
+def test_every_option_is_in_the_table() -> None:
+    assert {name for row in TABLE for name in row.reads} == ClientOptions.model_fields.keys()
+
+
+def test_the_flags_are_those_that_a_test_gives_to_the_cli() -> None:
+    assert {row.name for row in TABLE if row.kind == "flag"} == FLAGS
+
+
+def test_no_flag_is_written_twice() -> None:
+    names = [row.name for row in TABLE if row.kind in ("flag", "variable", "field")]
+    assert len(names) == len(set(names))
+
+
+KNOWN_TO_THE_CLI = {
+    *("agents", "agentProgressSummaries", "appendSubagentSystemPrompt", "appendSystemPrompt", "disallowedTools"),
+    *("excludeDynamicSections", "forwardNestedSubagentToolCalls", "forwardSubagentText", "hooks", "jsonSchema"),
+    *("managedSettings", "mcpServers", "perTaskStopAffordance", "planModeInstructions", "plugins"),
+    *("promptSuggestions", "settings", "skills", "supportedDialogKinds", "systemPrompt", "systemPromptSnapshot"),
+    *("title", "toolAliases", "workspaceTrust"),
+}
+"""Fields of `initialize`. The CLI ignores others without a word."""
+
+
+def test_fields_are_those_of_the_request() -> None:
+    assert {row.name for row in TABLE if row.kind == "field"} | AWAITED.keys() <= KNOWN_TO_THE_CLI
+
+
+def test_long_lists_go_where_there_is_room() -> None:
+    assert {row.when_long for row in TABLE if row.kind == "flag"} == {None, "settings", *AWAITED} - {
+        "mcpServers",
+        "managedSettings",
+    }
+
+
+@pytest.mark.parametrize("row", TABLE, ids=lambda row: row.name)
+def test_options_as_they_come_tell_next_to_nothing(row: Row) -> None:
+    if row.kind in ("here", "settings", "start"):
+        return
+    assert row.value(ClientOptions()) is None or row.name in BY_DEFAULT
