@@ -13,15 +13,16 @@ import os
 import re
 import stat
 import time
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote, unquote
 
+from claude_agent_py._base.bounded_dict import BoundedDict
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.locks import lock_file, unlock_file
 from claude_agent_py._base.private_files import append_durably
+from claude_agent_py._base.streams import wait_until
 from claude_agent_py._base.thread_locks import ThreadLock
 from claude_agent_py.sessions.files import write_atomically
 from claude_agent_py.sessions.stores.base import (
@@ -101,7 +102,7 @@ class DirectoryStore(SummarisingStore):
     def __init__(self, root: str | os.PathLike[str]) -> None:
         self.root: Path = Path(root).expanduser().absolute()
         self._cache_lock = ThreadLock()
-        self._known_uuids: OrderedDict[Place, _Uuids] = OrderedDict()
+        self._known_uuids: BoundedDict[Place, _Uuids] = BoundedDict(_KNOWN)
         try:
             for folder in (self.root, self._resolve("projects"), self._resolve("state")):
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -150,11 +151,8 @@ class DirectoryStore(SummarisingStore):
         path = self._state_path(place, ".lock")
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with _open_for_writing(path) as file:
-            deadline = time.monotonic() + LOCK_SECONDS
-            while not _try_lock(file):
-                if time.monotonic() > deadline:
-                    raise StoreError(f"another process has held the lock {path} for more than {LOCK_SECONDS:g} s")
-                time.sleep(_RETRY_SECONDS)
+            if not wait_until(lambda: _try_lock(file), LOCK_SECONDS, _RETRY_SECONDS):
+                raise StoreError(f"another process has held the lock {path} for more than {LOCK_SECONDS:g} s")
             try:
                 yield
             finally:
@@ -227,9 +225,7 @@ class DirectoryStore(SummarisingStore):
             if (entry := parse_entry(line)) is not None and (uuid := read_uuid(entry)) is not None:
                 known.uuids.add(uuid)
         with self._cache_lock:
-            self._known_uuids[place] = known
-            while len(self._known_uuids) > _KNOWN:
-                self._known_uuids.popitem(last=False)
+            self._known_uuids.put(place, known)
         return known
 
     def _load(self, place: Place) -> Iterator[bytes]:

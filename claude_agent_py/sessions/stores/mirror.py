@@ -19,6 +19,7 @@ import anyio
 from claude_agent_py._base.errors import StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
+from claude_agent_py._base.streams import RepeatingEvent
 from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.base import BATCH_BYTES, BATCH_ENTRIES
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
@@ -162,8 +163,8 @@ class Mirror:
         self._is_flush_due = anyio.Event()
         self._is_draining = False
         self._drained = anyio.Event()
-        self._tried = anyio.Event()
-        """Set after the next attempt to send everything."""
+        self._tried = RepeatingEvent()
+        """Set after each attempt to send everything."""
 
     @property
     def undelivered(self) -> list[Place]:
@@ -245,7 +246,6 @@ class Mirror:
             self._is_flush_due = anyio.Event()
             await self._send_all()
             self._tried.set()
-            self._tried = anyio.Event()
             self._retry_after = min(self._retry_after * 2, BEHIND_SECONDS[1]) if self._behind else BEHIND_SECONDS[0]
         await self._send_all()
         self._drained.set()
