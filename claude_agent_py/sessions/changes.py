@@ -22,7 +22,7 @@ from claude_agent_py._base.errors import OptionsError, SessionBusyError, Session
 from claude_agent_py.sessions.chain import read_entry
 from claude_agent_py.sessions.cost_notes import find_last_cost
 from claude_agent_py.sessions.files import append_line, delete_transcript, set_archived, write_atomically
-from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
+from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
@@ -125,7 +125,7 @@ def build_tag(tag: str | None) -> JSONObject:
 
 def check_idle(session_id: str, config_dir: AnyPath | None) -> None:
     """Raise SessionBusyError if a process has the session open."""
-    process = find_process(config_folder(config_dir), session_id)
+    process = find_process(config_dir, session_id)
     if process is not None:
         raise SessionBusyError(session_id, process.pid, process.status)
 
@@ -143,7 +143,7 @@ def _changing(participle: str, session_id: str) -> Iterator[None]:
 
 def _append(session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, note: JSONObject) -> None:
     path = find_session(session_id, directory, config_dir)
-    process = find_process(config_folder(config_dir), session_id)
+    process = find_process(config_dir, session_id)
     with _changing("changed", session_id):
         try:
             append_line(path, encode_note(note, session_id), has_writer=process is not None)

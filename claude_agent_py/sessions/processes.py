@@ -59,33 +59,28 @@ def running_sessions(config_dir: AnyPath | None = None) -> list[RunningSession]:
 
     `config_dir` is the CLI's configuration folder; by default `CLAUDE_CONFIG_DIR`, or `~/.claude`.
     """
-    records = _iter_records(config_folder(config_dir))
-    found = [_parse_session(record) for record in records if record.get("sessionId")]
-    return sorted(found, key=lambda session: (-session.started_at, session.process.pid))
+    return sorted(_iter_sessions(config_dir), key=lambda session: (-session.started_at, session.process.pid))
 
 
-def find_process(config: str, session_id: str) -> RunningProcess | None:
+def find_process(config_dir: AnyPath | None, session_id: str) -> RunningProcess | None:
     """Return the process that has a session open, or None.
 
     A process in another container counts as running while its record exists, because it cannot be checked.
     """
-    for record in _iter_records(config):
-        if str(record.get("sessionId", "")).lower() == session_id.lower():
-            return _parse_process(record)
-    return None
+    sessions = _iter_sessions(config_dir)
+    return next((each.process for each in sessions if each.session_id.lower() == session_id.lower()), None)
 
 
-def _iter_records(config: str) -> Iterator[JSONObject]:
-    folder = os.path.join(config, "sessions")
+def _iter_sessions(config_dir: AnyPath | None) -> Iterator[RunningSession]:
+    folder = os.path.join(config_folder(config_dir), "sessions")
     try:
         names = os.listdir(folder)
     except OSError:
         return
     for name in names:
-        if _RECORD.fullmatch(name):
-            record = _read_record(os.path.join(folder, name))
-            if record and _is_running(record):
-                yield record
+        record = _read_record(os.path.join(folder, name)) if _RECORD.fullmatch(name) else {}
+        if record.get("sessionId") and _is_running(record):
+            yield _parse_session(record)
 
 
 def _parse_session(record: JSONObject) -> RunningSession:

@@ -22,7 +22,7 @@ from claude_agent_py._journal.turns import TurnCount
 from claude_agent_py.formatting.api_messages import to_api_messages
 from claude_agent_py.sessions.cost_notes import CostNote, read_last_cost
 from claude_agent_py.sessions.entries import stored_frames
-from claude_agent_py.sessions.folders import AnyPath, config_folder, find_session
+from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.index import describe_session
 from claude_agent_py.sessions.info import SessionInfo
 from claude_agent_py.sessions.lines import Snapshot
@@ -200,7 +200,7 @@ class StoredSession:
     def process(self) -> RunningProcess | None:
         """The process that has the session open now, or None."""
         config = self._config_dir or os.path.dirname(os.path.dirname(os.path.dirname(self.info.path)))
-        return find_process(config_folder(config), self.id)
+        return find_process(config, self.id)
 
 
 def _to_usage(tokens: Tokens) -> Usage:
