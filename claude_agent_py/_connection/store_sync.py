@@ -16,9 +16,9 @@ from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
-from claude_agent_py.sessions.folders import find_session, is_id, project_key_for_directory
+from claude_agent_py.sessions.folders import is_id, project_key_for_directory
 from claude_agent_py.sessions.index import list_sessions
-from claude_agent_py.sessions.stores.access import StoreAccess, copy, open_folder
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, find_on_disk, open_folder
 from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
@@ -196,13 +196,12 @@ class StoreSync:
         """Return the session in the configuration folder that the CLI uses without a store, or None."""
         if self._given.home is True:
             return None
+        # Another user can put links to files that only this one may read into a folder of his.
+        uid = find_other(self._given.user)
         try:
-            path = await run_file_work(find_session, session_id, None, env.get("CLAUDE_CONFIG_DIR"))
+            return await find_on_disk(session_id, None, env.get("CLAUDE_CONFIG_DIR"), uid=uid)
         except Exception:
             return None  # if the store does not have the session either, the CLI says so
-        projects, project = os.path.split(os.path.dirname(path))
-        # Another user can put links to files that only this one may read into a folder of his.
-        return open_folder(projects, uid=find_other(self._given.user)), Place(project, session_id)
 
     async def _resume_local(self, source: StoreAccess, place: Place) -> None:
         """Let the CLI resume a session that only this machine has; all of it is then sent to the store."""

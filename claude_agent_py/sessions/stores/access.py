@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, Final, cast
@@ -9,7 +10,7 @@ from typing import Any, Final, cast
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.folders import AnyPath, check_id, is_id, project_key_for_directory
+from claude_agent_py.sessions.folders import AnyPath, check_id, find_session, is_id, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
 from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
@@ -249,6 +250,15 @@ class Batches:
 def open_folder(projects: AnyPath, *, uid: int | None = None) -> StoreAccess:
     """Return a folder of the CLI's projects as a store, with the files of one user or of all."""
     return StoreAccess(CLIFolder(projects, uid=uid), math.inf)
+
+
+async def find_on_disk(
+    session_id: str, directory: AnyPath | None, config_dir: AnyPath | None, *, uid: int | None = None
+) -> tuple[StoreAccess, Place]:
+    """Return a session of the CLI's folder with that folder as a store. Raises the errors of `find_session`."""
+    path = await run_file_work(find_session, session_id, directory, config_dir)
+    projects, project = os.path.split(os.path.dirname(path))
+    return open_folder(projects, uid=uid), Place(project, session_id)
 
 
 async def copy(

@@ -7,8 +7,8 @@ from functools import partial
 
 from claude_agent_py._base.errors import SessionError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
-from claude_agent_py.sessions.folders import AnyPath, find_session, project_key_for_directory, projects_folder
-from claude_agent_py.sessions.stores.access import StoreAccess, copy, locate, open_folder
+from claude_agent_py.sessions.folders import AnyPath, project_key_for_directory, projects_folder
+from claude_agent_py.sessions.stores.access import StoreAccess, copy, find_on_disk, locate, open_folder
 from claude_agent_py.sessions.stores.protocol import STORE_SECONDS, Place, SessionStore
 
 
@@ -44,18 +44,10 @@ async def import_session(
 
     Cancelling keeps the entries that are already copied.
     """
-    path = await run_file_work(find_session, session_id, directory, config_dir)
-    folder, name = os.path.split(os.path.dirname(path))
-    access, to = StoreAccess(store, timeout), Place(project_key or name, session_id)
+    folder, place = await find_on_disk(session_id, directory, config_dir)
+    access, to = StoreAccess(store, timeout), Place(project_key or place.project, session_id)
     async with access.hold_lease(to) as lease:
-        return await copy(
-            open_folder(folder),
-            Place(name, session_id),
-            access,
-            to,
-            lease=lease,
-            include_subagents=include_subagents,
-        )
+        return await copy(folder, place, access, to, lease=lease, include_subagents=include_subagents)
 
 
 async def push(
@@ -69,22 +61,20 @@ async def push(
 ) -> int:
     """Send entries that the session's store did not accept again, from the folder that kept them.
 
-    Calls `import_session`, which documents the arguments and the errors, with `StoreError.session_id`,
+    `import_session` documents the arguments and the errors. Pass `StoreError.session_id`,
     `config_dir=StoreError.kept_in` and the project in `StoreError.key`.
     """
     try:
-        return await import_session(
-            store, session_id, directory, config_dir=config_dir, project_key=project_key, timeout=timeout
-        )
+        folder, place = await find_on_disk(session_id, directory, config_dir)
     except SessionNotFoundError:
         folder = open_folder(projects_folder(config_dir))
         found = await folder.find(session_id)
         if not found:
             raise
-    # The store lacks entries of subagents alone.
-    access, to = StoreAccess(store, timeout), Place(project_key or found[0], session_id)
+        place = Place(found[0], session_id)  # the store lacks entries of subagents alone
+    access, to = StoreAccess(store, timeout), Place(project_key or place.project, session_id)
     async with access.hold_lease(to) as lease:
-        return await copy(folder, Place(found[0], session_id), access, to, lease=lease, is_rest=True)
+        return await copy(folder, place, access, to, lease=lease, is_rest=True)
 
 
 async def deliver_session(
@@ -123,11 +113,9 @@ async def deliver_session(
             text = "the store lacks entries that an earlier process left on this machine; the log says why"
             raise StoreError(text, session_id=session_id)
         try:
-            path = await run_file_work(find_session, session_id, directory, config_dir)
+            folder, source = await find_on_disk(session_id, directory, config_dir)
         except SessionNotFoundError:
             return
-        projects, name = os.path.split(os.path.dirname(path))
-        folder, source = open_folder(projects), Place(name, session_id)
         if await access.lacks_answers(place, folder, source):
             with contextlib.suppress(SessionNotFoundError):  # the transcript was begun, but has no complete line
                 await copy(folder, source, access, place, lease=lease, without_ends=True)
