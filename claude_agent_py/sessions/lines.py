@@ -7,7 +7,6 @@ later lines, so that two passes see the same lines. All calls block.
 import errno
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import IO, Final
 
@@ -41,11 +40,9 @@ class Snapshot:
     uid: int | None = None
     """The user whose file it must be; None if that does not matter."""
 
-    @contextmanager
-    def open(self) -> Iterator[IO[bytes]]:
+    def open(self) -> IO[bytes]:
         """Open the file. Raises OSError if it is not a regular file, or is of another user."""
-        with os.fdopen(open_regular(self.path, uid=self.uid), "rb", _BUFFER) as file:
-            yield file
+        return os.fdopen(open_regular(self.path, uid=self.uid), "rb", _BUFFER)
 
     def forwards(self) -> Iterator[tuple[int, bytes | None]]:
         """Yield each line's offset and content, without the line break. The content of an overlong line is None."""

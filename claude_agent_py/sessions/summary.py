@@ -4,6 +4,8 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from claude_agent_py._base.json_object import JSONMapping
+from claude_agent_py.sessions.prompt_entries import get_blocks, get_message
 from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.timestamps import seconds
 
@@ -58,8 +60,7 @@ def _apply_prompt(data: JSONObject, entry: Mapping[str, object], is_on_disk: boo
     """Record the first prompt typed by a person and, as a fallback, the first command."""
     if entry.get("type") != "user" or entry.get("isMeta") is True or entry.get("isCompactSummary") is True:
         return
-    message = entry.get("message")
-    for text in _extract_texts(message.get("content") if isinstance(message, dict) else None):
+    for text in _extract_texts(entry):
         line = " ".join(text.split()) if is_on_disk else text.replace("\n", " ").strip()
         if not line:
             continue
@@ -71,10 +72,10 @@ def _apply_prompt(data: JSONObject, entry: Mapping[str, object], is_on_disk: boo
             return
 
 
-def _extract_texts(content: object) -> list[str]:
+def _extract_texts(entry: JSONMapping) -> list[str]:
+    content, blocks = get_message(entry).get("content"), get_blocks(entry)
     if isinstance(content, str):
         return [content]
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
     if any(block.get("type") == "tool_result" for block in blocks):
         return []
     return [block["text"] for block in blocks if block.get("type") == "text" and isinstance(block.get("text"), str)]
