@@ -102,7 +102,7 @@ class Connection:
         session.intake.paths.config_dir = launched.plan.config_dir
         session.intake.paths.uid = find_other(session.options.user)
         for run in self.resumption.begin():
-            self.runs.open(run)
+            self.runs.open(run, [prompt.uuid for prompt in run.unanswered])
         self.act(session.router.settle(session.now()))
         self.shutdown.be_ready()
         spawn_detached(lambda: self._live(launched), name="claude_agent_py session")

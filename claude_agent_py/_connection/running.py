@@ -1,7 +1,7 @@
 """`Runs`: the open runs of a session. It sends their prompts, and ends them as the router decides."""
 
 import functools
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -61,7 +61,7 @@ class Runs:
         else:
             self._send_prompt(run, prompt)
             run.is_sealed = True
-        self.open(run)
+        self.open(run, run.prompts)
 
     async def _send_each(self, run: RunState, prompts: AsyncIterable[object], scope: anyio.CancelScope) -> None:
         """Send the prompts of an async iterable as they come. Its errors fail the run."""
@@ -80,8 +80,8 @@ class Runs:
         finally:
             await close_stream(iterator)
 
-    def open(self, run: RunState) -> None:
-        """Open a run. Its unanswered prompts have been sent, or will be."""
+    def open(self, run: RunState, prompts: Sequence[str]) -> None:
+        """Open a run with these prompts, which have been sent, or will be."""
         run.session = self._session
         timeouts = self._session.options.timeouts
         run.limits = RunLimits(
@@ -90,7 +90,7 @@ class Runs:
             silence=timeouts.silence,
             idle=timeouts.idle if "idle" in timeouts.model_fields_set else self.default_idle,
         )
-        self._session.router.open_run(run, self._session.now(), [prompt.uuid for prompt in run.unanswered])
+        self._session.router.open_run(run, self._session.now(), prompts)
         self._act()
 
     def send(self, run: RunState, prompt: UserMessage) -> None:

@@ -265,9 +265,8 @@ class Shutdown:
         for waiter in session.engine.waiters:
             waiter.fail(session.error)
         self._resumption.give_up()
-        for run in session.router.open_runs:
-            session.router.drop_run(run)
-            run.finish(failure=lambda: session.error)
+        for end in session.router.close():
+            end.run.finish(failure=lambda: session.error)
         session.readers.end()
 
     def _why_tasks_end(self, *, is_asked: bool) -> tuple[str | None, EndedBy]:

@@ -3,7 +3,7 @@
 import shlex
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -148,6 +148,21 @@ async def test_a_run_that_ends_before_the_cli_reports_its_turn_is_not_sent_again
                     await run
                 gate.open()
     assert second.received_like({"type": "user"}) == []
+
+
+async def test_a_prompt_that_was_withdrawn_is_not_sent_again(start: Start) -> None:
+    async def prompts() -> AsyncIterator[str]:
+        yield "one"
+        yield "two"
+
+    first = FakeCLI(steps.wait_for_prompt(), steps.wait_for_prompt(), frames.lifecycle("cancelled"), DIES)
+    second = FakeCLI(steps.turn("again"))
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            run = await cut_off(client, prompts())
+            await client.reopen()
+            assert (await run).text == "again"
+    assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["one"]
 
 
 async def test_closing_what_observed_the_last_process_leaves_what_observes_the_next_one(start: Start) -> None:

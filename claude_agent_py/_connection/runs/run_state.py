@@ -82,9 +82,8 @@ class RunState(OpenRun):
 
     @property
     def unanswered(self) -> list[UserMessage]:
-        """The prompts that no result names."""
-        answered = {prompt for result in self.results for prompt in result.prompt_uuids}
-        return [prompt for prompt in self.sent if prompt.uuid not in answered]
+        """The prompts that wait for a result: of this process, or of the last one, which has ended."""
+        return [prompt for prompt in self.sent if prompt.uuid in self.waiting]
 
     @property
     def prompts(self) -> list[str]:
