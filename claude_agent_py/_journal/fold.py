@@ -249,7 +249,7 @@ class Journal:
 
     def _on_command_lifecycle(self, message: CommandLifecycleMessage) -> None:
         self._follow_turns(message)
-        if message.state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
+        if message.is_settled:
             self._sent.pop(message.command_uuid, None)
 
     def _on_init(self, message: InitMessage) -> None:
@@ -356,7 +356,6 @@ class Journal:
         at = self._at = _read_time(message, self._at)
         agent = self._find_agent(message)
         content = message.message
-        error = (message.error or "unknown") if message.error is not None or message.is_api_error_message else None
         self._calls.mark_running(message.parent_tool_use_id, self._at)
         if agent == MAIN:
             self._follow_turns(message)
@@ -370,7 +369,7 @@ class Journal:
             tokens=read_tokens(content.usage),
             is_complete=content.stop_reason is not None,
             stop_reason=content.stop_reason,
-            error=error,
+            error=message.failure,
             is_synthetic=content.model == SYNTHETIC_MODEL,
         )
         if agent == MAIN:

@@ -102,7 +102,7 @@ def _on_lifecycle(router: TurnRouter, message: CommandLifecycleMessage, now: flo
         return ()
     if message.state == "started":
         router.follow((prompt,), now)
-    elif message.state in ("cancelled", "discarded", "refused"):
+    elif message.is_withdrawn:
         router.withdraw(prompt)
     elif message.state == "completed":
         router.completed.add(prompt)

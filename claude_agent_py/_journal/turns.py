@@ -150,7 +150,7 @@ class Turns:
         """Note what a message of the main agent says of the end of the current turn."""
         turn = self._begin()
         turn.stop_reason = "error" if message.is_api_error_message else message.message.stop_reason
-        if turn.problem is None and (message.is_api_error_message or message.error is not None):
+        if turn.problem is None and message.failure is not None:
             turn.problem = "error"
 
     def note_interruption(self, message: UserMessage) -> None:
@@ -215,7 +215,7 @@ class Turns:
         prompt = message.command_uuid
         if message.state == "started" and prompt in self._sent:
             self._begin().prompts[prompt] = None
-        elif message.state in ("completed", "cancelled", "discarded", "refused"):  # maybe without a turn of its own
+        elif message.is_settled:
             self._sent.pop(prompt, None)
 
     def _on_init(self, message: InitMessage) -> None:

@@ -195,7 +195,7 @@ class _Conversation:
                 pass
 
     def _add_answer(self, message: AssistantMessage) -> None:
-        if message.model == SYNTHETIC_MODEL or message.is_api_error_message or message.error:
+        if message.model == SYNTHETIC_MODEL or message.failure is not None:
             return
         # A replay repeats calls that are already known.
         new = [block for block in message.content if getattr(block, "id", None) not in self._results]

@@ -324,6 +324,11 @@ class AssistantMessage(AnswerModel):
     local_command_source: str | None = None
 
     @property
+    def failure(self) -> str | None:
+        """The kind of the API error that the text reports; None if it is an answer of the model."""
+        return (self.error or "unknown") if self.error is not None or self.is_api_error_message else None
+
+    @property
     def content(self) -> list[ContentBlock]:
         """The content blocks of `message`."""
         return self.message.content
@@ -497,6 +502,16 @@ class CommandLifecycleMessage(MessageModel):
     wakeup_source: Open[Literal["loop_wakeup", "schedule_wakeup"]] | None = None
     scheduled_for: Number | None = None
     ran_ahead: bool | None = None
+
+    @property
+    def is_withdrawn(self) -> bool:
+        """Whether the prompt will get no turn."""
+        return self.state in ("cancelled", "discarded", "refused")
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing more will be reported of the prompt. It may have had no turn of its own."""
+        return self.state == "completed" or self.is_withdrawn
 
 
 class SubagentRetry(WireModel):
