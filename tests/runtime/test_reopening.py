@@ -49,7 +49,7 @@ def dying(*before: Any) -> FakeCLI:
     return FakeCLI(steps.wait_for_prompt(), *before, DIES)
 
 
-async def cut_off(client: Client, prompt: str = "hi", **more: Any) -> Any:
+async def cut_off(client: Client, prompt: Any = "hi", **more: Any) -> Any:
     """Return a run that the end of the process has cut off."""
     run = client.query(prompt, **more)
     with pytest.raises(CLIExitError):
