@@ -7,7 +7,12 @@ from typing import Any
 import anyio
 import pytest
 from fleets import PATIENCE, FleetSetUp, clis, events_of, execute, fleet_in, fleet_url as fleet_url, until, until_state
-from temporal_server import TemporalServer, stoppable_temporal as stoppable_temporal
+from temporal_server import (
+    SharedServer,
+    TemporalServer,
+    stoppable_temporal as stoppable_temporal,
+    temporal_server as temporal_server,
+)
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.errors import FleetError, StoreError
@@ -152,3 +157,14 @@ async def test_a_worker_does_not_start_while_the_temporal_server_is_away(
             async with fleet.worker(folder=tmp_path / "ws"):
                 raise AssertionError("it has started")
         assert caught.value.is_retryable
+
+
+async def test_a_second_worker_of_one_fleet_on_temporal_is_refused(
+    tmp_path: Path, temporal_server: SharedServer
+) -> None:
+    async with Fleet(temporal_server.new_url(), store=MemoryStore()) as fleet:
+        fleet.agent("worker")
+        async with fleet.worker(folder=tmp_path / "ws"):
+            with pytest.raises(FleetError, match="this process has a worker of this Fleet"):
+                async with fleet.worker(folder=tmp_path / "ws"):
+                    raise AssertionError("it has started")

@@ -218,7 +218,10 @@ class TemporalWorker(Worker):
     @on_asyncio
     async def _begin(self) -> None:
         known = self._fleet.agents.values()
-        pollers = [self._make_poller(agent, *queue) for agent in known for queue in self._queues(agent)]
+        try:
+            pollers = [self._make_poller(agent, *queue) for agent in known for queue in self._queues(agent)]
+        except RuntimeError as error:  # whose text is long
+            raise FleetError("this process has a worker of this Fleet: on Temporal, it can have one") from error
         if any(self._list_limited(agent) for agent in known):
             pollers.append(self._make_limit_poller())
         self._pollers = pollers
