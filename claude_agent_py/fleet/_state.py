@@ -101,7 +101,7 @@ class SessionRecord:
     agent: str
     conversation: str
     title: str = ""
-    """That of `FleetSessionInfo`; the one on SQLite has none, and reads the prompt."""
+    """That of `FleetSessionInfo`."""
     tenant: str = ""
     priority: int = 0
     created_at: float = 0.0

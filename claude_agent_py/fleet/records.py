@@ -71,7 +71,7 @@ class FleetSessionInfo(_Record):
     version: str
     state: SessionState
     title: str = ""
-    """The beginning of its first prompt; empty if that is very long."""
+    """The beginning of its first prompt."""
     tenant: str = ""
     priority: int = 0
     runs: int = 0

@@ -444,7 +444,7 @@ async def test_a_worker_writes_the_deltas_of_a_fast_model_together_and_deletes_t
 ) -> None:
     options = fake_options(tmp_path, *streamed(*["word"] * 400, delay=0.005))
     url = f"sqlite:///{tmp_path / 'fleet.db'}"
-    async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1) as fleet:
+    async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), poll=0.1, lease=3.0) as fleet:
         fleet.agent("chat", options)
         async with fleet.worker():
             began = time.monotonic()

@@ -16,15 +16,7 @@ from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py.durable import Done, Failed, Interrupted, Later, TurnOutcome
 from claude_agent_py.fleet._events import NewDeltas, NewEvent
 from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
-from claude_agent_py.fleet._local._rows import (
-    add_deltas,
-    add_events,
-    add_to_total,
-    changing,
-    has_old_deltas,
-    load_session,
-    record,
-)
+from claude_agent_py.fleet._local._rows import add_deltas, add_events, add_to_total, changing, load_session, record
 from claude_agent_py.fleet._state import ALONE_CRASHES, OVERDUE, FleetPrompt, SessionRecord, TurnResult
 from claude_agent_py.fleet.agents import FleetAgent
 from claude_agent_py.permissions import AnswerSource
@@ -81,7 +73,7 @@ def start(tx: Transaction, new: SessionRecord, known: Sequence[FleetAgent], by: 
         if agent != new.agent:
             raise OptionsError(f"the session {new.id!r} belongs to the agent {agent!r}", option="id")
         return
-    row: Row = {name: getattr(new, name) for name in ("id", "agent", "tenant", "priority")}
+    row: Row = {name: getattr(new, name) for name in ("id", "agent", "title", "tenant", "priority")}
     row |= {"version": _find_version(tx, new), "cli_session": new.conversation, "state": "idle"}
     tx.insert("fleet_sessions", {**row, **dict.fromkeys(("queued_at", "created_at", "updated_at"), tx.now)})
     (prompt,) = new.prompts
@@ -387,8 +379,6 @@ class Look(NamedTuple):
     """Whether a schedule is to start a session."""
     has_work: bool
     """Whether a session may be ready for it."""
-    has_old_deltas: bool
-    """Whether deltas are to be deleted."""
 
 
 def look(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Look:
@@ -399,7 +389,7 @@ def look(tx: Transaction, worker: str, known: Collection[FleetAgent]) -> Look:
     names = as_list([agent.name for agent in known])
     ready = "SELECT 1 FROM fleet_sessions JOIN json_each(?) ON value = agent WHERE state = 'queued' AND not_before <= ?"
     has_work = tx.value(f"{ready} LIMIT 1", names, tx.now) is not None
-    return Look(wanted, is_due, has_work, has_old_deltas(tx))
+    return Look(wanted, is_due, has_work)
 
 
 def list_cancelled(tx: Transaction) -> list[Row]:

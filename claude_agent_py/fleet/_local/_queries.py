@@ -6,10 +6,9 @@ from typing import Final
 
 from claude_agent_py._base.errors import FleetError
 from claude_agent_py.fleet._local._changes import RATE_LIMIT, find_abilities
-from claude_agent_py.fleet._local._file import Row, Transaction, as_list, decode
+from claude_agent_py.fleet._local._file import Row, Transaction, decode
 from claude_agent_py.fleet._local._rows import load_session, read_question
 from claude_agent_py.fleet._state import FleetQuestion, read_outcome
-from claude_agent_py.fleet.agents import make_title
 from claude_agent_py.fleet.metrics import QUEUE_REASONS, FleetMetrics, QueueReason
 from claude_agent_py.fleet.records import (
     FleetAuditEntry,
@@ -24,8 +23,6 @@ from claude_agent_py.fleet.records import (
 
 MAX_ENTRIES: Final = 500
 """How many entries of the audit log one query returns."""
-MAX_TITLED: Final = 100_000
-"""Prompts of more characters are not read for a title."""
 
 
 class _Limits:
@@ -64,9 +61,6 @@ class _Limits:
 def build_infos(tx: Transaction, rows: Sequence[Row]) -> list[FleetSessionInfo]:
     """Return sessions. Those that cannot run say why."""
     limits: _Limits | None = None
-    query = "SELECT session, prompt FROM fleet_runs JOIN json_each(?) ON value = session WHERE number = 1"
-    found = tx.all(f"{query} AND length(prompt) < ?", as_list([row["id"] for row in rows]), MAX_TITLED)
-    titles = {row["session"]: make_title(decode(row["prompt"])) for row in found}
     infos = []
     for row in rows:
         reason = row["reason"]
@@ -74,8 +68,7 @@ def build_infos(tx: Transaction, rows: Sequence[Row]) -> list[FleetSessionInfo]:
             limits = limits or _Limits(tx)
             reason = limits.explain(row)
         fields = {name: row[name] for name in FleetSessionInfo.__dataclass_fields__ if name in row}
-        fields |= {"reason": reason, "cli_session_id": row["cli_session"], "title": titles.get(row["id"], "")}
-        infos.append(FleetSessionInfo(**fields))
+        infos.append(FleetSessionInfo(**{**fields, "reason": reason, "cli_session_id": row["cli_session"]}))
     return infos
 
 

@@ -67,11 +67,6 @@ def close_deltas(tx: Transaction, session: str, part: str | None = None) -> None
     )
 
 
-def has_old_deltas(tx: Transaction) -> bool:
-    """Return whether there are deltas to delete: after twice the time, so that workers do that only now and then."""
-    return tx.value("SELECT 1 FROM fleet_deltas WHERE whole_at < ? LIMIT 1", tx.now - 2 * DELTA_SECONDS) is not None
-
-
 def delete_old_deltas(tx: Transaction) -> None:
     """Delete the deltas of what has been whole for some time, of all sessions: their workers may have ended."""
     tx.run("DELETE FROM fleet_deltas WHERE whole_at < ?", tx.now - DELTA_SECONDS)

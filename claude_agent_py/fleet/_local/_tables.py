@@ -2,7 +2,7 @@
 
 from typing import Final
 
-VERSION: Final = 8
+VERSION: Final = 9
 """The version of the tables. Files of earlier ones are refused."""
 
 SCHEMA: Final = (
@@ -11,7 +11,7 @@ SCHEMA: Final = (
         identity TEXT NOT NULL, tenant_limit INTEGER, turn REAL NOT NULL DEFAULT 0)""",
     # `epoch` grows with every claim: a worker with an older one has lost the session. `wanted` is interrupt or cancel.
     """CREATE TABLE IF NOT EXISTS fleet_sessions (
-        id TEXT PRIMARY KEY, agent TEXT NOT NULL, version TEXT NOT NULL, tenant TEXT NOT NULL,
+        id TEXT PRIMARY KEY, agent TEXT NOT NULL, version TEXT NOT NULL, title TEXT NOT NULL, tenant TEXT NOT NULL,
         priority INTEGER NOT NULL, state TEXT NOT NULL, wanted TEXT, worker TEXT, epoch INTEGER NOT NULL DEFAULT 0,
         queued_at REAL NOT NULL, not_before REAL NOT NULL DEFAULT 0, machine TEXT, folder TEXT, workspace TEXT,
         cli_session TEXT NOT NULL, runs INTEGER NOT NULL DEFAULT 0, events INTEGER NOT NULL DEFAULT 0, reason TEXT,

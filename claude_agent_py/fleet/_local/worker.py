@@ -160,6 +160,7 @@ class LocalWorker(Worker):
         await self._send_heartbeat()
         await self._free_dead()
         await self._file.write(_changes.fail_overdue, patience=BRIEF_SECONDS)
+        await self._file.write(delete_old_deltas, patience=BRIEF_SECONDS)
         await self._remove_cancelled()
 
     async def _send_heartbeat(self) -> None:
@@ -227,8 +228,6 @@ class LocalWorker(Worker):
         if any(session not in self._executions for session in found.wanted):
             # What could not be settled must not stay running.
             await self._file.write(_changes.free_unknown, self.id, list(self._executions), self._fleet.max_crashes)
-        if found.has_old_deltas:
-            await self._file.write(delete_old_deltas, patience=BRIEF_SECONDS)
         if self._is_draining or not self._is_alive:
             return
         if found.is_due:
