@@ -8,7 +8,6 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, Protocol, Self, overload
 
 from anyio.lowlevel import checkpoint
@@ -633,11 +632,7 @@ class Client(SessionControls, Generic[Output]):
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        session, note_spent = self.session, None
-        reported = session.reported
-        if session.store_sync is not None:
-            note_spent = partial(session.store_sync.note_spent, reported.session_id)
-        return _connection.UsageControls(session, self._options.max_budget_usd, reported.spent_before_usd, note_spent)
+        return _connection.UsageControls(self.session)
 
     @property
     def hooks(self) -> LiveHooks:

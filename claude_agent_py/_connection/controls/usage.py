@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
 from claude_agent_py._connection.controls.base import Controls, omit_unset
-from claude_agent_py._journal.ports import ControlPort
+
+if TYPE_CHECKING:
+    from claude_agent_py._connection.session import Session
 
 
 class UsageControls(Controls):
     """The usage of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(
-        self,
-        port: ControlPort,
-        max_budget_usd: float | None = None,
-        spent_before_usd: float = 0.0,
-        note_spent: Callable[[control.SessionUsage], object] | None = None,
-    ) -> None:
-        super().__init__(port)
-        self._max_budget_usd = max_budget_usd
-        self._spent_before_usd = spent_before_usd
-        self._note_spent = note_spent
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._session = session
 
     async def budget_left_usd(self) -> float | None:
         """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
-        if self._max_budget_usd is None:
+        budget = self._session.options.max_budget_usd
+        if budget is None:
             return None
         spent = (await self.session(skip_behaviors=True)).session.total_cost_usd
-        return max(0.0, self._max_budget_usd - self._spent_before_usd - spent)
+        return max(0.0, budget - self._session.reported.spent_before_usd - spent)
 
     async def context(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None
@@ -55,8 +49,8 @@ class UsageControls(Controls):
         reply = await self._ask(
             control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
         )
-        if self._note_spent is not None:
-            self._note_spent(reply.session)
+        if (sync := self._session.store_sync) is not None:
+            sync.note_spent(self._session.reported.session_id, reply.session)
         return reply
 
     async def cost(self) -> control.GetSessionCostReply:
