@@ -8,7 +8,7 @@ import contextlib
 import json
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID, uuid5
@@ -17,7 +17,7 @@ import anyio
 from temporalio.api.common.v1 import WorkflowExecution as ExecutionId
 from temporalio.api.enums.v1 import PendingWorkflowTaskState
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
-from temporalio.client import WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.common import (
     PinnedVersioningOverride,
     WorkerDeploymentVersion,
@@ -143,7 +143,7 @@ class TemporalEngine:
             description = await self._server.describe(session)
             number = find_number(await read_session(description), key)
             if number is None and not is_at_worker(description):
-                number = (await self._count_prompts(session)).get(key)
+                number = count_prompts((await self._server.read_run(session))[0]).get(key)
         self._sent.put(session, number)
         return number
 
@@ -176,18 +176,6 @@ class TemporalEngine:
         await self._signal(session, "retry", Command(by.by, by.origin))
         return list_retried(found.prompts)[-1].number
 
-    async def _count_prompts(self, session: str) -> dict[str, int]:
-        """Return the numbers of prompts by key, also of those that no worker has seen."""
-        number, known = 0, dict[str, int]()
-        commands, _ = await self._server.read_run(session)
-        for name, args in commands:
-            if name == "start":
-                number, known = args[0]["runs"], dict(args[0]["keys"])
-            elif name == "send" and args[0] not in known:
-                number += 1
-                known[args[0]] = number
-        return known
-
     async def _signal(self, session: str, name: str, *args: Any) -> None:
         if not await self._server.signal(session, name, *args):
             raise FleetError(f"the session {session!r} was cancelled", session_id=session)  # and has ended since
@@ -208,7 +196,7 @@ class TemporalEngine:
         number = max(s.runs, self._sent.get(session, 0)) if run is None else run
         found = next((vars(prompt) for prompt in s.prompts if prompt.number == number), None)
         if number > s.runs:  # no worker has seen it, if it was sent
-            sent = await self._count_prompts(session)
+            sent = count_prompts((await self._server.read_run(session))[0])
             for key in [key for key in sent if sent[key] == number]:
                 found = {"state": "queued", "uuid": name_prompt(s.conversation, key), "result": {}}
         elif found is None or found["result"].get("is_stored"):
@@ -255,18 +243,12 @@ class TemporalEngine:
         async for found in client.list_workflows(query, page_size=min(limit, PAGE)):
             if MEMO not in found.raw_info.memo.fields:  # a schedule has just begun it
                 continue
-            if found.status in CUT_OFF and await self._has_later_run(found):  # a reset ended it
+            if found.status in CUT_OFF and await has_later_run(client, found):  # a reset ended it
                 continue
             yield await read_session(found)
             count += 1
             if count == limit:
                 return
-
-    async def _has_later_run(self, found: WorkflowExecution) -> bool:
-        client = await self._server.connect()
-        with UnlessMissing():
-            return (await client.get_workflow_handle(found.id).describe()).run_id != found.run_id
-        return True
 
     async def _select(self, session: str | None, query: str) -> list[WorkflowSession]:
         return [each async for each in self._list(query)] if session is None else [await self._load(session)]
@@ -398,6 +380,25 @@ class TemporalEngine:
 
     def make_worker(self, settings: FleetSettings, **given: Any) -> "_temporal.TemporalWorker":
         return _temporal.TemporalWorker(self._server, self, settings, **given)
+
+
+def count_prompts(commands: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """Return the numbers of prompts by key, also of those that no worker has seen, from the commands of a run."""
+    number, known = 0, dict[str, int]()
+    for name, args in commands:
+        if name == "start":
+            number, known = args[0]["runs"], dict(args[0]["keys"])
+        elif name == "send" and args[0] not in known:
+            number += 1
+            known[args[0]] = number
+    return known
+
+
+async def has_later_run(client: Client, found: WorkflowExecution) -> bool:
+    """Return whether a workflow went on in another run, or is gone."""
+    with UnlessMissing():
+        return (await client.get_workflow_handle(found.id).describe()).run_id != found.run_id
+    return True
 
 
 def find_number(s: WorkflowSession, key: str) -> int | None:
