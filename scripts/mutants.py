@@ -28,7 +28,7 @@ WITHOUT_SERVERS: Final = "not postgres and not redis and not s3"
 """Tests that start no server, which each mutant would start again."""
 
 LEFT_OUT: Final = (
-    "tests/permissions/test_permission_dispatcher.py::test_questions_to_a_person_show_that_a_person_is_waited_for",
+    "tests/permissions/test_permission_handlers.py::test_questions_to_a_person_show_that_a_person_is_waited_for",
     "tests/permissions/test_permission_policies.py::test_a_name_that_matches_nothing_warns",
     "tests/observe/test_one_story.py::test_a_session_that_everything_watches_is_folded_once",
     "tests/bad_peers/test_unreadable_requests.py::test_a_hook_answers_as_it_does_when_it_fails",

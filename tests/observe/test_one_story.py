@@ -18,7 +18,7 @@ import recordings_loader as recordings
 from each import for_each
 from hypothesis import assume, given, strategies as st
 from later import Later
-from live import Conversation, View
+from live import Conversation, View, editor_updates
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
@@ -232,9 +232,7 @@ def of_records(calls: Iterable[ToolCallRecord]) -> dict[str, str]:
 
 
 def check_editor(story: Story, items: Iterable[object]) -> None:
-    from claude_agent_py.acp.updates import Updates  # takes a second to import
-
-    updates = Updates()
+    updates = editor_updates()
     shown: dict[str, str] = {}
     for item in items:
         for update in updates.feed(item):

@@ -1,6 +1,6 @@
 """What a client of AG-UI gets of a thread that exists: its messages so far, and the turns that nobody asked for."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,7 +13,6 @@ from test_agui import check_order, only_session, say
 
 from claude_agent_py import AgentDefinition
 from claude_agent_py.serve import Sessions
-from claude_agent_py.serve.agui_messages import ThreadMessages
 from claude_agent_py.testing import Gate, Reply, ScriptedModel, thinking, tool_use
 
 pytestmark = [pytest.mark.anyio, pytest.mark.real_cli]
@@ -29,6 +28,37 @@ def shell(command: str) -> Any:
 def delegate(prompt: str, *, background: bool) -> Any:
     given = {"description": "Look", "prompt": prompt, "subagent_type": "worker", "run_in_background": background}
     return tool_use("Agent", given)
+
+
+def fold(events: Iterable[Any]) -> dict[str, list[Any]]:
+    """Return the messages that a client makes of events, each call followed by its results."""
+    found: dict[str, list[Any]] = {}
+    for event in events:
+        match event.type:
+            case "TEXT_MESSAGE_START":
+                kind = core.UserMessage if event.role == "user" else core.AssistantMessage
+                found[event.message_id] = [kind(id=event.message_id, content="", subagent_run_id=event.subagent_run_id)]
+            case "REASONING_MESSAGE_START":
+                found[event.message_id] = [core.ReasoningMessage(id=event.message_id, content="")]
+            case "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT":
+                found[event.message_id][0].content += event.delta
+            case "TOOL_CALL_START":
+                function = core.FunctionCall(name=event.tool_call_name, arguments="")
+                call = core.ToolCall(id=event.tool_call_id, function=function)
+                own = {"id": call.id, "tool_calls": [call], "subagent_run_id": event.subagent_run_id}
+                found[call.id] = [core.AssistantMessage(**own)]
+            case "TOOL_CALL_ARGS":
+                found[event.tool_call_id][0].tool_calls[0].function.arguments += event.delta
+            case "TOOL_CALL_RESULT":
+                names = {"id": event.message_id, "tool_call_id": event.tool_call_id}
+                result = core.ToolMessage(**names, content=event.content, subagent_run_id=event.subagent_run_id)
+                found.setdefault(event.tool_call_id, []).append(result)
+            case "ACTIVITY_SNAPSHOT":
+                shown = {"activity_type": event.activity_type, "content": event.content}
+                found[event.message_id] = [core.ActivityMessage(id=event.message_id, **shown)]
+            case _:
+                pass
+    return found
 
 
 class Client:
@@ -56,12 +86,11 @@ class Client:
         with anyio.fail_after(LIMIT):
             events = [event async for event in self.agent.run(given)]
         check_order(events)
-        conversation = ThreadMessages()
+        told = [message for group in fold(events).values() for message in group]
         for event in events:
-            conversation.take(event)
             if isinstance(event, core.MessagesSnapshotEvent):
                 self.messages = list(event.messages)
-        self.messages += conversation.list()
+        self.messages += told
         return events
 
     @asynccontextmanager
