@@ -12,6 +12,7 @@ import pytest
 import yaml
 from inside import ANSWER_SECONDS, make_parser, parse_address, read_size
 
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.fleet import FleetMetrics
 
 DEPLOY = Path(__file__).parent.parent.parent / "deploy"
@@ -93,3 +94,16 @@ def test_the_autoscaler_looks_at_the_backlog_and_at_figures_that_exist() -> None
         at=0.0, queued={"ready": 1}, running=1, waiting=1, failed=1, workers=1, slots=1
     ).to_prometheus()
     assert set(re.findall(r"claude_agent_fleet_\w+", running["query"])) <= set(re.findall(r"^\w+", shown, re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("4GiB", 4 << 30), ("500 MB", 500_000_000), ("1.5kib", 1536), (7, 7), ("12", 12)]
+)
+def test_sizes(text: str | int, size: int) -> None:
+    assert read_size(text, option="memory") == size
+
+
+@pytest.mark.parametrize("wrong", ["4 gallons", "", "-1GiB", 0, "0", True, 1.5, None])
+def test_an_invalid_size_is_refused(wrong: object) -> None:
+    with pytest.raises(OptionsError, match="memory"):
+        read_size(wrong, option="memory")  # type: ignore[arg-type]
