@@ -23,7 +23,11 @@ def refused(**given: Any) -> OptionsError:
         ({"modle": "x"}, "modle", "modle: is unknown; did you mean 'model'?"),
         ({"permissionMode": "plan"}, "permissionMode", "permissionMode: is unknown; did you mean 'permission_mode'?"),
         ({"mcp-server": {}}, "mcp-server", "mcp-server: is unknown; did you mean 'mcp_servers'?"),
-        ({"spawnClaudeCodeProcess": 1}, "spawnClaudeCodeProcess", "spawnClaudeCodeProcess: is unknown; use spawn"),
+        (
+            {"spawn-claude-code-process": 1},
+            "spawn-claude-code-process",
+            "spawn-claude-code-process: is unknown; use spawn",
+        ),
         ({"zzz": 1}, "zzz", "zzz: is unknown"),
         ({"sandbox": {"enabld": 1}}, "sandbox", "sandbox: enabld is unknown; did you mean 'enabled'?"),
         ({"sandbox": {"zzz": 1}}, "sandbox", "sandbox: zzz is unknown"),

@@ -289,6 +289,19 @@ def test_text_is_whole_however_it_is_cut(text: bytes, killed: bool, data: st.Dat
     assert shown == text.decode("utf-8", "replace")
 
 
+def test_ordinary_text_is_not_held_back() -> None:
+    for text in ("line\n", "a [killed] b", "\n[info] starting\n", "\n[1/3] compiling", "x\n[exited]x"):
+        shown = "".join(ShellDecoder().feed(Piece(text.encode(), is_end=False)))
+        assert shown == text.removesuffix("\n")  # which begins a marker
+
+
+@given(st.text(alphabet="ab\n[]"), st.sampled_from(["\n[killed]\n", "\n[exited with code 0]\n"]), st.integers(2, 30))
+def test_a_part_of_an_end_marker_is_held_back(text: str, marker: str, cut: int) -> None:
+    """Two characters of it are enough to tell a marker from an ordinary line break."""
+    shown = "".join(ShellDecoder().feed(Piece((text + marker[:cut]).encode(), is_end=False)))
+    assert text.startswith(shown)
+
+
 def test_a_cut_in_a_full_piece_does_not_split_a_marker() -> None:
     decoder = ShellDecoder()
     assert decoder.feed(Piece(b"text\n", is_end=False)) == ["text"]

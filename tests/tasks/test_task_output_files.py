@@ -2,25 +2,19 @@
 
 import os
 import socket
+import tempfile
+import tracemalloc
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
-from folding import Port, child, intake_of, level, open_regular, shell_started, track_hook, tracking
+from folding import Port, child, intake_of, level, shell_started, track_hook, tracking
 from hypothesis import example, given, strategies as st
 
 from claude_agent_py import TaskManager
 from claude_agent_py.errors import ControlRejectedError, TaskOutputError
-from claude_agent_py.tasks.files.output_file import (
-    EndMarker,
-    last_bytes,
-    partial_marker_length,
-    read_marker,
-    read_shell,
-    split_marker,
-)
-from claude_agent_py.tasks.files.task_file import TaskFile
 from claude_agent_py.testing import frames
 
 pytestmark = pytest.mark.anyio
@@ -45,50 +39,36 @@ def shell(tmp_path: Path, text: str | bytes | None, port: Port | None = None, **
 
 
 @pytest.mark.parametrize(
-    ("data", "text", "marker"),
+    ("data", "text", "exit_code"),
     [
-        (b"okb 1\nokb 2\n\n[exited with code 0]\n", b"okb 1\nokb 2\n", EndMarker(0)),
-        (b"out\nboom\n\n[exited with code 3]\n", b"out\nboom\n", EndMarker(3)),
-        (b"no line break\n[exited with code 0]\n", b"no line break", EndMarker(0)),
-        (b"\n[killed]\n", b"", EndMarker(None)),
-        (b"a\n\n[exited with code -1]\n", b"a\n", EndMarker(-1)),
-        (b"still running\n", b"still running\n", None),
-        (b"", b"", None),
-        (b"\n[exited with code 0]\nand more", b"\n[exited with code 0]\nand more", None),
-        (b"x\n\n[exited with code zero]\n", b"x\n\n[exited with code zero]\n", None),
-        (b"[killed]\n", b"[killed]\n", None),
+        (b"okb 1\nokb 2\n\n[exited with code 0]\n", "okb 1\nokb 2\n", 0),
+        (b"out\nboom\n\n[exited with code 3]\n", "out\nboom\n", 3),
+        (b"no line break\n[exited with code 0]\n", "no line break", 0),
+        (b"\n[killed]\n", "", None),
+        (b"a\n\n[exited with code -1]\n", "a\n", -1),
+        (b"still running\n", "still running\n", None),
+        (b"", "", None),
+        (b"\n[exited with code 0]\nand more", "\n[exited with code 0]\nand more", None),
+        (b"x\n\n[exited with code zero]\n", "x\n\n[exited with code zero]\n", None),
+        (b"[killed]\n", "[killed]\n", None),
     ],
 )
-def test_the_end_marker(data: bytes, text: bytes, marker: EndMarker | None) -> None:
-    assert split_marker(data) == (text, marker)
-
-
-@given(
-    st.binary(max_size=200),
-    st.sampled_from([b"\n[killed]\n", b"\n[exited with code 0]\n", b"\n[exited with code -12]\n"]),
-)
-def test_a_partial_end_marker_is_held_back(text: bytes, marker: bytes) -> None:
-    whole = text + marker
-    for cut in range(1, len(marker) + 1):
-        # Two bytes of it are enough to tell a marker from an ordinary line break.
-        if cut >= 2:
-            assert partial_marker_length(whole[: len(text) + cut]) >= cut
-
-
-def test_ordinary_text_is_not_held_back() -> None:
-    for text in (b"line\n", b"a [killed] b", b"\n[info] starting\n", b"\n[1/3] compiling", b"", b"x\n[exited]x"):
-        assert partial_marker_length(text) == 0, text
+async def test_the_end_marker_is_no_output_but_has_the_exit_code(
+    data: bytes, text: str, exit_code: int | None, tmp_path: Path
+) -> None:
+    found = await shell(tmp_path, data, status="completed").output("b1")
+    assert (found.text, found.exit_code) == (text, exit_code)
 
 
 @given(st.text(), st.integers(0, 40))
 @example("\u20ac\u20ac", 5)
 def test_a_tail_never_begins_with_half_a_character(text: str, count: int) -> None:
     data = text.encode("utf-8", "replace")
-    tail = last_bytes(data, count)
+    with tempfile.TemporaryDirectory() as folder:
+        tail = anyio.run(partial(shell(Path(folder), data)["b1"].read_output, tail_bytes=count)).encode()
     assert len(tail) <= count
     assert len(tail) >= min(count, len(data)) - 3
     assert data.endswith(tail)
-    tail.decode()
 
 
 # Files
@@ -116,15 +96,20 @@ async def test_bytes_that_are_no_text(tmp_path: Path) -> None:
 
 
 async def test_a_tail_of_a_large_file_reads_only_the_tail(tmp_path: Path) -> None:
-    path = tmp_path / "large"
-    with path.open("wb") as file:
+    with (tmp_path / "b1.output").open("wb") as file:
         file.truncate(1 << 30)  # a GiB with nothing in it
         file.seek(0, os.SEEK_END)
         file.write(b"the end\n\n[exited with code 0]\n")
-    found = read_shell(TaskFile(str(path)), 8)
-    assert (found.text, found.marker, found.is_truncated) == ("the end\n", EndMarker(0), True)
+    manager = shell(tmp_path, None, status="completed")
+    tracemalloc.start()
+    try:
+        found = await manager.output("b1", tail_bytes=8)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
+    assert (found.text, found.exit_code, found.is_truncated) == ("the end\n", 0, True)
     assert found.total_bytes == (1 << 30) + 8
-    assert read_marker(TaskFile(str(path))) == EndMarker(0)
 
 
 async def test_a_link_in_place_of_a_shells_output_is_not_read(tmp_path: Path) -> None:
@@ -162,17 +147,20 @@ async def test_nothing_but_a_regular_file_is_read(tmp_path: Path, kind: str, mon
         server.close()
 
 
-def test_a_file_that_is_replaced_between_looking_and_opening_is_not_read(
+async def test_a_file_that_is_replaced_between_looking_and_opening_is_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    regular, pipe = tmp_path / "regular", tmp_path / "pipe"
+    regular, pipe = tmp_path / "regular", tmp_path / "b1.output"
     regular.write_text("x")
     os.mkfifo(pipe)
-    facts = os.stat(regular)
-    with monkeypatch.context() as patches:
-        patches.setattr(os, "stat", lambda path, **_: facts)  # what was there a moment ago
-        with pytest.raises(OSError, match="not a regular file"):
-            open_regular(str(pipe))
+    facts, look = os.stat(regular), os.stat
+
+    def stat(path: Any, **how: Any) -> os.stat_result:
+        return facts if str(path) == str(pipe) else look(path, **how)  # what was there a moment ago
+
+    monkeypatch.setattr(os, "stat", stat)
+    with anyio.fail_after(30), pytest.raises(TaskOutputError, match="not a regular file"):
+        await shell(tmp_path, None)["b1"].read_output()
 
 
 async def test_a_missing_file_is_a_typed_error(tmp_path: Path) -> None:
