@@ -64,7 +64,7 @@ def test_a_mistake_says_where(given: dict[str, Any], option: str, says: str) -> 
 
 def test_a_part_by_itself_names_its_class() -> None:
     with pytest.raises(OptionsError, match=r"^AgentDefinition.description: is missing$"):
-        AgentDefinition(prompt="You work.")  # type: ignore[call-arg]
+        AgentDefinition(prompt="You work.")
 
 
 def test_validating_an_object_raises_the_same() -> None:
@@ -85,7 +85,7 @@ def test_a_value_cannot_be_changed_but_replaced() -> None:
     with pytest.raises(OptionsError, match="use replace"):
         timeouts.connect = 2  # type: ignore[misc]
     with pytest.raises(ValueError, match="frozen"):
-        timeouts.conect = 2  # type: ignore[attr-defined]
+        timeouts.conect = 2
     assert timeouts.replace(connect=2) == Timeouts(connect=2)
     assert timeouts.model_copy() == timeouts
     with pytest.raises(OptionsError, match=r"^Timeouts.connect: must be greater"):

@@ -14,7 +14,7 @@ from bounds import set_bound
 from forks import run_program
 
 from claude_agent_py.errors import StoreError
-from claude_agent_py.sessions import SessionKey, SQLiteStore
+from claude_agent_py.sessions import SessionKey, SessionStoreEntry, SQLiteStore
 
 
 def key(number: int) -> SessionKey:
@@ -22,7 +22,8 @@ def key(number: int) -> SessionKey:
 
 
 def put(store: SQLiteStore, number: int) -> None:
-    anyio.run(store.append, key(number), [{"type": "user", "uuid": "a"}, {"type": "user", "uuid": "b"}])
+    entries: list[SessionStoreEntry] = [{"type": "user", "uuid": "a"}, {"type": "user", "uuid": "b"}]
+    anyio.run(store.append, key(number), entries)
 
 
 def stored(store: SQLiteStore) -> set[str]:

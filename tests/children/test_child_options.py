@@ -1,17 +1,19 @@
 """What a child's process is started with: its definition, its own options, and what it takes from its parent."""
 
 import warnings
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
 
+import anyio
 import pytest
 
 from claude_agent_py import (
     AgentDefinition,
     Client,
     ClientOptions,
+    Deny,
     HookMatcher,
-    Hooks,
     MCPStdioServer,
     OptionsError,
     ToolError,
@@ -19,21 +21,74 @@ from claude_agent_py import (
 )
 from claude_agent_py.agents import AgentModel
 from claude_agent_py.children import ChildAgent, ChildReport, child_tool
-from claude_agent_py.children.assignment import Brief
-from claude_agent_py.children.process_options import build_process_options
 from claude_agent_py.hooks import HOOK_EVENTS
 from claude_agent_py.options import OptionsWarning, SystemPromptPreset
+from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.testing import FakeCLI, frames, steps
+from claude_agent_py.transport import LaunchPlan, Transport
 
 WORKER = AgentDefinition(description="Works", prompt="You work.")
+WIRE = {"description": "Works", "prompt": "You work."}
 
 
-def options_of(
+class Started(NamedTuple):
+    """What a child's process was started with, and sent."""
+
+    plan: LaunchPlan
+    received: list[Any]
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The flags with values."""
+        return dict(flag.split("=", 1) for flag in self.plan.argv if "=" in flag)
+
+    @property
+    def initialize(self) -> dict[str, Any]:
+        """The first request."""
+        request: dict[str, Any] = self.received[0]["request"]
+        return request
+
+    @property
+    def prompt(self) -> dict[str, Any]:
+        """The prompt, as a message."""
+        [prompt] = [frame for frame in self.received if frame["type"] == "user"]
+        found: dict[str, Any] = prompt
+        return found
+
+
+async def started(
     definition: AgentDefinition = WORKER,
     own: ClientOptions | None = None,
-    parent: ClientOptions | None = None,
-    **more: Any,
-) -> ClientOptions:
-    return build_process_options("worker", definition, own, parent or ClientOptions(), **more)
+    *,
+    said: Any = (),
+    asks: Any = (),
+    task: dict[str, Any] | None = None,
+    **parent: Any,
+) -> Started:
+    """Start a child under a client with these options, whose CLI says something before.
+
+    Args:
+        definition: The agent.
+        own: Its own options.
+        said: What the parent's CLI says.
+        asks: What the child's CLI does before its turn.
+        task: More arguments of `spawn`.
+        parent: The options of the parent.
+    """
+    fake = FakeCLI(asks, steps.turn("done"))
+    plans = list[LaunchPlan]()
+
+    def spawn(plan: LaunchPlan) -> Transport:
+        plans.append(replace(plan))
+        return fake.transport()
+
+    agent = ChildAgent(definition, id="worker", options=own and own.replace(spawn=spawn))
+    script = [steps.wait_for_prompt(), said, frames.result()]
+    with anyio.fail_after(60):
+        async with Client(ClientOptions(spawn=spawn, **parent), transport=FakeCLI(*script).transport()) as client:
+            await client.query("begin")
+            await (await client.spawn(agent, "Do it.", **(task or {})))
+    return Started(plans[0], fake.received)
 
 
 @pytest.fixture(autouse=True)
@@ -43,16 +98,21 @@ def no_warnings() -> Iterator[None]:
         yield
 
 
-def test_the_session_is_the_agent_and_cannot_start_itself() -> None:
-    options = options_of()
-    assert (options.agent, options.agents) == ("worker", {"worker": WORKER})
-    assert options.disallowed_tools == ["Agent(worker)"]
-    assert options.verbatim_prompts
-    assert options.system_prompt is None
+@pytest.mark.anyio
+async def test_the_session_is_the_agent_and_cannot_start_itself() -> None:
+    child = await started()
+    assert child.flags["--agent"] == "worker"
+    assert child.initialize["agents"] == {"worker": WIRE}
+    assert child.flags["--disallowedTools"] == "Agent(worker)"
+    assert child.prompt["client_composed"] is True
+    assert "systemPrompt" not in child.initialize
 
 
-def test_inherited_options_of_a_child() -> None:
-    parent = ClientOptions(
+@pytest.mark.anyio
+async def test_inherited_options_of_a_child() -> None:
+    heard = list[str]()
+    child = await started(
+        asks=steps.stderr("a line"),
         cwd="/tmp",
         env={"A": "b"},
         model="opus",
@@ -65,25 +125,30 @@ def test_inherited_options_of_a_child() -> None:
         agents={"other": WORKER},
         resume="some session",
         max_turns=3,
-        on_stderr=print,
+        on_stderr=heard.append,
     )
-    options = options_of(parent=parent)
-    assert (options.cwd, options.env, options.model) == (parent.cwd, {"A": "b"}, "opus")
-    assert (options.permission_mode, list(options.tools or ())) == ("acceptEdits", ["Read", "Bash"])
-    assert list(options.disallowed_tools) == ["WebFetch", "Agent(worker)"]
-    assert options.managed_settings == parent.managed_settings
-    assert (options.system_prompt, options.resume, options.max_turns, options.on_stderr) == (None, None, None, None)
-    assert list(options.custom_tools) == []
-    assert list(options.agents or ()) == ["worker"]
+    assert (str(child.plan.cwd), child.plan.env["A"], child.flags["--model"]) == ("/tmp", "b", "opus")
+    assert (child.flags["--permission-mode"], child.flags["--tools"]) == ("acceptEdits", "Read,Bash")
+    assert child.flags["--disallowedTools"] == "WebFetch,Agent(worker)"
+    assert child.initialize["managedSettings"] == {"permissions": {"deny": ["Bash"]}}
+    assert child.initialize.keys().isdisjoint({"systemPrompt", "sdkMcpServerConfigs"})
+    assert child.flags.keys().isdisjoint({"--resume", "--max-turns"})
+    assert child.initialize["agents"].keys() == {"worker"}
+    assert heard == []
 
 
+@pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "taken"), [(None, "default"), ("plan", "plan"), ("of a newer CLI", "default")])
-def test_the_permission_mode_is_the_one_that_the_parent_is_in(mode: str | None, taken: str) -> None:
-    assert options_of(parent=ClientOptions(permission_mode="default"), mode=mode).permission_mode == taken
-    assert options_of(own=ClientOptions(permission_mode="acceptEdits"), mode="plan").permission_mode == "acceptEdits"
+async def test_the_permission_mode_is_the_one_that_the_parent_is_in(mode: str | None, taken: str) -> None:
+    said = [frames.init(permissionMode=mode)] if mode else []
+    child = await started(said=said, permission_mode="default")
+    assert child.flags["--permission-mode"] == taken
+    child = await started(own=ClientOptions(permission_mode="acceptEdits"), said=said, permission_mode="default")
+    assert child.flags["--permission-mode"] == "acceptEdits"
 
 
-def test_own_options_take_the_place_of_the_parent_s() -> None:
+@pytest.mark.anyio
+async def test_own_options_take_the_place_of_the_parent_s() -> None:
     own = ClientOptions(
         model="sonnet",
         agents={"helper": WORKER},
@@ -91,15 +156,19 @@ def test_own_options_take_the_place_of_the_parent_s() -> None:
         verbatim_prompts=False,
         telemetry=False,
     )
-    options = options_of(own=own, parent=ClientOptions(model="opus", permission_mode="plan", telemetry=True))
-    assert (options.model, options.permission_mode) == ("sonnet", None)
-    assert list(options.agents or ()) == ["helper", "worker"]
-    assert options.system_prompt == SystemPromptPreset(append="Be brief.")
-    assert (options.verbatim_prompts, options.telemetry) == (False, False)
-    assert options_of(own=ClientOptions(model="sonnet"), parent=ClientOptions(telemetry=True)).telemetry is True
+    child = await started(own=own, model="opus", permission_mode="plan", telemetry=True)
+    assert child.flags["--model"] == "sonnet"
+    assert "--permission-mode" not in child.flags
+    assert list(child.initialize["agents"]) == ["helper", "worker"]
+    assert child.initialize["appendSystemPrompt"] == "Be brief."
+    assert "client_composed" not in child.prompt
+    assert "forwardSubagentText" not in child.initialize  # that is for telemetry
+    child = await started(own=ClientOptions(model="sonnet"), telemetry=True)
+    assert child.initialize["forwardSubagentText"] is True
 
 
-def test_the_definition_outweighs_inherited_options() -> None:
+@pytest.mark.anyio
+async def test_the_definition_outweighs_inherited_options() -> None:
     definition = WORKER.replace(
         model="haiku", effort="low", max_turns=4, permission_mode="plan", skills=["review"], tools=["Read"]
     )
@@ -110,63 +179,84 @@ def test_the_definition_outweighs_inherited_options() -> None:
         permission_mode="acceptEdits",
         system_prompt="You do something else.",
     )
-    options = options_of(definition, own)
-    assert (options.model, options.effort, options.max_turns) == ("haiku", "low", 4)
-    assert (options.permission_mode, options.skills) == ("plan", ["review"])
-    assert list(options.fallback_model or ()) == ["sonnet"]
-    assert options.system_prompt is None
-    assert options_of(WORKER.replace(model=AgentModel.INHERIT), own).model == "opus"
+    child = await started(definition, own)
+    assert (child.flags["--model"], child.flags["--effort"], child.flags["--max-turns"]) == ("haiku", "low", "4")
+    assert (child.flags["--permission-mode"], child.initialize["skills"]) == ("plan", ["review"])
+    assert child.flags["--fallback-model"] == "sonnet"
+    assert "systemPrompt" not in child.initialize
+    child = await started(WORKER.replace(model=AgentModel.INHERIT), own)
+    assert child.flags["--model"] == "opus"
 
 
-def servers_of(options: ClientOptions) -> set[str]:
-    return set(options.mcp_servers) if isinstance(options.mcp_servers, Mapping) else set()
+def servers_of(child: Started) -> set[str]:
+    return {*child.initialize.get("mcpServers", ()), *child.initialize.get("sdkMcpServers", ())}
 
 
-def test_servers_of_the_definition_by_name_and_in_full() -> None:
+@pytest.mark.anyio
+async def test_servers_of_the_definition_by_name_and_in_full() -> None:
     server, calc = ToolServer("mine", tools=[]), MCPStdioServer(command="calc")
     definition = WORKER.replace(mcp_servers=["mine", "of the project", {"calc": calc}])
-    parent = ClientOptions(mcp_servers={"mine": server, "not asked for": {"command": "x"}})
+    known = {"mine": server, "not asked for": {"command": "x"}}
     own = ClientOptions(mcp_servers={"own": {"command": "own"}})
-    assert servers_of(options_of(definition, own, parent)) == {"own", "mine", "calc"}
-    assert servers_of(options_of(definition, None, parent)) == {"mine", "calc"}
+    assert servers_of(await started(definition, own, mcp_servers=known)) == {"own", "mine", "calc"}
+    assert servers_of(await started(definition, mcp_servers=known)) == {"mine", "calc"}
     with pytest.raises(OptionsError, match="mcp_servers"):
-        options_of(definition, ClientOptions(mcp_servers="servers.json"), parent)
+        await started(definition, ClientOptions(mcp_servers="servers.json"), mcp_servers=known)
 
 
-def test_the_handler_that_answers_for_a_child() -> None:
-    def decide(*asked: Any) -> None:
-        raise AssertionError
+@pytest.mark.anyio
+async def test_the_handler_that_answers_for_a_child() -> None:
+    asked = list[str]()
 
-    parent = ClientOptions(can_use_tool=decide, on_elicitation=decide)
-    assert options_of(own=ClientOptions(permission_mode="dontAsk"), parent=parent).can_use_tool is decide
-    own = options_of(own=ClientOptions(interactions=True), parent=parent)
-    assert (own.can_use_tool, own.on_elicitation, own.interactions) == (None, None, True)
-    assert options_of(own=ClientOptions(permission_prompt_tool_name="mcp__a__b"), parent=parent).can_use_tool is None
+    def decide(request: Any, context: Any) -> Deny:
+        asked.append(request.tool_name)
+        return Deny("no")
+
+    asks = [frames.can_use_tool("p1"), steps.wait_for_reply("p1")]
+    child = await started(own=ClientOptions(permission_mode="dontAsk"), asks=asks, can_use_tool=decide)
+    assert (child.flags["--permission-prompt-tool"], asked) == ("stdio", ["Bash"])
+    inbox = PendingInteractions()
+    own = ClientOptions(interactions=inbox)
+
+    async def answer() -> None:
+        async for interaction in inbox.arrivals():
+            await interaction.answer(Deny("no"))
+            break
+
+    with anyio.fail_after(60):
+        async with anyio.create_task_group() as group:
+            group.start_soon(answer)
+            await started(own=own, asks=asks, can_use_tool=decide)
+    assert asked == ["Bash"]
+    own = ClientOptions(permission_prompt_tool_name="mcp__a__b")
+    child = await started(own=own, can_use_tool=decide)
+    assert child.flags["--permission-prompt-tool"] == "mcp__a__b"
 
 
-def test_hooks_about_tool_calls_are_inherited() -> None:
+@pytest.mark.anyio
+async def test_hooks_about_tool_calls_are_inherited() -> None:
     def guard(*asked: Any) -> None:
         raise AssertionError
 
-    matcher, at_end = HookMatcher("Bash", guard), HookMatcher(None, guard)
-    hooks = [("PreToolUse", matcher), ("Stop", at_end), ("PreToolUse", at_end)]
-    inherited = [("PreToolUse", matcher), ("PreToolUse", at_end)]
-    assert list(Hooks.of(options_of(hooks=hooks).hooks)) == inherited
-    assert list(Hooks.of(options_of(own=ClientOptions(model="opus"), hooks=hooks).hooks)) == inherited
-    assert list(Hooks.of(options_of(own=ClientOptions(hooks={}), hooks=hooks).hooks)) == []
-    assert options_of().hooks is None
+    hooks = {"PreToolUse": [HookMatcher("Bash", guard), HookMatcher(None, guard)], "Stop": [HookMatcher(None, guard)]}
+    for own in (None, ClientOptions(model="opus")):
+        child = await started(own=own, hooks=hooks)
+        [(event, registered)] = child.initialize["hooks"].items()
+        assert (event, [each.get("matcher") for each in registered]) == ("PreToolUse", ["Bash", None])
+    for child in (await started(own=ClientOptions(hooks={}), hooks=hooks), await started()):
+        assert not child.initialize.get("hooks")
 
 
-def test_all_hooks_that_guard_a_call_are_inherited() -> None:
+@pytest.mark.anyio
+async def test_all_hooks_that_guard_a_call_are_inherited() -> None:
     def guard(*asked: Any) -> None:
         raise AssertionError
 
     matcher = HookMatcher(None, guard)
     guarding = [event for event in HOOK_EVENTS if matcher.blocks(event) and event != "UserPromptSubmit"]
     assert "PreSkillShellCommand" in guarding
-    assert [
-        event for event, _ in Hooks.of(options_of(hooks=[(event, matcher) for event in guarding]).hooks)
-    ] == guarding
+    child = await started(hooks={event: [matcher] for event in guarding})
+    assert list(child.initialize["hooks"]) == guarding
 
 
 @pytest.mark.parametrize(
@@ -238,11 +328,35 @@ async def test_a_model_may_put_the_priority_in_other_words() -> None:
             await tool.call({"title": "T", "priority": priority})
 
 
-def test_the_prompt_of_a_child() -> None:
-    assert Brief(title="Title").prompt() == "Title"
-    assert Brief(title="Title", intent="Why", artifacts=("a.txt", "b.txt"), priority="high").prompt() == (
-        "Title\n\nWhy\n\nArtifacts:\n- a.txt\n- b.txt\n\nPriority: high"
+@pytest.mark.anyio
+async def test_the_prompt_of_a_child() -> None:
+    assert (await started()).prompt["message"]["content"] == "Do it."
+    task = {"title": "Title", "artifacts": ("a.txt", "b.txt"), "priority": "high"}
+    assert (await started(task=task)).prompt["message"]["content"] == (
+        "Do it.\n\nArtifacts:\n- a.txt\n- b.txt\n\nPriority: high"
     )
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("arguments", "prompt"),
+    [
+        ({}, "Title"),
+        (
+            {"intent": "Why", "artifactRefs": ["a.txt"], "priority": "high"},
+            "Title\n\nWhy\n\nArtifacts:\n- a.txt\n\nPriority: high",
+        ),
+    ],
+)
+async def test_the_prompt_of_a_child_that_a_model_starts(arguments: dict[str, Any], prompt: str) -> None:
+    fake = FakeCLI(steps.turn("done"))
+    agent = ChildAgent(WORKER, id="worker", options=ClientOptions(spawn=lambda plan: fake.transport()))
+    asked = {"name": "create_subtask_worker", "arguments": {"title": "Title", **arguments}}
+    caller = FakeCLI(frames.mcp_message("r1", "tools", "tools/call", **asked))
+    with anyio.fail_after(60):
+        async with Client(ClientOptions(custom_tools=[child_tool(agent)]), transport=caller.transport()):
+            [sent] = await fake.wait_received({"type": "user"})
+    assert sent["message"]["content"] == prompt
 
 
 def test_a_report_is_whole_unless_its_length_is_limited() -> None:
