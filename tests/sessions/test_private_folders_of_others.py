@@ -71,7 +71,7 @@ def test_a_folder_that_cannot_be_locked_is_used_all_the_same(monkeypatch: pytest
     def fail(*arguments: object) -> None:
         raise OSError(errno.ENOLCK, "no locks available")
 
-    monkeypatch.setattr("claude_agent_py._base.locks.lock_file", fail)
+    monkeypatch.setattr(pytest.importorskip("fcntl"), "flock", fail)
     before = len(os.listdir("/proc/self/fd")) if os.path.exists("/proc/self/fd") else None
     folder = make_folder(None)
     assert folder.projects.is_dir()
