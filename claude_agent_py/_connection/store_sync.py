@@ -22,7 +22,13 @@ from claude_agent_py.sessions.stores.access import StoreAccess, copy, find_on_di
 from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
 from claude_agent_py.sessions.stores.cli_folder import encode_line
 from claude_agent_py.sessions.stores.mirror import Mirror
-from claude_agent_py.sessions.stores.private_folder import PrivateFolder, change_owner, find_write_problem, make_folder
+from claude_agent_py.sessions.stores.private_folder import (
+    PrivateFolder,
+    change_owner,
+    find_write_problem,
+    make_folder,
+    mark_of,
+)
 from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStore, SessionStoreEntry
 from claude_agent_py.transport import Transport
 from claude_agent_py.wire.codec import line_of
@@ -112,7 +118,8 @@ class StoreSync:
         await self._give_folder()
 
     async def _make_folder(self, env: Mapping[str, str] | None) -> PrivateFolder:
-        return await run_file_work(partial(make_folder, env, self._given.user, mark=self._access.mark))
+        mark = mark_of(self._access.store)
+        return await run_file_work(partial(make_folder, env, self._given.user, mark=mark))
 
     async def _give_folder(self) -> None:
         """Give the private folder to the user of the CLI."""

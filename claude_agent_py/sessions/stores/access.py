@@ -38,11 +38,6 @@ class StoreAccess:
         self._timeout = timeout
 
     @property
-    def mark(self) -> str:
-        """What ends the names of the private folders with entries for this store."""
-        return mark_of(self.store)
-
-    @property
     def can_search(self) -> bool:
         """Whether the store can look for a session in all projects. Stores of the official protocol cannot."""
         return implements(self.store, "find_session")
@@ -184,7 +179,7 @@ class StoreAccess:
             left = open_folder(path / "projects")
             for project in await left.find(place.session):
                 # A mark begins with a dash. Entries in a folder without one may be for any store.
-                if "-" in path.name.removeprefix(PREFIX) and not path.name.endswith(self.mark):
+                if "-" in path.name.removeprefix(PREFIX) and not path.name.endswith(mark_of(self.store)):
                     logger.warning("%s has entries of session %s for another store", path, place.session)
                     continue
                 own = Place(project, place.session)

@@ -126,12 +126,12 @@ def drop_duplicates(entries: list[SessionStoreEntry]) -> list[SessionStoreEntry]
     return kept
 
 
-def update_summary(text: str | bytes | None, place: Place, new: list[EntryRow]) -> str:
+def update_summary(text: str | bytes | None, new: list[EntryRow]) -> str:
     """Return the `data` of a summary as JSON after adding new entries. `text` is the JSON before."""
-    prev: SessionSummaryEntry | None = None
-    if text is not None:
-        prev = {"session_id": place.session, "mtime": 0, "data": json.loads(text)}
-    return json.dumps(fold_session_summary(prev, place.key, [row.entry for row in new])["data"])
+    data: JSONObject = {} if text is None else json.loads(text)
+    for row in new:
+        apply_entry(data, row.entry)
+    return json.dumps(data)
 
 
 def drop_known(rows: list[EntryRow], uuids: Container[str | None]) -> list[EntryRow]:

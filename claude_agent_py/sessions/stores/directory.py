@@ -13,7 +13,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 from urllib.parse import quote, unquote
@@ -30,7 +30,6 @@ from claude_agent_py.sessions.stores.base import (
     EntryRow,
     SummarisingStore,
     drop_known,
-    fold_session_summary,
     parse_entry,
     read_uuid,
 )
@@ -41,13 +40,8 @@ from claude_agent_py.sessions.stores.cli_folder import (
     list_subpaths,
     write_description,
 )
-from claude_agent_py.sessions.stores.protocol import (
-    LeaseState,
-    Place,
-    SessionStoreEntry,
-    SessionSummaryEntry,
-    check_epoch,
-)
+from claude_agent_py.sessions.stores.protocol import LeaseState, Place, check_epoch
+from claude_agent_py.sessions.summary import apply_entry
 from claude_agent_py.wire.base import JSONObject
 
 VERSION: Final = 1
@@ -198,14 +192,11 @@ class DirectoryStore(SummarisingStore):
 
     def _summarise(self, place: Place, before: JSONObject | None, new: list[EntryRow]) -> JSONObject:
         """Return the summary with the new rows. Reads the transcript if there is none that covers all rows before."""
-        if before is None:
-            batches: Iterable[list[SessionStoreEntry]] = self.iter_batches(place)
-        else:
-            batches = [[row.entry for row in new]]
-        summary: SessionSummaryEntry = {"session_id": place.session, "mtime": 0, "data": before or {}}
-        for batch in batches:
-            summary = fold_session_summary(summary, place.key, batch)
-        return summary["data"]
+        summary: JSONObject = before or {}
+        for batch in self.iter_batches(place) if before is None else [[row.entry for row in new]]:
+            for entry in batch:
+                apply_entry(summary, entry)
+        return summary
 
     def _load_uuids(self, place: Place, file: BinaryIO) -> _Uuids:
         """Return the uuids of a transcript. Reads only its new part, and truncates an incomplete last line."""

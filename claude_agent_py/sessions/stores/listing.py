@@ -10,8 +10,8 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.info import SessionInfo, build_info
 from claude_agent_py.sessions.stores.access import StoreAccess
-from claude_agent_py.sessions.stores.base import fold_session_summary
 from claude_agent_py.sessions.stores.protocol import Place, implements
+from claude_agent_py.sessions.summary import apply_entry
 from claude_agent_py.wire.base import JSONObject
 
 CONCURRENT_LOADS: Final = 16
@@ -70,10 +70,11 @@ async def _derive_summaries(access: StoreAccess, places: list[Place], data: JSON
 
     async def derive(place: Place) -> None:
         try:
-            summary = fold_session_summary(None, place.key, ())
+            summary: JSONObject = {}
             async for batch in access.load(place):
-                summary = fold_session_summary(summary, place.key, batch)
-            data[place.session] = summary["data"]
+                for entry in batch:
+                    apply_entry(summary, entry)
+            data[place.session] = summary
         except StoreError as error:
             data[place.session] = None
             logger.warning("session %s cannot be loaded: %s", place.session, error)

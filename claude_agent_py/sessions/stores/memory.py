@@ -61,7 +61,7 @@ class MemoryStore(SummarisingStore):
             self._last = max(self._last + 1, int(time.time() * 1000))
             self._times[place] = self._last
             if not place.subpath:
-                self._data[place] = update_summary(self._data.get(place), place, new)
+                self._data[place] = update_summary(self._data.get(place), new)
 
     def _load(self, place: Place) -> list[str]:
         with self._lock:

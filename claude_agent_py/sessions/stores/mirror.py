@@ -25,7 +25,7 @@ from claude_agent_py.sessions.stores.base import BATCH_BYTES, BATCH_ENTRIES
 from claude_agent_py.sessions.stores.cli_folder import CLIFolder, encode_line
 from claude_agent_py.sessions.stores.comparison import parse_place
 from claude_agent_py.sessions.stores.leases import HeldLease
-from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder
+from claude_agent_py.sessions.stores.private_folder import PrivateFolder, make_folder, mark_of
 from claude_agent_py.sessions.stores.protocol import Lease, Place, SessionStoreEntry
 from claude_agent_py.wire.base import JSONObject
 
@@ -215,7 +215,7 @@ class Mirror:
     def keep(self, place: Place) -> Path:
         """Move the undelivered entries of a transcript to a file. Return the configuration folder that has it."""
         if self.folder is None:
-            self.folder = make_folder(None, mark=self._access.mark)
+            self.folder = make_folder(None, mark=mark_of(self._access.store))
         outbox = self._outboxes[place]
         if outbox.entries:
             with self._counting(outbox):

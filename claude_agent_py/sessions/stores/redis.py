@@ -113,7 +113,7 @@ class RedisStore(SummarisingStore):
                 pipe.sadd(self._key("subpaths", *place[:2]), encode_utf8(place.subpath))
                 return
             name = encode_utf8(place.session)
-            pipe.hset(summaries, name, update_summary(before, place, new))
+            pipe.hset(summaries, name, update_summary(before, new))
             pipe.hset(times, name, seconds * 1000 + microseconds // 1000)
             pipe.sadd(self._key("projects", place.session), encode_utf8(place.project))
 

@@ -88,7 +88,7 @@ class SQLStore(SummarisingStore):
                     "VALUES (?, ?, CAST({now} * 1000 AS bigint), ?) "
                     "ON CONFLICT (project, session) DO UPDATE SET mtime = excluded.mtime, summary = excluded.summary",
                     *key[:2],
-                    update_summary(before, place, new),
+                    update_summary(before, new),
                 )
 
     def _insert(self, execute: Execute, key: tuple[str, ...], rows: list[EntryRow]) -> list[EntryRow]:
