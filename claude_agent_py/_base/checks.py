@@ -16,6 +16,12 @@ UNESCAPED: Final = (
 """What is wrong with the address of a server. It does not quote the address, which may contain a password."""
 
 _SIZE: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*")
+_UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+def is_uuid(value: object) -> bool:
+    """Return whether a value is the text of a UUID as it is usually written, in either case."""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def check_count(value: object, option: str, least: int) -> None:

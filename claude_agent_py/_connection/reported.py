@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, Final
-from uuid import UUID
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
 from claude_agent_py._journal.facts import Fact
@@ -129,7 +129,4 @@ def _find_session_id(options: ClientOptions) -> str | None:
 
 def parse_session_id(session: str | None) -> str | None:
     """Return the session id that the option `resume` names, or None for a title."""
-    try:
-        return None if session is None else str(UUID(session))
-    except ValueError:
-        return None
+    return session.lower() if session is not None and is_uuid(session) else None

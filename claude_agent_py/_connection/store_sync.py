@@ -8,6 +8,7 @@ from typing import Any, Final
 import anyio
 
 from claude_agent_py._base.callbacks import Callback, Report, log_failure
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StoreError
 from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.log import logger
@@ -16,7 +17,7 @@ from claude_agent_py._connection.mirror_check import MirrorCheck
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.variables import config_directory, environment
 from claude_agent_py.sessions.cost_notes import COST_TYPE, make_cost_note
-from claude_agent_py.sessions.folders import is_id, project_key_for_directory
+from claude_agent_py.sessions.folders import project_key_for_directory
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.stores.access import StoreAccess, copy, find_on_disk, open_folder
 from claude_agent_py.sessions.stores.base import RELEASE_SECONDS
@@ -167,7 +168,7 @@ class StoreSync:
         if session_id is None:
             newest = await self._access.find_newest_session(self.mirror.project)
             return newest or await self._find_newest_local(env)
-        if not is_id(session_id):
+        if not is_uuid(session_id):
             problem = f"{session_id!r} is not the id of a session (a uuid): in a store, titles are not looked up"
             raise OptionsError(problem, option="resume")
         session_id = session_id.lower()  # as the CLI names its transcripts

@@ -13,8 +13,8 @@ from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, TypeAlias
-from uuid import UUID
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.display import displayable, displayable_json
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.private_files import open_private
@@ -221,19 +221,12 @@ def resolve_id(prefix: str, directory: str | None = None, config_dir: str | None
 
 def find_ids(prefix: str, directory: str | None = None, config_dir: str | None = None) -> list[str]:
     """Return the ids of the sessions with an id prefix. A whole id is returned without a search."""
-    if _is_id(prefix):
-        return [prefix]
+    if is_uuid(prefix):
+        return [prefix.lower()]
     if not prefix:
         return []
     sessions = list_sessions(directory, config_dir=config_dir)
     return [info.id for info in sessions if info.id.startswith(prefix.lower())]
-
-
-def _is_id(text: str) -> bool:
-    try:
-        return str(UUID(text)) == text
-    except ValueError:
-        return False
 
 
 def render_conversation(messages: Sequence[object]) -> Iterator[str]:

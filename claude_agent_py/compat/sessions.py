@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
-from uuid import UUID
 
 from claude_agent_py import sessions as ours
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py.errors import OptionsError
 from claude_agent_py.sessions import (
     SessionError,
@@ -200,7 +200,7 @@ async def list_subagents_from_store(
     session_store: SessionStore, session_id: str, directory: str | None = None
 ) -> list[str]:
     """Return the ids of the subagents of a session in a store; empty for an unknown one."""
-    if not _is_uuid(session_id):
+    if not is_uuid(session_id):
         return []
     _check_method(session_store, ("list_subkeys",), "list subagents")
     names = [path.rpartition("/")[2] for path in await _list_agents(session_store, session_id, directory)]
@@ -216,7 +216,7 @@ async def get_subagent_messages_from_store(
     offset: int = 0,
 ) -> list[SessionMessage]:
     """Return a page of the messages of a subagent in a store; empty for an unknown one."""
-    if not _is_uuid(session_id) or not agent_id:
+    if not is_uuid(session_id) or not agent_id:
         return []
     subpath = f"subagents/agent-{agent_id}"
     if implements(session_store, "list_subkeys"):
@@ -323,7 +323,7 @@ def _page_of_agent(session: StoredSession, agent_id: str, limit: int | None, off
 
 
 def _read(session_id: str, directory: str | None) -> StoredSession | None:
-    if not _is_uuid(session_id):
+    if not is_uuid(session_id):
         return None
     try:
         return ours.get_session(session_id, directory)
@@ -338,7 +338,7 @@ def _sessions(store: SessionStore, directory: str | None) -> StoredSessions:
 async def _load(
     store: SessionStore, session_id: str, directory: str | None, *, include_subagents: bool = False
 ) -> StoredSession | None:
-    if not _is_uuid(session_id):
+    if not is_uuid(session_id):
         return None
     try:
         with _official_errors(session_id, None):
@@ -382,21 +382,14 @@ class _Batching:
             await self._store.append(key, entries[start : start + self._size])
 
 
-def _is_uuid(text: object) -> bool:
-    try:
-        return len(str(text)) == len(str(UUID(str(text))))
-    except ValueError:
-        return False
-
-
 def _check_id(session_id: str) -> str:
-    if not _is_uuid(session_id):
+    if not is_uuid(session_id):
         raise ValueError(f"Invalid session_id: {session_id}")
     return session_id
 
 
 def _check_message_id(session_id: str, message_id: str | None) -> str | None:
-    if message_id and not _is_uuid(message_id):
+    if message_id and not is_uuid(message_id):
         raise ValueError(f"Invalid up_to_message_id: {message_id}")
     return message_id or None
 

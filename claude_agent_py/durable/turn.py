@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
-from uuid import UUID
 
 import anyio
 from anyio.abc import TaskGroup
 
 from claude_agent_py._base.callbacks import Callback
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.event_loop import run_file_work, run_to_its_end
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py._base.log import logger
@@ -170,11 +170,7 @@ def _check_own_options(options: ClientOptions) -> None:
 def _check_uuids(**values: object) -> None:
     """Raise OptionsError if an option is not the text of a UUID, in lower case."""
     for option, value in values.items():
-        try:
-            is_valid = isinstance(value, str) and str(UUID(value)) == value
-        except ValueError:
-            is_valid = False
-        if not is_valid:
+        if not is_uuid(value) or value != str(value).lower():
             raise OptionsError(f"must be the text of a UUID, such as str(uuid4()), not {value!r}", option=option)
 
 

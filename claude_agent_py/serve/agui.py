@@ -16,6 +16,7 @@ import anyio.to_thread
 from ag_ui import core
 from ag_ui.core import BaseEvent, RunAgentInput
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py.durable import CallResult
 from claude_agent_py.errors import ClaudeAgentError, OptionsError, SessionNotFoundError
 from claude_agent_py.serve.agui_following import Follower
@@ -24,7 +25,7 @@ from claude_agent_py.serve.agui_run import RunEvents, replay
 from claude_agent_py.serve.event_log import ServedEvent
 from claude_agent_py.serve.frontend_tools import FrontendTool
 from claude_agent_py.serve.session import ServedSession, describe
-from claude_agent_py.serve.sessions import AnySessions, is_derived, is_uuid
+from claude_agent_py.serve.sessions import AnySessions, is_derived
 from claude_agent_py.wire import JSONObject
 
 

@@ -12,6 +12,7 @@ from uuid import UUID, uuid4
 import anyio
 import anyio.to_thread
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.event_loop import run_to_its_end, spawn_detached
 from claude_agent_py._base.log import logger
 from claude_agent_py.client import Client
@@ -404,11 +405,3 @@ def _describe(
 def is_derived(session_id: str) -> bool:
     """Return whether an id may be made of the name of somebody's thread. A request may not choose such an id."""
     return is_uuid(session_id) and UUID(session_id).version == 5
-
-
-def is_uuid(text: str) -> bool:
-    """Return whether a text is a uuid as they are usually written."""
-    try:
-        return str(UUID(text)) == text.lower()
-    except ValueError:
-        return False

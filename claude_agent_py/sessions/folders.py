@@ -6,32 +6,26 @@ changed. All calls block.
 """
 
 import os
-import re
 import stat
 import unicodedata
 from pathlib import Path
 from typing import Final, TypeAlias
 
 from claude_agent_py._base.bounded_reading import read_bytes
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError
 from claude_agent_py.tasks.files.paths import SLUG_CHARS, project_slug
 
 AnyPath: TypeAlias = str | os.PathLike[str]
 
-_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 _SUFFIX: Final = ".jsonl"
 _ID_CHARS: Final = 36
 _MOST_POINTER: Final = 64 * 1024
 
 
-def is_id(session_id: object) -> bool:
-    """Return whether a value is a session id, that is, a UUID."""
-    return isinstance(session_id, str) and _ID.fullmatch(session_id) is not None
-
-
 def check_id(session_id: str) -> str:
     """Return a session id. Raises OptionsError if it is not a UUID."""
-    if not is_id(session_id):
+    if not is_uuid(session_id):
         raise OptionsError(f"must be a UUID, not {session_id!r}", option="session_id")
     return session_id
 
@@ -128,7 +122,7 @@ def regular_file(path: str) -> os.stat_result | None:
 def id_in_file_name(name: str) -> str | None:
     """Return the session id in a transcript's file name, or None for other files."""
     stem = name[:_ID_CHARS]
-    return stem if name[_ID_CHARS:] == _SUFFIX and _ID.fullmatch(stem) else None
+    return stem if name[_ID_CHARS:] == _SUFFIX and is_uuid(stem) else None
 
 
 # Working trees of a repository -----------------------------------------------------------------------------------

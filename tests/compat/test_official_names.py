@@ -1,6 +1,7 @@
 """The names, shapes and errors of the official SDK, compared with the installed one."""
 
 import dataclasses
+import importlib
 import inspect
 import pickle
 import subprocess
@@ -98,6 +99,7 @@ def test_an_installed_compat_is_what_unchanged_programs_import() -> None:
 
 
 def test_compat_is_not_installed_over_an_imported_official_sdk() -> None:
+    importlib.import_module("claude_agent_sdk")
     with pytest.raises(RuntimeError, match=r"claude_agent_sdk is already imported, from .*__init__\.py"):
         compat.install()
 

@@ -7,13 +7,13 @@ refused before anything is sent.
 import inspect
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
-from uuid import UUID, uuid4
+from uuid import uuid4
 
 import anyio
 from typing_extensions import TypeIs
 
 from claude_agent_py._base.callbacks import is_not_the_functions
-from claude_agent_py._base.checks import check_seconds
+from claude_agent_py._base.checks import check_seconds, is_uuid
 from claude_agent_py._base.errors import OptionsError
 from claude_agent_py._base.log import logger
 from claude_agent_py.wire.base import JSONObject, WireModel, dump, keep_source
@@ -103,18 +103,10 @@ def prepare_prompt(
 
     Raises as `prompt_message` does; also OptionsError for something else than a uuid, or one for an iterable.
     """
-    if uuid is not None and (is_stream(prompt) or not is_uuid(uuid)):
+    if uuid is not None and (is_stream(prompt) or not is_uuid(uuid) or uuid != uuid.lower()):
         what = "must be None for an async iterable of prompts" if is_stream(prompt) else f"must be a uuid, not {uuid!r}"
         raise OptionsError(what, option="uuid")
     return prompt if is_stream(prompt) else prompt_message(prompt, verbatim=verbatim, uuid=uuid)
-
-
-def is_uuid(value: object) -> bool:
-    """Return whether a value is the text of a UUID, in lower case."""
-    try:
-        return isinstance(value, str) and str(UUID(value)) == value
-    except ValueError:
-        return False
 
 
 def check_prompt(prompt: object) -> str | list[ContentBlock]:

@@ -7,10 +7,11 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from pathlib import Path
 from typing import Any, Final, cast
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.errors import OptionsError, SessionNotFoundError, StaleLeaseError, StoreError
 from claude_agent_py._base.event_loop import run_file_work
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.folders import AnyPath, check_id, find_session, is_id, project_key_for_directory
+from claude_agent_py.sessions.folders import AnyPath, check_id, find_session, project_key_for_directory
 from claude_agent_py.sessions.prompt_entries import get_blocks, is_prompt
 from claude_agent_py.sessions.stores.base import BATCH_ENTRIES, BlockingStore, encode_entry, read_uuid
 from claude_agent_py.sessions.stores.cli_folder import SUFFIX, CLIFolder
@@ -103,7 +104,7 @@ class StoreAccess:
         """
         async with self.call(f"list the sessions of {project}"):
             listed = await self.store.list_sessions(project)
-            return {each["session_id"]: int(each["mtime"]) for each in listed if is_id(each["session_id"])}
+            return {each["session_id"]: int(each["mtime"]) for each in listed if is_uuid(each["session_id"])}
 
     async def find_newest_session(self, project: str) -> str | None:
         """Return the id of the most recently written session of a project, ignoring subagents."""

@@ -5,9 +5,9 @@ from typing import Final
 
 import anyio
 
+from claude_agent_py._base.checks import is_uuid
 from claude_agent_py._base.errors import StoreError
 from claude_agent_py._base.log import logger
-from claude_agent_py.sessions.folders import is_id
 from claude_agent_py.sessions.info import SessionInfo, build_info
 from claude_agent_py.sessions.stores.access import StoreAccess
 from claude_agent_py.sessions.stores.protocol import Place, implements
@@ -58,7 +58,7 @@ async def _load_summaries(access: StoreAccess, project: str) -> dict[str, tuple[
     try:
         async with access.call(f"list the summaries of {project}"):
             listed = await access.store.list_session_summaries(project)
-            return {s["session_id"]: (int(s["mtime"]), dict(s["data"])) for s in listed if is_id(s["session_id"])}
+            return {s["session_id"]: (int(s["mtime"]), dict(s["data"])) for s in listed if is_uuid(s["session_id"])}
     except StoreError as error:
         if isinstance(error.__cause__, NotImplementedError):
             return None
