@@ -1,6 +1,7 @@
 """What became of a prompt in a stored conversation."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
@@ -14,6 +15,8 @@ Entry = JSONMapping
 
 ENDINGS: Final = frozenset({"end_turn", "stop_sequence"})
 """Stop reasons of the last message of a turn."""
+OUTPUT: Final = re.compile(r"<local-command-(stdout|stderr)>(?P<text>.*)</local-command-\1>", re.DOTALL)
+"""What a command that the CLI ran itself has said."""
 
 
 def next_uuid(uuid: str) -> str:
@@ -60,6 +63,8 @@ def read_progress(entries: Sequence[SessionStoreEntry], prompt_id: str) -> Progr
         return Progress(bool(path), uuid, unused)
     rest = path[places[uuid] + 1 :]
     turn = list(takewhile(lambda entry: not is_prompt(entry), rest))
+    if turn and (said := OUTPUT.fullmatch(_read_text(turn[0]))):
+        return Progress(True, uuid, unused, has_prompt=True, answer=said["text"].strip())
     after = _drop_notes(turn)
     calls, results = _list_calls(after, "tool_use", "id"), _list_calls(entries, "tool_result", "tool_use_id")
     found = Progress(True, uuid, unused, has_prompt=True, is_over=turn != rest, cut_off=frozenset(calls - results))
@@ -93,23 +98,33 @@ def _find_path(entries: Sequence[Any]) -> list[Entry]:
             tip = entry.get("leafUuid")
         elif not entry.get("isSidechain") and isinstance(uuid := entry.get("uuid"), str):
             linked[uuid] = entry
-            if entry["type"] in ("user", "assistant"):
+            if _is_message(entry):
                 tip = uuid
     path: list[Entry] = []
     while tip in linked:
         entry = linked.pop(tip)
-        if entry["type"] in ("user", "assistant"):
+        if _is_message(entry):
             path.append(entry)
         tip = entry.get("parentUuid") or entry.get("logicalParentUuid")
     return path[::-1]
 
 
+def _is_message(entry: Entry) -> bool:
+    """Return whether an entry is a message, or what the CLI wrote about a command that it ran itself."""
+    return entry["type"] in ("user", "assistant") or entry.get("subtype") == "local_command"
+
+
 def _drop_notes(turn: list[Entry]) -> list[Entry]:
-    """Leave out what the CLI wrote after a turn about the next command, or when it compacted the conversation."""
+    """Leave out what the CLI wrote after a turn about other commands, or when it compacted the conversation."""
     count = len(turn)
-    while count and (turn[count - 1].get("isCompactSummary") or _read_text(turn[count - 1]).startswith(LOCAL_COMMANDS)):
+    while count and _is_note(turn[count - 1]):
         count -= 1
     return turn[:count]
+
+
+def _is_note(entry: Entry) -> bool:
+    is_about_command = entry["type"] == "system" or _read_text(entry).startswith(LOCAL_COMMANDS)
+    return is_about_command or bool(entry.get("isCompactSummary"))
 
 
 def _reached_max_turns(entries: Sequence[Any]) -> bool:
@@ -130,6 +145,8 @@ def select_blocks(entry: Entry, kind: str) -> list[Entry]:
 
 
 def _read_text(entry: Entry) -> str:
+    if entry["type"] == "system":
+        return str(entry.get("content") or "")
     return "".join(str(block.get("text") or "") for block in select_blocks(entry, "text"))
 
 

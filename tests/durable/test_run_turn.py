@@ -200,6 +200,22 @@ async def test_a_prompt_keeps_its_answer_when_commands_follow(tmp_path: Path, co
             assert len(model.requests) == requests
 
 
+async def test_a_command_that_the_cli_ran_itself_is_answered(tmp_path: Path) -> None:
+    with ScriptedModel() as model, session_in(tmp_path, model) as session:
+        await session.turn("a question", str(uuid4()))
+        for command, output in {"/model haiku": "Set model to", "/compact": "Compacted", "/cost": "cost"}.items():
+            prompt = str(uuid4())
+            done = await session.turn(command, prompt)
+            assert isinstance(done, Done)
+            requests = len(model.requests)
+            again = await session.turn(command, prompt)
+            assert isinstance(again, Done)
+            assert again.is_recovered, command
+            assert output in again.text
+            assert done.text in ("", again.text)
+            assert len(model.requests) == requests
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("is_asked_for", [True, False])
 async def test_deltas_come_in_order_with_the_facts_if_the_options_ask_for_them(
