@@ -519,6 +519,7 @@ class Client(SessionControls, Generic[Output]):
     def use_options(self, options: ClientOptions[Output]) -> None:
         """Set the client's options after its session was changed to match them. Internal to this package."""
         self._options = options
+        self.session.use_options(options)
 
     @property
     def tasks(self) -> TaskManager:

@@ -4,7 +4,9 @@ The parts of a connection (`Runs`, `RequestHandlers`, `Shutdown`, `Resumption`) 
 `Connection`.
 """
 
+import contextlib
 import math
+import os
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -128,7 +130,7 @@ class Session:
     """
 
     def __init__(self, options: ClientOptions, link: ChildLink | None, earlier: "Session | None" = None) -> None:
-        self.options = options
+        self.use_options(options)
         self.lineage: tuple[Session, ...] = (self, *(() if link is None else link.parent.lineage))
         """This session and, for a child agent, its ancestors."""
         self.agent_id: str = "" if link is None else link.agent_id
@@ -183,6 +185,14 @@ class Session:
         self._cause: State | Exception | None = None
         """DIED, EXITED or CLOSED, as which the session ended for its users; or the exception of a worker, which is a
         bug in this package or in a transport. None before the end."""
+
+    def use_options(self, options: ClientOptions) -> None:
+        """Set the options; also those of a running session, which was changed to match them."""
+        self.options = options
+        self.cwd: str | None = None
+        """The directory in which the CLI starts; None if it is unknown because ours was removed."""
+        with contextlib.suppress(FileNotFoundError):
+            self.cwd = os.path.abspath(options.cwd or os.curdir)
 
     def begin(self, launched: Launched) -> None:
         """Begin with a CLI that runs.

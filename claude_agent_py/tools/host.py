@@ -78,7 +78,7 @@ class MCPHost:
         servers: Servers by name.
         send: Sends a server's message to the CLI.
         report: Called with each unexpected tool failure; must not raise.
-        cwd: The session's directory, for `ToolContext.cwd`.
+        find_cwd: Returns the session's directory, for `ToolContext.cwd`.
         ask: Asks a person or a model for a server.
         samples: Whether servers are told that a model can be asked.
         start: Starts the workers of a server of the `mcp` package.
@@ -93,7 +93,7 @@ class MCPHost:
         send: SendToCLI,
         *,
         report: Report,
-        cwd: str | None,
+        find_cwd: Callable[[], str | None],
         ask: Ask,
         samples: bool,
         start: Start,
@@ -103,7 +103,7 @@ class MCPHost:
         self._samples = samples
         self._start = start
         self._report = report
-        self._cwd = cwd
+        self._find_cwd = find_cwd
         self._servers: dict[str, object] = {}
         self._sessions: dict[str, ServerSession | PackageSession] = {}
         for name, server in servers.items():
@@ -153,7 +153,7 @@ class MCPHost:
         if session is None:
             server, send = self._servers[name], partial(self._send, name)
             if isinstance(server, ToolServer):
-                session = ServerSession(server, send, self._report, cwd=self._cwd, ask=self._ask, name=name)
+                session = ServerSession(server, send, self._report, find_cwd=self._find_cwd, ask=self._ask, name=name)
             else:
                 low_level = find_low_level(server)
                 session = _open_package_session(low_level, name, send, self._start, self._ask, samples=self._samples)

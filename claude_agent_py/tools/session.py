@@ -44,7 +44,7 @@ class ServerSession:
         send: Send,
         report: Report,
         *,
-        cwd: str | None,
+        find_cwd: Callable[[], str | None],
         ask: Ask,
         name: str,
     ) -> None:
@@ -52,7 +52,7 @@ class ServerSession:
         self._name = name
         self._send = send
         self._report = report
-        self._cwd = cwd
+        self._find_cwd = find_cwd
         self.ask = ask
         self._home = threading.get_ident()
         self._running: dict[RequestID, tuple[CancelScope, HandlerContext]] = {}
@@ -184,7 +184,7 @@ class ServerSession:
             tool_name=tool_name,
             server_name=self._name,
             tool_use_id=tool_use_id if isinstance(tool_use_id, str) else None,
-            cwd=self._cwd,
+            cwd=self._find_cwd(),
             progress_token=token if isinstance(token, str | int) else None,
             _session=self,
             _arguments=arguments,

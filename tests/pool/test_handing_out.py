@@ -19,16 +19,18 @@ from claude_agent_py import (
     Allow,
     ClientOptions,
     ConnectionClosedError,
+    Deny,
     HookMatcher,
     OptionsError,
     Timeouts,
+    ToolContext,
     ToolServer,
     tool,
 )
 from claude_agent_py.hooks import Hooks
-from claude_agent_py.permissions import PendingInteractions
+from claude_agent_py.permissions import PendingInteractions, PermissionContext
 from claude_agent_py.pool import Pool, PoolTimeoutError, map_runs
-from claude_agent_py.testing import FakeCLI, steps
+from claude_agent_py.testing import FakeCLI, frames, steps
 
 pytestmark = [pytest.mark.anyio, pytest.mark.usefixtures("nothing_left")]
 
@@ -293,6 +295,41 @@ async def test_a_parked_spare_takes_a_directory_or_makes_way(tmp_path: Path) -> 
         assert [request["cwd"] for request in fake.requests("claim_session")] == [str(tmp_path)]
         used = [start for start in fake.starts if "--await-claim" not in start.argv]
         assert [start.cwd for start in used] == ([] if fake is claims else [str(tmp_path)])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+async def test_policies_and_tools_of_a_parked_spare_see_the_directory_that_it_took(tmp_path: Path) -> None:
+    seen: list[str | None] = []
+
+    async def decide(request: Any, context: PermissionContext) -> Deny:
+        seen.append(context.cwd)
+        return Deny("no")
+
+    @tool
+    def look(context: ToolContext) -> str:
+        """Look."""
+        seen.append(context.cwd)
+        return ""
+
+    script = [
+        steps.wait_for_prompt(),
+        frames.can_use_tool("asked"),
+        steps.wait_for_reply("asked"),
+        frames.mcp_message("call", "own", "tools/call", name="look", arguments={}),
+        steps.wait_for_reply("call"),
+        frames.result("done"),
+    ]
+    claimed = {"claim_session": {"response": {"status": "ok"}}}
+    fake = FakeCLI(script, answers=claimed)
+    options: ClientOptions = ClientOptions(
+        cli_path=fake.install(tmp_path / "cli"), can_use_tool=decide, mcp_servers={"own": ToolServer("own", [look])}
+    )
+    async with Pool(options, size=0, parked=1, max_size=2) as pool:
+        await pool.ready()
+        async with pool.client(options.replace(cwd=tmp_path)) as client:
+            await client.query("hi")
+            assert pool.stats().warm == 1
+    assert seen == [str(tmp_path), str(tmp_path)]
 
 
 @pytest.mark.parametrize(

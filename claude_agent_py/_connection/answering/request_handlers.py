@@ -3,8 +3,6 @@
 Features load when the options need them or on their first request. Without a handler the safe answer is sent.
 """
 
-import contextlib
-import os
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -63,10 +61,6 @@ class RequestHandlers:
         self._session = session
         self._ask_parent = None if link is None else link.answer
         options = session.options
-        self._cwd: str | None = None
-        """The directory in which the CLI starts; None if it is unknown because ours was removed."""
-        with contextlib.suppress(FileNotFoundError):
-            self._cwd = os.path.abspath(options.cwd or os.curdir)
         self._pending: dict[str, _Answering] = {}
         self._permissions: answering.PermissionDispatcher | None = None
         self._mcp: answering.MCPHost | None = None
@@ -247,7 +241,7 @@ class RequestHandlers:
             context,
             answering.PermissionContext,
             tool_use_id=getattr(asking or request, "tool_use_id", None),
-            cwd=self._cwd,
+            cwd=self._session.cwd,
             _request=request,
             _tell=self._tell,
             _announce=self._session.readers.announce_interaction,
@@ -304,7 +298,7 @@ class RequestHandlers:
             collect_hosted_servers(self._session.options),
             send,
             report=self._session.report,
-            cwd=self._cwd,
+            find_cwd=lambda: self._session.cwd,
             start=self._session.workers.start,
             ask=self._ask_for_server,
             samples=self._session.options.on_sampling is not None,
