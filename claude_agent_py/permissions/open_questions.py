@@ -148,16 +148,17 @@ class OpenQuestion:
         return True
 
     def _decide(self, text: str) -> None:
-        word, _, reason = text.partition(" ")
-        word = word.lower()
-        if word in ("y", "yes"):
-            self.allow()
-        elif word in ("a", "always") and self.always:
+        if self.always and text.lower() in ("a", "always"):
             self.allow(always=True)
-        elif word in ("n", "no"):
-            self.deny(reason)
+            return
+        try:
+            decision = read_typed(self.interaction, text.split(maxsplit=1))
+        except ValueError:
+            raise ValueError(f"answer with y, n [why]{' or a' if self.always else ''}") from None
+        if isinstance(decision, Deny):
+            self.deny(decision.message)
         else:
-            raise ValueError(f"answer with y, n [why]{' or a' if self.always else ''}")
+            self.allow()
 
 
 def _build_step(question: Question, limit: int | None) -> AnswerStep:

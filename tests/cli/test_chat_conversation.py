@@ -136,15 +136,33 @@ def test_a_server_is_answered_with_words() -> None:
     assert other.reply == {"action": "cancel"}
 
 
-@pytest.mark.parametrize(("word", "behavior"), [("y", "allow"), ("Yes", "allow"), ("no never", "deny")])
-def test_a_decision_is_typed(word: str, behavior: str) -> None:
-    one = Pending("permission", tool_name="Bash", tool_use_id="t", input={"command": "ls"})
+RULE = {"toolName": "Bash", "ruleContent": "ls"}
+ALWAYS = {"type": "addRules", "rules": [RULE], "behavior": "allow", "destination": "localSettings"}
+
+
+@pytest.mark.parametrize(
+    ("typed", "behavior", "updates"),
+    [("y", "allow", None), ("Yes", "allow", None), ("A", "allow", [ALWAYS]), ("no  never", "deny", None)],
+)
+def test_a_decision_is_typed(typed: str, behavior: str, updates: object) -> None:
+    one = Pending(
+        "permission", tool_name="Bash", tool_use_id="t", input={"command": "ls"}, permission_suggestions=[ALWAYS]
+    )
     question = OpenQuestion(one)
-    with pytest.raises(ValueError, match="answer with y, n"):
-        question.type("perhaps")
-    assert question.type(word)
+    for text in ("", "perhaps", "a second thing: rename it", "always test", "y but later", "yes it was"):
+        with pytest.raises(ValueError, match=r"answer with y, n \[why\] or a"):
+            question.type(text)
+    assert not one.done
+    assert question.type(typed)
     assert isinstance(one.reply, dict)
-    assert one.reply["behavior"] == behavior
+    assert (one.reply["behavior"], one.reply.get("updatedPermissions")) == (behavior, updates)
+
+
+def test_what_cannot_be_allowed_always_is_not_by_a_word() -> None:
+    one = Pending("permission", tool_name="Bash", tool_use_id="t", input={"command": "ls"})
+    with pytest.raises(ValueError, match=r"answer with y, n \[why\]$"):
+        OpenQuestion(one).type("always")
+    assert not one.done
 
 
 def test_several_questions_are_answered_one_after_the_other() -> None:
