@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         RunMessage as RunMessage,
         SessionEvent as SessionEvent,
         SessionMessage as SessionMessage,
+        check_keeps_conversation as check_keeps_conversation,
         check_prompt as check_prompt,
     )
     from claude_agent_py._journal.text import TextFold as TextFold
@@ -62,7 +63,9 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._connection.failures": "HandlerFailed",
-        "claude_agent_py._connection.runs": "Prompt PromptContent RunMessage SessionEvent SessionMessage check_prompt",
+        "claude_agent_py._connection.runs": """
+            Prompt PromptContent RunMessage SessionEvent SessionMessage check_keeps_conversation check_prompt
+        """,
         "claude_agent_py._journal.text": "TextFold",
         "claude_agent_py.formatting.api_messages": "to_api_messages",
         "claude_agent_py.wire.frames": "Message SystemMessage TopLevelMessage",

@@ -43,7 +43,7 @@ from claude_agent_py.errors import (
     RunError,
     SessionNotFoundError,
 )
-from claude_agent_py.messages import ResultMessage, TextBlock, UserMessage
+from claude_agent_py.messages import ResultMessage, UserMessage, check_keeps_conversation
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import StoredSessions
@@ -501,7 +501,8 @@ class _EditorSession:
             await self._reopen()
             if prompt.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
-            _check_command(self.client, message)
+            verbatim = self.client.options.verbatim_prompts
+            check_keeps_conversation(message, self.client.info.commands, verbatim=verbatim)
             prompt.run = self.client.query(message)
             try:
                 result = await prompt.run
@@ -669,15 +670,6 @@ async def _close(connection: AgentSideConnection, agent: EditorAgent) -> None:
         logger.debug("the editor has gone without reading everything")
     finally:
         await agent.close()
-
-
-def _check_command(client: Client, message: UserMessage) -> None:
-    """Refuse the command that begins another conversation, of which the editor would know nothing."""
-    last = message.content[-1] if isinstance(message.content, list) else None
-    is_read = not (message.client_composed or client.options.verbatim_prompts)
-    typed = last.text if isinstance(last, TextBlock) and is_read else ""
-    if any(each.name == "clear" and each.is_run_by(typed) for each in client.info.commands):
-        raise OptionsError("this command begins another conversation; start a new session instead", option="prompt")
 
 
 def _find_reason(error: RunError, prompt: _Prompt) -> schema.StopReason:

@@ -44,7 +44,7 @@ from claude_agent_py.errors import (
 )
 from claude_agent_py.hooks import HookMatcher, Hooks, PreToolUseInput
 from claude_agent_py.journal import Fact
-from claude_agent_py.messages import PromptContent, check_prompt
+from claude_agent_py.messages import PromptContent, check_keeps_conversation, check_prompt
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import Inbox, PermissionContext, QuestionRecord
 from claude_agent_py.retrying import RetryPolicy
@@ -448,6 +448,8 @@ class _DurableTurn:
             # others followed it.
             is_continued = progress.has_prompt and not progress.is_over
             prompt, uuid = CONTINUE_PROMPT if is_continued else self.prompt, progress.unused_uuid
+            verbatim = client.options.verbatim_prompts
+            check_keeps_conversation(prompt, client.info.commands, verbatim=verbatim)
             run = client.query(prompt, until=self.until, uuid=uuid)
         self._has_begun, self._run = True, run
         if self.stop.wish == "interrupt":

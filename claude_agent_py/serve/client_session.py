@@ -25,14 +25,13 @@ from claude_agent_py.errors import (
     CLIExitError,
     ConnectionClosedError,
     InterruptedRunError,
-    OptionsError,
     PromptCancelledError,
     SessionBusyError,
     SessionError,
     SessionNotFoundError,
 )
 from claude_agent_py.journal import CallEnded, Fact, TurnEnded
-from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage
+from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage, check_keeps_conversation
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import ClientTools, FrontendTools
@@ -195,7 +194,7 @@ class ClientSession(ServedSession):
         """Return a prompt as it is sent. A user's `@file` would show any file of the server, and commands would run."""
         if self.owner and "verbatim_prompts" not in self._options.model_fields_set:
             return verbatim(prompt)
-        _check_command(client, prompt)
+        check_keeps_conversation(prompt, client.info.commands, verbatim=client.options.verbatim_prompts)
         return prompt
 
     async def start(self) -> None:
@@ -431,13 +430,6 @@ class ClientSession(ServedSession):
         if items != self._todo:
             self._todo = items
             self._add({"type": "todo", "items": items})
-
-
-def _check_command(client: Client, prompt: str) -> None:
-    """Refuse the command that begins another conversation: a served session is one."""
-    resets = any(each.name == "clear" and each.is_run_by(prompt) for each in client.info.commands)
-    if resets and not client.options.verbatim_prompts:
-        raise OptionsError("this command begins another conversation; make another session instead", option="prompt")
 
 
 def _list_todo(client: Client) -> list[dict[str, str]]:

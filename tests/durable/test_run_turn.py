@@ -9,7 +9,7 @@ import pytest
 from pydantic import BaseModel
 from turns import PATIENCE, paying, session_in, until
 
-from claude_agent_py import Allow, ClientOptions
+from claude_agent_py import Allow, ClientOptions, verbatim
 from claude_agent_py.durable import (
     Delta,
     Done,
@@ -214,6 +214,17 @@ async def test_a_command_that_the_cli_ran_itself_is_answered(tmp_path: Path) -> 
             assert output in again.text
             assert done.text in ("", again.text)
             assert len(model.requests) == requests
+
+
+async def test_a_command_that_begins_another_conversation_fails(tmp_path: Path) -> None:
+    with ScriptedModel() as model, session_in(tmp_path, model) as session:
+        await session.turn("a question", str(uuid4()))
+        for prompt in ("/clear", "/new thoughts", "/clear\ufeffnow", [{"type": "text", "text": "/reset"}]):
+            failed = await session.turn(prompt, str(uuid4()))
+            assert isinstance(failed, Failed), prompt
+            assert (failed.error, "another conversation" in failed.reason) == ("OptionsError", True)
+        assert isinstance(await session.turn(verbatim("/clear"), str(uuid4())), Done)
+        assert [each["session_id"] for each in await session.store().list_sessions("durable")] == [session.id]
 
 
 @pytest.mark.long

@@ -18,6 +18,7 @@ from leftovers import processes_with
 
 from claude_agent_py import ClientOptions, RetryPolicy
 from claude_agent_py.durable import PendingQuestion, TurnOutcome, run_turn
+from claude_agent_py.messages import PromptContent
 from claude_agent_py.permissions import QuestionRecord
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import Reply, ScriptedModel, tool_use
@@ -108,7 +109,7 @@ class Session:
     def store(self) -> SQLiteStore:
         return SQLiteStore(self.folder / "store.db")
 
-    async def turn(self, prompt: str, prompt_id: str, **more: Any) -> TurnOutcome:
+    async def turn(self, prompt: PromptContent, prompt_id: str, **more: Any) -> TurnOutcome:
         """Call `run_turn` once in this process."""
         options = ClientOptions(**{**self.options, **more.pop("options", {})})
         given = {"store": self.store(), "desk": self.desk, "patience": 0.3, "retry": RetryPolicy(wait=0.1), **more}

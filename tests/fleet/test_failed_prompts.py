@@ -71,6 +71,20 @@ async def test_prompts_behind_a_failed_one_fail_with_it_and_are_tried_again_with
                 assert texts == ["to good", "to bad", "to better"]
 
 
+@pytest.mark.real_cli
+async def test_a_prompt_that_would_begin_another_conversation_fails(tmp_path: Path) -> None:
+    store = MemoryStore()
+    with ScriptedModel() as model:
+        async with Fleet(f"sqlite:///{tmp_path / 'fleet.db'}", store=store, poll=0.1) as fleet:
+            fleet.agent("one", model.options())
+            session = await fleet.start("one", "hello")
+            await session.send("/clear")
+            async with fleet.worker(folder=tmp_path / "ws"):
+                with pytest.raises(FleetRunError, match="begins another conversation"):
+                    await session.result(2, timeout=PATIENCE)
+    assert len(await store.list_sessions("fleet")) == 1
+
+
 async def test_outcomes_that_may_follow_a_failure(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match="after_failure: must be 'run' or 'fail', not 'stop'"):
         Fleet(f"sqlite:///{tmp_path / 'fleet.db'}").agent("one", after_failure="stop")  # type: ignore[arg-type]

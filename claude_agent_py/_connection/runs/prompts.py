@@ -5,7 +5,7 @@ refused before anything is sent.
 """
 
 import inspect
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, TypeVar
 from uuid import uuid4
 
@@ -19,6 +19,7 @@ from claude_agent_py._base.log import logger
 from claude_agent_py.wire.base import JSONObject, WireModel, dump, keep_source
 from claude_agent_py.wire.codec import encode_json
 from claude_agent_py.wire.fitting import Misfit, check, fit
+from claude_agent_py.wire.messages.catalog import SlashCommand
 from claude_agent_py.wire.messages.content import Block, ContentBlock, TextBlock, UnknownBlock
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
@@ -117,6 +118,18 @@ def check_prompt(prompt: object) -> str | list[ContentBlock]:
     """
     whole = _whole_message(prompt)
     return _check_content(prompt if whole is None else whole.content)
+
+
+def check_keeps_conversation(prompt: object, commands: Iterable[SlashCommand], *, verbatim: bool) -> None:
+    """Check that the CLI does not begin another conversation for a prompt, as it does for `/clear`.
+
+    Raises:
+        OptionsError: It does, or the prompt is empty or has the wrong type.
+    """
+    message = prompt_message(prompt, verbatim=verbatim)
+    last = message.content if isinstance(message.content, str) else getattr(message.content[-1], "text", "")
+    if not message.client_composed and any(each.name == "clear" and each.is_run_by(last) for each in commands):
+        raise OptionsError("this command begins another conversation; start a new session instead", option="prompt")
 
 
 def _check_content(prompt: object) -> str | list[ContentBlock]:

@@ -1,6 +1,7 @@
 """Commands, agents, models, plugins, MCP servers and accounts, as messages and control replies describe them."""
 
-from typing import ClassVar, Literal, TypeAlias
+import re
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from msgspec import field
 
@@ -26,6 +27,10 @@ MCPServerState: TypeAlias = Open[Literal["connected", "failed", "needs-auth", "p
 """Whether an MCP server is connected."""
 
 
+_TYPED: Final = re.compile(r"/(?P<name>[^\s\ufeff]*)")
+"""A command at the beginning of a prompt. For the CLI, U+FEFF is a space."""
+
+
 class SlashCommand(CamelModel):
     """A slash command or a skill."""
 
@@ -37,8 +42,8 @@ class SlashCommand(CamelModel):
 
     def is_run_by(self, prompt: str) -> bool:
         """Return whether the CLI runs this command for a prompt, which begins with `/` and its name or an alias."""
-        word = prompt.split(maxsplit=1)[0] if prompt.startswith("/") else ""
-        return word.removeprefix("/") in (self.name, *(self.aliases or ()))
+        typed = _TYPED.match(prompt)
+        return typed is not None and typed["name"] in (self.name, *(self.aliases or ()))
 
 
 class AgentInfo(WireModel):
