@@ -100,8 +100,8 @@ class ForkSessionResult:
 def list_sessions(
     directory: str | None = None, limit: int | None = None, offset: int = 0, include_worktrees: bool = True
 ) -> list[SDKSessionInfo]:
-    """Return the sessions of a project, or of all, newest first. A limit of 0 is none."""
-    infos = ours.list_sessions(directory, limit or None, max(offset, 0), include_worktrees)
+    """Return the sessions of a project, or of all, newest first. A limit below 1 is none."""
+    infos = ours.list_sessions(directory, _page_size(limit), max(offset, 0), include_worktrees)
     return [_describe(info, directory) for info in infos]
 
 
@@ -169,10 +169,10 @@ def fork_session(
 async def list_sessions_from_store(
     session_store: SessionStore, directory: str | None = None, limit: int | None = None, offset: int = 0
 ) -> list[SDKSessionInfo]:
-    """Return the sessions of a project in a store, newest first. A limit of 0 is none."""
+    """Return the sessions of a project in a store, newest first. A limit below 1 is none."""
     _check_method(session_store, ("list_sessions", "list_session_summaries"), "list sessions")
     with _official_errors("", directory):
-        infos = await _sessions(session_store, directory).list(limit or None, max(offset, 0))
+        infos = await _sessions(session_store, directory).list(_page_size(limit), max(offset, 0))
     return [_describe(info, directory) for info in infos]
 
 
@@ -301,11 +301,15 @@ def _describe(info: SessionInfo, directory: str | None) -> SDKSessionInfo:
     )
 
 
+def _page_size(limit: int | None) -> int | None:
+    return limit if limit is not None and limit > 0 else None
+
+
 def _page(
     messages: Sequence[TranscriptMessage], limit: int | None, offset: int, agent: StoredSubagent | None = None
 ) -> list[SessionMessage]:
-    start = max(offset, 0)
-    chosen = messages[start : start + limit if limit is not None and limit > 0 else None]
+    start, size = max(offset, 0), _page_size(limit)
+    chosen = messages[start : None if size is None else start + size]
     call, parent = (agent.tool_use_id, agent.parent_agent_id) if agent is not None else (None, None)
     return [_convert(message, call, parent) for message in chosen]
 

@@ -55,9 +55,11 @@ READS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("list_sessions", (), {}),
     ("list_sessions", (HERE,), {"limit": 0, "offset": 1}),
     ("list_sessions", (), {"limit": 1}),
+    ("list_sessions", (HERE,), {"limit": -1, "offset": -1}),
     *[("get_session_info", (id,), {}) for id in (SESSION, UNKNOWN, "no uuid")],
     *[("get_session_messages", (id,), {}) for id in (SESSION, UNKNOWN, "no uuid")],
     ("get_session_messages", (SESSION, HERE), {"limit": 2, "offset": 1}),
+    ("get_session_messages", (SESSION,), {"limit": -1, "offset": -1}),
     *[("list_subagents", (id,), {}) for id in (SESSION, OTHER, UNKNOWN, "no uuid")],
     *[("get_subagent_messages", (SESSION, agent), {"offset": 1}) for agent in ("a1", "a2", "")],
 ]
