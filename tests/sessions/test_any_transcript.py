@@ -10,7 +10,7 @@ from bounds import set_bound
 from hypothesis import example, given, strategies as st
 from stored import Stored, call
 
-from claude_agent_py.sessions import fork_session, get_session, list_sessions, search_sessions
+from claude_agent_py.sessions import fork_session, get_session, get_subagent_messages, list_sessions, search_sessions
 
 
 def transcript() -> bytes:
@@ -111,3 +111,10 @@ def test_each_damaged_line_is_found_in_pieces_of_any_size_also_at_the_longest_le
             expected[offset] = "not complete (yet)" if is_half else "not an entry"
         offset += len(line) + 1
     assert found == expected
+
+
+def test_an_empty_transcript_of_a_subagent_has_no_messages(tmp_path: Path) -> None:
+    stored = Stored(tmp_path)
+    stored.user("one")
+    stored.agent("a1", ["Look"]).write_bytes(b"")
+    assert list(get_subagent_messages(stored.id, "a1", config_dir=tmp_path)) == []

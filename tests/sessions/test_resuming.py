@@ -26,6 +26,8 @@ def prompts(tmp_path: Path) -> list[str]:
     uuids = [f"00000000-0000-4000-8000-00000000000{number}" for number in (2, 1, 2, 3)]
     for number, (session_id, uuid) in enumerate(zip(IDS, uuids, strict=True)):
         stored = Stored(tmp_path / "config", session_id, project_key_for_directory(tmp_path))
+        stored.user("an earlier prompt")
+        stored.assistant("an earlier answer")
         stored.user(f"prompt of {number}", uuid=uuid)
         stored.assistant("answer")
         stored.note("custom-title", customTitle="Twice" if number % 2 else f"Title {number}")
