@@ -32,7 +32,7 @@ from claude_agent_py._version import __version__
 from claude_agent_py.acp.editor_tools import SERVER, BoundTools
 from claude_agent_py.acp.questions import Asker
 from claude_agent_py.acp.transport import CANCEL_REQUEST, DELETE_SESSION, REQUEST, EditorTransport
-from claude_agent_py.acp.updates import Update, Updates, list_commands
+from claude_agent_py.acp.updates import Update, Updates, list_commands, write_context
 from claude_agent_py.client import Client
 from claude_agent_py.errors import (
     AuthenticationError,
@@ -750,8 +750,7 @@ def _read_blocks(blocks: Iterable[Any]) -> list[JSONObject]:
 
 def _read_resource(resource: Any) -> JSONObject:
     if isinstance(resource, schema.TextResourceContents):
-        name = _name_file(resource.uri)
-        return {"type": "text", "text": f'<context ref="{name}">\n{resource.text}\n</context>'}
+        return {"type": "text", "text": write_context(_name_file(resource.uri), resource.text)}
     kind = "document" if resource.mime_type == PDF else "image"
     if kind == "document" or (resource.mime_type and resource.mime_type.startswith("image/")):
         source = {"type": "base64", "media_type": resource.mime_type, "data": resource.blob}

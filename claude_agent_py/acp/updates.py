@@ -5,6 +5,7 @@ because the call that launched it returns at once.
 """
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -12,8 +13,10 @@ from typing import Any, Final, TypeAlias
 from acp import schema
 from acp.helpers import (
     ContentBlock,
+    embedded_text_resource,
     image_block,
     plan_entry,
+    resource_block,
     text_block,
     tool_content,
     tool_diff_content,
@@ -22,7 +25,6 @@ from acp.helpers import (
     update_available_commands,
     update_current_mode,
     update_plan,
-    update_user_message_text,
 )
 
 from claude_agent_py._base.display import one_line
@@ -33,6 +35,7 @@ from claude_agent_py.journal import (
     CallEnded,
     CallProgressed,
     CallStarted,
+    PromptSent,
     TaskBackgrounded,
     TaskFinished,
     TaskProgressed,
@@ -56,7 +59,6 @@ from claude_agent_py.messages import (
     ThinkingBlock,
     ThinkingDelta,
     ToolResultBlock,
-    UserMessage,
 )
 from claude_agent_py.tasks import TaskEvent, TaskStatus
 from claude_agent_py.todo import TaskList
@@ -96,6 +98,10 @@ KINDS: Final[Mapping[str, schema.ToolKind]] = {
     "ExitPlanMode": "switch_mode",
     "EnterPlanMode": "switch_mode",
 }
+COMMAND: Final = re.compile(r"<command-name>(.*?)</command-name>", re.DOTALL)
+ARGUMENTS: Final = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
+CONTEXT: Final = re.compile(r'<context ref="(?P<name>[^"\n]*)">\n(?P<text>.*)\n</context>', re.DOTALL)
+"""A file that was attached to a prompt, as `write_context` writes it."""
 _STATUSES: Final[Mapping[str, schema.PlanEntryStatus]] = {"in_progress": "in_progress", "completed": "completed"}
 
 
@@ -162,7 +168,7 @@ class Updates:
         for message in session:
             if isinstance(message, CallEnded | InitMessage):
                 self.task_list.track(message)
-            if isinstance(message, UserMessage) and not message.is_subagent and not message.is_synthetic:
+            if isinstance(message, PromptSent):
                 yield from _list_prompt(message)
             yield from self.feed(message)
 
@@ -358,17 +364,35 @@ def _list_content(result: ToolResultBlock) -> Iterator[ContentBlock]:
             yield image
 
 
-def _list_prompt(message: UserMessage) -> Iterator[schema.UserMessageChunk]:
-    """Yield what the user sent in a message."""
-    text = message.text.strip()
-    # What begins with "<" is from the CLI, such as the notification about a task.
-    if text and not text.startswith(("<", "[Request interrupted")):
-        yield update_user_message_text(text).model_copy(update={"message_id": message.uuid or None})
-    for block in message.content if isinstance(message.content, list) else ():
-        if (image := _read_image(block)) is not None:
-            yield schema.UserMessageChunk(
-                session_update="user_message_chunk", content=image, message_id=message.uuid or None
-            )
+def _list_prompt(prompt: PromptSent) -> Iterator[schema.UserMessageChunk]:
+    """Yield what the user sent."""
+    blocks = [TextBlock(text=_read_command(prompt.content))] if isinstance(prompt.content, str) else prompt.content
+    for block in blocks:
+        shown = _read_text(block.text) if isinstance(block, TextBlock) else _read_image(block)
+        if shown is not None:
+            yield schema.UserMessageChunk(session_update="user_message_chunk", content=shown, message_id=prompt.id)
+
+
+def _read_command(text: str) -> str:
+    """Return a prompt as the user typed it: the CLI stores a command in tags."""
+    command = COMMAND.search(text) if text.startswith("<command-") else None
+    arguments = ARGUMENTS.search(text)
+    return text if command is None else f"{command[1]} {arguments[1] if arguments else ''}".strip()
+
+
+def _read_text(text: str) -> ContentBlock | None:
+    """Return a text of a prompt: the file that it attaches, if `write_context` wrote it."""
+    attached = CONTEXT.fullmatch(text)
+    if attached is None:
+        return text_block(text) if text.strip() else None
+    name = attached["name"]
+    uri = Path(name).as_uri() if Path(name).is_absolute() else name
+    return resource_block(embedded_text_resource(uri, attached["text"]))
+
+
+def write_context(name: str, text: str) -> str:
+    """Return a file that is attached to a prompt, as the model sees it."""
+    return f'<context ref="{name}">\n{text}\n</context>'
 
 
 def _find_message(event: object) -> str | None:

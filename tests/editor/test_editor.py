@@ -629,6 +629,9 @@ async def test_lines_that_are_no_message_cancelled_requests_and_a_session_that_i
 
 async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_and_closed(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("seven")
+    commands = tmp_path / ".claude" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "fix.md").write_text("Fix $ARGUMENTS")
     shell = {"command": "echo built", "run_in_background": True, "description": "Build it"}
     agent = {"description": "Look", "prompt": "Look", "subagent_type": "general-purpose", "run_in_background": False}
     script = [
@@ -646,9 +649,13 @@ async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_
     async with ScriptedModel(script, on_exhausted="It is built.") as model:
         async with open_editor(live, model) as connection:
             session_id = (await connection.new_session(cwd=str(tmp_path))).session_id
-            await connection.prompt(
-                session_id=session_id, prompt=[acp.image_block(PIXEL, "image/png"), pdf, *text("Remember 7")]
-            )
+            attached = acp.resource_block(acp.embedded_text_resource("file:///work/a.py", "print(7)"))
+            for prompt in (
+                [acp.image_block(PIXEL, "image/png"), pdf, *text("Remember 7"), attached],
+                text("<div> is not centred"),
+                text("/fix it now"),
+            ):
+                await connection.prompt(session_id=session_id, prompt=prompt)
             await live.wait_for(
                 lambda u: getattr(u, "tool_call_id", "").startswith("task:") and u.status == "completed"
             )
@@ -672,7 +679,9 @@ async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_
     assert len(calls(live)) == 5
     (read,) = [call for call in live.list_updates(acp.schema.ToolCallStart) if call.kind == "read"]
     assert read.locations[0].path == str(tmp_path / "notes.txt")
-    assert [chunk.content.type for chunk in loaded.list_updates(acp.schema.UserMessageChunk)] == ["text", "image"]
+    image, file, *words = [chunk.content for chunk in loaded.list_updates(acp.schema.UserMessageChunk)]
+    assert (image.type, file.resource.uri, file.resource.text) == ("image", "file:///work/a.py", "print(7)")
+    assert [block.text for block in words] == ["Remember 7", "<div> is not centred", "/fix it now"]
     ends = {update.tool_call_id: update.status for update in loaded.list_updates(acp.schema.ToolCallProgress)}
     assert set(ends.values()) == {"completed"}
     said = {chunk.message_id for chunk in live.list_updates(acp.schema.AgentMessageChunk)}
