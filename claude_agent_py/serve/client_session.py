@@ -7,7 +7,7 @@ prompt.
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final
 from uuid import uuid4
@@ -43,6 +43,7 @@ OUTPUT_BYTES: Final = 64 * 1024
 GONE_SECONDS: Final = 1.0
 _OVER: Final = "the server of the session ends"
 _TAKEN_BACK: Final = "the prompt was taken back before it had a process"
+_TAKEN_BACK_LATE: Final = "the prompt was taken back, and its process has ended"
 
 
 class _Opening:
@@ -186,7 +187,7 @@ class ClientSession(ServedSession):
         if client is None:
             raise PromptCancelledError(_TAKEN_BACK)
         run = client.query(self._read_prompt(client, prompt), uuid=prompt_id)
-        self._open_prompts[prompt_id] = None
+        self._open_prompts[prompt_id] = False
         self._has_begun = True
         return client, run
 
@@ -209,7 +210,8 @@ class ClientSession(ServedSession):
         """Interrupt the turn, and take back the prompts behind it, or without a process. Background tasks go on."""
         self._take_back()
         if self.client is not None:
-            await self.client.interrupt(cancel_queued=True)
+            with suppress(CLIExitError, ConnectionClosedError):  # without a process, nothing goes on
+                await self.client.interrupt(cancel_queued=True)
 
     async def read_output(self, task_id: str) -> str | None:
         """Return the end of a task's output."""
@@ -286,6 +288,8 @@ class ClientSession(ServedSession):
         return None if opening.is_taken_back else opening.client
 
     def _take_back(self) -> None:
+        """Take back all prompts: no further process gets them, whatever becomes of this one."""
+        self._open_prompts = dict.fromkeys(self._open_prompts, True)
         if self._opening is not None:
             self._opening.take_back()
             self._opening = None
@@ -382,13 +386,15 @@ class ClientSession(ServedSession):
             try:
                 result = await run
             except CLIExitError as failure:
-                if failure.result is None or failure.result.messages:
+                if self._open_prompts[prompt_id] or failure.result is None or failure.result.messages:
                     raise
                 client, run = await self._query(prompt, prompt_id)  # it was dead before it read the prompt
                 result = await run
         except ClaudeAgentError as failure:
             result, error = getattr(failure, "result", None), str(failure)
             is_cancelled = isinstance(failure, InterruptedRunError | PromptCancelledError)
+            if isinstance(failure, CLIExitError | ConnectionClosedError) and self._open_prompts[prompt_id]:
+                is_cancelled, error = True, _TAKEN_BACK_LATE
             status = "cancelled" if is_cancelled else "error"
         finally:
             self._open_prompts.pop(prompt_id, None)

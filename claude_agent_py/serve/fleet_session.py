@@ -429,7 +429,7 @@ class FleetServedSession(ServedSession):
 
     def _expect(self, number: int, prompt_id: str) -> None:
         self._runs[number] = prompt_id
-        self._open_prompts[prompt_id] = None
+        self._open_prompts[prompt_id] = False
 
     async def begin(self, info: FleetSessionInfo) -> None:
         """Take what is in the fleet already: the open questions, and the last prompt unless it had ended."""

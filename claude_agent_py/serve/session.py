@@ -64,7 +64,8 @@ class ServedSession(ABC):
         self._changed = anyio.Event()
         self._is_over = False
         """Whether the server ends: nobody may follow or send any more."""
-        self._open_prompts: dict[str, None] = {}
+        self._open_prompts: dict[str, bool] = {}
+        """The prompts that have not ended, oldest first, and whether each was taken back."""
         self._in_turn = False
         self._positions: dict[object, int] = {}
         """How far each reader has read."""

@@ -1,0 +1,54 @@
+"""Each prompt of a session is answered or taken back, once, whatever becomes of its process."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from test_sessions import is_end, read_until, writing
+
+from claude_agent_py.serve import ServedSession, Sessions
+from claude_agent_py.testing import Reply, ScriptedModel
+
+pytestmark = pytest.mark.anyio
+
+
+async def ask(session: ServedSession, prompt: str, prompt_id: str | None = None) -> Any:
+    """Send a prompt, and return its end."""
+    sent = await session.send(prompt, prompt_id=prompt_id)
+    return (await read_until(session, lambda event: is_end(event) and event["prompt"] == sent))[-1][1]
+
+
+@pytest.mark.real_cli
+@pytest.mark.parametrize("is_first", [True, pytest.param(False, marks=pytest.mark.long)])
+async def test_no_process_gets_a_prompt_that_was_stopped_while_its_own_died(is_first: bool) -> None:
+    async with ScriptedModel([Reply("One."), Reply("Three.")]) as model, Sessions(model.options()) as sessions:
+        session = await sessions.create()
+        await ask(session, "One")
+        assert session.client is not None
+        assert session.client.pid is not None
+        os.kill(session.client.pid, signal.SIGSTOP)  # it reads nothing any more
+        prompt = await session.send("Two")
+        async with anyio.create_task_group() as group:
+            if is_first:
+                session.client.kill()
+            group.start_soon(session.stop)
+            if not is_first:
+                await anyio.wait_all_tasks_blocked()
+                session.client.kill()
+        ended = await read_until(session, lambda event: is_end(event) and event["prompt"] == prompt)
+        assert ended[-1][1]["status"] == "cancelled"
+        assert (await ask(session, "Three"))["text"] == "Three."
+        assert "Two" not in str(model.requests[-1].messages)
+
+
+async def test_a_prompt_whose_work_everybody_has_left_ends_as_cancelled(tmp_path: Path) -> None:
+    async with Sessions(writing(tmp_path, "word"), on_leave="stop", leave_after=0.0) as sessions:
+        session = await sessions.create()
+        await session.send("Write")
+        with anyio.fail_after(60):
+            while session.is_busy or session.state != "closed":
+                await anyio.sleep(0.02)
+        assert (await read_until(session, is_end))[-1][1]["status"] == "cancelled"
