@@ -6,7 +6,7 @@ prompt.
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from typing import Any, Final
@@ -30,7 +30,7 @@ from claude_agent_py.errors import (
     SessionError,
     SessionNotFoundError,
 )
-from claude_agent_py.journal import CallEnded, Fact, TurnEnded
+from claude_agent_py.journal import CallEnded, Fact, PromptSent, TurnEnded
 from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMessage, check_keeps_conversation
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
@@ -41,7 +41,7 @@ from claude_agent_py.sessions import RunningProcess, get_session, running_sessio
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
 GONE_SECONDS: Final = 1.0
-_OVER: Final = "the server of the session ends"
+OVER: Final = "the server of the session ends"
 _TAKEN_BACK: Final = "the prompt was taken back before it had a process"
 _TAKEN_BACK_LATE: Final = "the prompt was taken back, and its process has ended"
 
@@ -78,6 +78,7 @@ class ClientSession(ServedSession):
         session_id: str,
         options: ClientOptions,
         *,
+        keep: Callable[["ClientSession"], None],
         make_room: Callable[[], Awaitable[None]],
         lend: Callable[[ClientOptions], AbstractAsyncContextManager[Client]] = Client,
         owner: str = "",
@@ -90,6 +91,7 @@ class ClientSession(ServedSession):
         Args:
             session_id: Its id; an empty one if it is that of its first client.
             options: The options of its client.
+            keep: Called when it is used: it may have been forgotten since. Raises an error if it may not be used.
             make_room: Called before the process starts; raises an error if it may not.
             lend: Returns what connects a client, and closes it.
             owner: The user to whom it belongs.
@@ -102,6 +104,7 @@ class ClientSession(ServedSession):
         self.frontend: FrontendTools | None = self._tools
         self.client: Client | None = None
         self._options = options
+        self._keep = keep
         self._make_room = make_room
         self.lend: Callable[[ClientOptions], AbstractAsyncContextManager[Client]] = lend
         self._borrowed = AsyncExitStack()
@@ -117,6 +120,10 @@ class ClientSession(ServedSession):
         self._is_stored = is_stored
         self._is_new = not is_stored
         """Whether the log began with the conversation."""
+        self._sent: set[str] = set()
+        """The ids of its prompts, also of those that were taken back."""
+        self._has_all_sent = not is_stored
+        """Whether those of the stored conversation are among them."""
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
         self.title: str = ""
@@ -152,35 +159,53 @@ class ClientSession(ServedSession):
         asking = [tasks.get(each.agent_id or "") if tasks else None for each in self.questions.values()]
         return self._in_turn and any(task is None or not task.is_backgrounded for task in asking)
 
+    def _reader_came(self) -> None:
+        if not self._is_over:
+            self._keep(self)
+        self.note_use()
+
     async def _load_stored(self, until: float) -> Sequence[bytes]:
         if not self._is_stored or (self._is_new and self.log.start[0] == 0):
             return ()
         return await anyio.to_thread.run_sync(self._read_facts, until)
 
     def _read_facts(self, until: float) -> Sequence[bytes]:
-        try:
-            facts = get_session(self.id, config_dir=Client(self._options).config_dir).journal()
-            earlier = (wrap(fact) for fact in facts if fact.at is None or fact.at < until)
-            return deque(earlier, maxlen=MAX_STORED)
-        except SessionError:
-            return ()
+        earlier = (wrap(fact) for fact in self._read_journal() if fact.at is None or fact.at < until)
+        return deque(earlier, maxlen=MAX_STORED)
+
+    def _read_journal(self) -> Iterator[Fact]:
+        """Yield the facts of the stored conversation, as far as it can be read. Blocks."""
+        with suppress(SessionError):
+            yield from get_session(self.id, config_dir=Client(self._options).config_dir).journal()
 
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
         """Send a prompt. Opens the client first if need be.
 
         If all processes are busy, it waits for one. `stop` and `close` take it back: it ends as `cancelled`.
         """
-        self._note_use()
+        self.note_use()
         self.title = self.title or one_line(prompt, TITLE_CHARS)
-        prompt_id = prompt_id or str(uuid4())
+        if prompt_id is not None and not self._has_all_sent:
+            self._sent |= await anyio.to_thread.run_sync(self._read_prompts)
+            self._has_all_sent = True
+        prompt_id = (prompt_id or str(uuid4())).lower()
+        if prompt_id in self._sent:  # the CLI of a further process takes it, and never answers it
+            raise OptionsError(f"an earlier prompt had the id {prompt_id}; give each its own", option="prompt_id")
+        self._sent.add(prompt_id)
         try:
             client, run = await self._query(prompt, prompt_id)
         except PromptCancelledError as error:
             self._end_prompt(prompt_id, "cancelled", error=str(error))
+        except BaseException:
+            self._sent.discard(prompt_id)
+            raise
         else:
-            self._note_use()  # the sender may follow only now
+            self.note_use()  # the sender may follow only now
             spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
+
+    def _read_prompts(self) -> set[str]:
+        return {fact.id for fact in self._read_journal() if isinstance(fact, PromptSent)}
 
     async def _query(self, prompt: str, prompt_id: str) -> tuple[Client, Run[Any]]:
         client = await self._wait_for_client()
@@ -264,7 +289,7 @@ class ClientSession(ServedSession):
             ClaudeAgentError: There is no process.
         """
         if self._is_over:
-            raise ConnectionClosedError(_OVER)
+            raise ConnectionClosedError(OVER)
         opening = self._opening
         if opening is None or opening.error is not None:
             if self.client is not None and self.client.is_open:
@@ -282,7 +307,7 @@ class ClientSession(ServedSession):
                 if self._opening is opening:
                     self._opening = None
         if opening.is_taken_back and self._is_over:
-            raise ConnectionClosedError(_OVER)
+            raise ConnectionClosedError(OVER)
         if opening.error is not None and not opening.is_taken_back:
             raise opening.error
         return None if opening.is_taken_back else opening.client
@@ -323,6 +348,7 @@ class ClientSession(ServedSession):
         options = self._list_options(is_new=not self._has_begun)
         if self._has_begun:
             await self._check_unused()
+        self._keep(self)
         await self._make_room()
         self.is_opening = True
         try:
@@ -360,6 +386,13 @@ class ClientSession(ServedSession):
         )
         return options if self._tools is None else add_prompt_server(options, self._tools.server)
 
+    def _keep_mode(self, client: Client) -> None:
+        """Let the next process begin in the permission mode of the last one, such as after an approved plan."""
+        mode = client.session.reported.permission_mode
+        if mode is not None:
+            with suppress(OptionsError):  # a mode of a newer CLI
+                self._options = self._options.replace(permission_mode=mode)
+
     async def _listen(self, client: Client, borrowed: AsyncExitStack, events: AsyncIterator[Any]) -> None:
         """Turn what happens in the session into events, until its process ends."""
         error = ""
@@ -372,6 +405,7 @@ class ClientSession(ServedSession):
         finally:
             if self.client is client:
                 self.client = None
+            self._keep_mode(client)
             self._in_turn = False
             self.questions.clear()
             self.log.merge()  # what has not come whole never will

@@ -327,7 +327,7 @@ class FleetServedSession(ServedSession):
 
     def keep(self) -> None:
         """Follow the fleet, for some time also without readers."""
-        self._note_use()
+        self.note_use()
         if self._listening is None and not self._is_over:
             self._known.setdefault((self.owner, self.id), self)
             self._listening, self._stopped = anyio.CancelScope(), anyio.Event()

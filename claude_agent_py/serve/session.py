@@ -131,11 +131,11 @@ class ServedSession(ABC):
                 if not events or position == self.log.last:
                     position = self._positions[reader] = self.log.last
                     self.log.drop_merged(min(self._positions.values()))
-                    self._note_use()
+                    self.note_use()
                     await changed.wait()
         finally:
             del self._positions[reader]
-            self._note_use()
+            self.note_use()
 
     def find_position(self, event_id: str) -> int:
         """Return the number of the event with an id; -1 if this log has never had it."""
@@ -173,7 +173,7 @@ class ServedSession(ABC):
 
     def _reader_came(self) -> None:
         """Note that somebody reads."""
-        self._note_use()
+        self.note_use()
 
     @abstractmethod
     async def _load_stored(self, until: float) -> Sequence[bytes]:
@@ -207,7 +207,7 @@ class ServedSession(ABC):
         Raises:
             ValueError: The answer does not fit the question, which stays open.
         """
-        self._note_use()
+        self.note_use()
         interaction = await self._find_question(question_id)
         if interaction is None:
             return False
@@ -268,7 +268,7 @@ class ServedSession(ABC):
         self.log.add(_encode(event), part_of=part_of)
         self._wake()
 
-    def _note_use(self) -> None:
+    def note_use(self) -> None:
         self.seen_at = self.used_at = time.monotonic()
 
     def _wake(self) -> None:

@@ -19,14 +19,16 @@ from claude_agent_py.client import Client
 from claude_agent_py.durable import PROMPT_TOOLS, add_prompt_server
 from claude_agent_py.errors import (
     ClaudeAgentError,
+    ConnectionClosedError,
     OptionsError,
     PoolTimeoutError,
+    SessionError,
     SessionNotFoundError,
     TooManySessionsError,
 )
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.pool import Pool
-from claude_agent_py.serve.client_session import ClientSession
+from claude_agent_py.serve.client_session import OVER, ClientSession
 from claude_agent_py.serve.session import ServedSession
 from claude_agent_py.sessions import SessionInfo, get_session_info, list_sessions, running_sessions
 from claude_agent_py.tools import ToolServer
@@ -184,15 +186,15 @@ class Sessions:
         if session_id is None:
             spare = self._find_spare() if self._pool is None else await self._borrow_spare(self._pool)
             if spare is None:
-                return self._add(str(uuid4()), user)
+                return await self._add(str(uuid4()), user)
             self._spares.remove(spare)
             spare.owner = user
-            return self._keep(spare)
+            return await self._begin(spare)
         name = session_id.lower()  # as the CLI names its file, so that no id has two owners
         is_new = is_uuid(name) and await anyio.to_thread.run_sync(self._find_stored, name, None) is None
         if not is_new or name in self._sessions:
             raise OptionsError(f"must be a new uuid, not {session_id!r}", option="session_id")
-        return self._add(name, user)
+        return await self._add(name, user)
 
     async def get(self, session_id: str, *, user: str = "") -> ClientSession:
         """Return a session, which may be a stored one.
@@ -205,9 +207,10 @@ class Sessions:
         if session is None and is_uuid(session_id) and self._owns(user, session_id):
             stored = await anyio.to_thread.run_sync(self._find_stored, session_id, self._options.cwd)
             if stored is not None:
-                session = self._sessions.get(session_id) or self._add(session_id, user, stored)
+                session = self._sessions.get(session_id) or await self._add(session_id, user, stored)
         if session is None or session.owner != user:
             raise SessionNotFoundError(f"there is no session {session_id!r}")
+        session.note_use()
         return session
 
     async def list(self, *, user: str = "") -> Sequence[ListedSession]:
@@ -269,21 +272,40 @@ class Sessions:
         await unneeded.close(only_idle=True)
         return True
 
-    def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ClientSession:
+    async def _add(self, session_id: str, user: str, stored: SessionInfo | None = None) -> ClientSession:
         options = self._options
         if stored is not None and stored.cwd and options.cwd is None:
             options = options.replace(cwd=stored.cwd)  # the CLI finds a session from its own directory only
-        return self._keep(self._make(session_id, options, owner=user, is_stored=stored is not None))
+        return await self._begin(self._make(session_id, options, owner=user, is_stored=stored is not None))
 
     def _make(self, session_id: str, options: ClientOptions, **more: Any) -> ClientSession:
         lend = {} if self._pool is None else {"lend": self._pool.client}
-        return ClientSession(session_id, options, make_room=self.make_room, **self._frontend, **{**lend, **more})
+        usual = {"keep": self._keep, "make_room": self.make_room, **self._frontend, **lend}
+        return ClientSession(session_id, options, **{**usual, **more})
 
-    def _keep(self, session: ClientSession) -> ClientSession:
-        self._sessions[session.id] = session
-        self._look()
-        self._prepare()
+    async def _begin(self, session: ClientSession) -> ClientSession:
+        """Keep a session that somebody gets, which the end of the sessions may have overtaken."""
+        if self._is_over:
+            await run_to_its_end(session.end, name="claude_agent_py sessions")
+        else:
+            self._keep(session)
+            self._prepare()
         return session
+
+    def _keep(self, session: ClientSession) -> None:
+        """Look after a session that is used: again, if it has been forgotten, but somebody held it.
+
+        Raises:
+            ConnectionClosedError: The sessions are over.
+            SessionError: Another object has been made for the session meanwhile.
+        """
+        if self._is_over:
+            raise ConnectionClosedError(OVER)
+        if session in self._spares:
+            return
+        if self._sessions.setdefault(session.id, session) is not session:
+            raise SessionError("another object has the session by now; get it again", session_id=session.id)
+        self._look()
 
     # Spares -------------------------------------------------------------------------------------------------------
 

@@ -4,11 +4,13 @@ import os
 import signal
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import anyio
 import pytest
 from test_sessions import is_end, read_until, writing
 
+from claude_agent_py.errors import OptionsError
 from claude_agent_py.serve import ServedSession, Sessions
 from claude_agent_py.testing import Reply, ScriptedModel
 
@@ -52,3 +54,23 @@ async def test_a_prompt_whose_work_everybody_has_left_ends_as_cancelled(tmp_path
             while session.is_busy or session.state != "closed":
                 await anyio.sleep(0.02)
         assert (await read_until(session, is_end))[-1][1]["status"] == "cancelled"
+
+
+@pytest.mark.real_cli
+async def test_the_id_of_a_prompt_is_used_once_also_for_a_later_process_and_another_server() -> None:
+    prompt = str(uuid4()).upper()
+    async with ScriptedModel([Reply("One."), Reply("Two.")]) as model:
+        async with Sessions(model.options()) as sessions:
+            session = await sessions.create()
+            assert (await ask(session, "One", prompt))["prompt"] == prompt.lower()
+            for _ in ("this process", "the next one"):
+                for used in (prompt, prompt.lower()):
+                    with pytest.raises(OptionsError, match="an earlier prompt had the id"):
+                        await session.send("One", prompt_id=used)
+                await session.close()
+        async with Sessions(model.options()) as sessions:
+            session = await sessions.get(session.id)
+            with pytest.raises(OptionsError, match="an earlier prompt had the id"):
+                await session.send("One", prompt_id=prompt)
+            assert (await ask(session, "Two", str(uuid4())))["text"] == "Two."
+    assert len(model.requests) == 2
