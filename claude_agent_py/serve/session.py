@@ -269,6 +269,7 @@ class ServedSession(ABC):
         self._wake()
 
     def note_use(self) -> None:
+        """Note that somebody uses it, so that it stays ready."""
         self.seen_at = self.used_at = time.monotonic()
 
     def _wake(self) -> None:

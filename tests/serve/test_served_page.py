@@ -3,17 +3,21 @@
 import json
 import os
 import signal
+import threading
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 from anyio.from_thread import start_blocking_portal
 from chromium import Browser, browser as browser
 from serving import TOKEN, served
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions
-from claude_agent_py.serve import Sessions
+from claude_agent_py.serve import Sessions, make_app
 from claude_agent_py.testing import Failure, FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
@@ -85,6 +89,54 @@ def test_a_call_is_allowed_by_keyboard_after_a_reload_and_a_second_tab_sees_it(
         assert browser.evaluate("document.querySelector('.answer strong').textContent") == "Done"
         browser.wait("document.getElementById('cost').textContent.startsWith('$')")
     assert browser.problems == []
+
+
+class Held:
+    """An app that makes no session until it is released, and then fails for the first `failures`."""
+
+    def __init__(self, app: ASGIApp, failures: int = 0) -> None:
+        self.app = app
+        self.failures = failures
+        self.released = threading.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and (scope["method"], scope["path"]) == ("POST", "/api/sessions"):
+            await anyio.to_thread.run_sync(self.released.wait)
+            if self.failures:
+                self.failures -= 1
+                return await JSONResponse({"error": "no room"}, 503)(scope, receive, send)
+        return await self.app(scope, receive, send)
+
+
+def test_prompts_that_are_sent_while_a_session_is_made_are_sent_once_and_to_it(
+    browser: Browser, tmp_path: Path
+) -> None:
+    sessions, made = answering(tmp_path, *[steps.turn("Done.")] * 2), list[Held]()
+
+    def make(*args: Any, **options: Any) -> Held:
+        made.append(Held(make_app(*args, **options), failures=1))
+        return made[-1]
+
+    with served(sessions, make) as url:
+        visit(browser, url)
+        say(browser, "One")
+        browser.key("Enter")
+        assert browser.evaluate("document.getElementById('text').value") == ""
+        made[0].released.set()
+        browser.wait("document.getElementById('text').value === 'One'")  # it is not lost
+        browser.wait("document.getElementById('problem').textContent === 'no room'")
+        made[0].released.clear()
+        browser.key("Enter")
+        browser.key("Enter")
+        say(browser, "Two")
+        made[0].released.set()
+        browser.wait(f"{LOG}.split('Done.').length === 3")
+        shown = browser.evaluate("[...document.querySelectorAll('#log .user')].map((each) => each.textContent)")
+        assert sorted(shown) == ["One", "Two"]
+        browser.wait("document.querySelectorAll('#list button').length === 1")
+    assert [each.partition(" (")[0] for each in browser.problems] == [
+        "Failed to load resource: the server responded with a status of 503"
+    ]
 
 
 def test_html_in_an_answer_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:

@@ -562,6 +562,7 @@ function setTitle(text, isNew) {
 
 function enter(id) {
   current = id;
+  making = null;
   if (reading) reading.abort();
   reading = null;
   clear();
@@ -604,21 +605,31 @@ async function refresh() {
   }
 }
 
+let making = null; // the session that is made for what is shown: further prompts wait for it, too
+
+async function makeSession() {
+  const here = view;
+  try {
+    const made = await call("POST", "sessions", {});
+    if (view === here) enter(made.id); // else another one was chosen meanwhile
+    return made.id;
+  } finally {
+    if (view === here) making = null;
+  }
+}
+
 $("composer").onsubmit = async (event) => {
   event.preventDefault();
   const text = $("text").value;
   if (!text.trim()) return;
+  $("text").value = ""; // at once: another Enter would send it again
   try {
-    if (!current) {
-      const made = await call("POST", "sessions", {});
-      enter(made.id);
-    }
-    $("text").value = "";
-    await call("POST", `sessions/${encodeURIComponent(current)}/prompts`, { text });
+    const id = current || (await (making ??= makeSession()));
+    await call("POST", `sessions/${encodeURIComponent(id)}/prompts`, { text });
     complain(null);
     refresh();
   } catch (error) {
-    $("text").value = text;
+    $("text").value ||= text;
     complain(error);
   }
 };
