@@ -25,6 +25,7 @@ from claude_agent_py.errors import (
     CLIExitError,
     ConnectionClosedError,
     InterruptedRunError,
+    OptionsError,
     PromptCancelledError,
     SessionBusyError,
     SessionError,
