@@ -230,8 +230,10 @@ class Client(SessionControls, Generic[Output]):
         iterable of prompts was still being sent does not continue.
 
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
-        settings of the running session are kept; hooks and servers are reset to the options. A session of a store is
-        loaded from there, including everything that the old process wrote. Background tasks of the CLI failed with it.
+        settings of the running session are kept, and the restrictions of MCP servers (`mcp.set_permission_mode`,
+        `mcp.toggle`); hooks, servers and the permission rules of answers (`updated_permissions` for the session) are
+        reset to the options. A session of a store is loaded from there, including everything that the old process
+        wrote. Background tasks of the CLI failed with it.
         They stay in `tasks`, which is the same object for the life of the client, with its listeners. Child agents are
         cancelled. Iterators of `messages()` and `events()` have
         ended; start new ones. After an error or a cancellation the client is closed.
@@ -242,6 +244,7 @@ class Client(SessionControls, Generic[Output]):
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
             BudgetExceededError: As in `connect`.
+            ControlRejectedError: The CLI refuses settings that it accepted before.
         """
         earlier = self.connection
         old = earlier.session
@@ -254,8 +257,7 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
         self._connected = LazyEvent()
         try:
-            mode = old.reported.permission_mode or old.options.permission_mode
-            now = old.changes.apply_to(self._options, mode)
+            now = old.options_in_effect(self._options)
             options = await _connection.options_to_go_on(now, old.reported.session_id, config_dir)
             await earlier.shutdown.close()
             if self._is_closed:
@@ -264,7 +266,6 @@ class Client(SessionControls, Generic[Output]):
             self._connection, self._hooks = connection, None
             with running_client(self):
                 await self._connect(options, old)
-            await connection.session.changes.repeat(connection.session.control)
             self._warns = self.is_open
         except BaseException:
             self.abort()

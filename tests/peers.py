@@ -1,5 +1,6 @@
 """Fixtures for tests against scripted peers: clients of a fake, in memory or as a program, and the leftovers check."""
 
+import shlex
 import sys
 from collections.abc import AsyncIterable, AsyncIterator, Callable
 from importlib.util import find_spec
@@ -57,6 +58,17 @@ def start(request: pytest.FixtureRequest) -> MakeClient:
         return start_in_memory
     make: MakeClient = request.getfixturevalue("start_process")
     return make
+
+
+def install_in_turn(folder: Path, *fakes: FakeCLI) -> Path:
+    """Write a program that is each of these fakes in turn, once each, and return its path."""
+    programs = [fake.install(folder / f"cli{number}") for number, fake in enumerate(fakes)]
+    begun = shlex.quote(str(folder / "begun"))
+    tries = [f'mkdir {begun}{number} 2>/dev/null && exec {each} "$@"' for number, each in enumerate(programs)]
+    program = folder / "claude"
+    program.write_text("\n".join(["#!/bin/sh", *tries]))
+    program.chmod(0o755)
+    return program
 
 
 async def read_into(seen: list[Any], source: AsyncIterable[Any]) -> None:

@@ -283,14 +283,6 @@ class Connection:
             for waiter in session.engine.waiters:
                 waiter.fail(ControlRejectedError("initialize", f"it printed {shown!r} instead of an answer"))
 
-    def _on_reply(self, event: ReplyReceived) -> None:
-        request = event.request
-        if event.error is None:
-            request.waiter.resolve(event.payload)
-        else:
-            error = ControlRejectedError(request.subtype, event.error, event.error_code, request.request_id)
-            request.waiter.fail(error)
-
     def _on_request_timed_out(self, event: RequestTimedOut) -> None:
         request = event.request
         request.waiter.fail(ControlTimeoutError(request.subtype, request.timeout or 0.0, request.request_id))
@@ -309,7 +301,7 @@ class Connection:
         ControlRequest: lambda self, event: self.handlers.take(event),
         RequestUnreadable: lambda self, event: self.handlers.answer_unreadable(event),
         ControlCancelRequest: lambda self, event: self.handlers.withdraw(event),
-        ReplyReceived: _on_reply,
+        ReplyReceived: lambda self, event: self.session.note_reply(event),
         RequestTimedOut: _on_request_timed_out,
         RunEnded: lambda self, event: self.runs.on_ended(event),
         RunWaits: lambda self, event: self.runs.on_waits(event),

@@ -13,8 +13,9 @@ from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.delegation import why_no_agent_tool
 from claude_agent_py.options.variables import variable
 from claude_agent_py.tasks.task_list import TaskList
+from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.control.initialize import InitializeReply
-from claude_agent_py.wire.messages.catalog import AgentInfo
+from claude_agent_py.wire.messages.catalog import AgentInfo, SlashCommand
 from claude_agent_py.wire.messages.conversation import AssistantMessage, ResultMessage
 from claude_agent_py.wire.messages.occasional import CommandsChangedMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage, InitMessage, StatusMessage
@@ -33,7 +34,7 @@ class Reported:
         self.session_id: str | None = _find_session_id(options)
         """The id of the conversation; None before the first turn unless the options set it."""
         self.permission_mode: str | None = None
-        """The permission mode that the CLI reported last; None before the first turn."""
+        """The permission mode that the CLI reported last; None before its reply to `initialize`."""
         self.spent_before_usd: float = 0.0
         """The cost of earlier processes of the session that the CLI does not know."""
         self.cost_usd: float = 0.0
@@ -43,11 +44,25 @@ class Reported:
         self.info: InitializeReply | None = None
         """The CLI's reply to `initialize`; None before it arrived. Its commands are kept up to date."""
         self._has_info = LazyEvent()
+        self._commands: list[SlashCommand] | None = None
+        """The commands in a message that came after the reply to `initialize`; None without one."""
         self.task_list: TaskList = TaskList(is_shared=bool(variable(options, "CLAUDE_CODE_TASK_LIST_ID")))
 
+    def take_reply(self, subtype: str, fields: Mapping[str, object], payload: JSONObject) -> None:
+        """Take in the reply to a request, in its place among the messages."""
+        if subtype == "initialize":
+            self._commands = None
+            mode = payload.get("current_permission_mode")
+        elif subtype == "set_permission_mode":  # the status message that says so comes later
+            mode = payload.get("mode", fields.get("mode"))
+        else:
+            return
+        if isinstance(mode, str):
+            self.permission_mode = mode
+
     def take_info(self, info: InitializeReply) -> None:
-        """Take in the CLI's reply to `initialize`."""
-        self.info = info
+        """Take in the CLI's reply to `initialize`, after it was read."""
+        self.info = info if self._commands is None else info.replace(commands=self._commands)
         self._has_info.set()
 
     async def find_agents(self) -> Sequence[AgentInfo]:
@@ -61,7 +76,7 @@ class Reported:
         self.HANDLERS[type(message)](self, message)
 
     def _on_init(self, message: InitMessage) -> None:
-        if self.session_id != message.session_id or self.permission_mode is None:  # the first of a conversation
+        if self.session_id != message.session_id or self.tools is None:  # the first of a conversation
             self._check_guide(message)
         self.session_id = message.session_id
         self.permission_mode = message.permission_mode
@@ -78,6 +93,7 @@ class Reported:
         self.cost_usd = float(message.total_cost_usd)
 
     def _on_commands(self, message: CommandsChangedMessage) -> None:
+        self._commands = message.commands
         if self.info is not None:
             self.info = self.info.replace(commands=message.commands)
 

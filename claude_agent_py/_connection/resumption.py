@@ -43,7 +43,6 @@ class Resumption:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
         self.forgotten = last.forgotten
-        self._session.changes = last._session.changes
 
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.

@@ -40,6 +40,7 @@ from claude_agent_py._connection.runs.readers import Readers
 from claude_agent_py._connection.wire_log import WireLog, wire_log
 from claude_agent_py._connection.workers import Workers
 from claude_agent_py._journal.engine import Engine
+from claude_agent_py._journal.events import ReplyReceived
 from claude_agent_py._journal.live import LiveJournal, OpenRequest
 from claude_agent_py._journal.router import TurnRouter
 from claude_agent_py._journal.state import State, Step
@@ -48,6 +49,7 @@ from claude_agent_py._journal.views import View
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.options.conflicts import HOOKS_OFF, turns_hooks_off
 from claude_agent_py.options.delegation import definitions
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.options.secrets import find_secrets
 from claude_agent_py.tasks import TaskIntake, TaskManager
 from claude_agent_py.tasks.intake import concerns_tasks
@@ -77,9 +79,10 @@ KEPT_ERRORS: Final = 1000
 
 
 class ReplyWaiter:
-    """A future for the reply to a request."""
+    """A future for the reply to a request with these fields."""
 
-    def __init__(self) -> None:
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self.fields = fields
         self._done = LazyEvent()
         self._payload: JSONObject = {}
         self._error: ClaudeAgentError | None = None
@@ -118,6 +121,8 @@ class ChildLink:
     answer: Callable[..., Awaitable[JSONObject]] | None
     """Answers the child's questions with the handlers of its parent, as `PermissionDispatcher.answer`; None if it has
     handlers of its own."""
+    changes: LiveChanges
+    """The changes of its parent's session that its own begins with."""
 
 
 class Session:
@@ -159,8 +164,9 @@ class Session:
         )
         self.hooks: HookDispatcher | None = None
         """Answers the hooks of the session; None without any."""
-        self.changes: LiveChanges = LiveChanges()
-        """The changes made to the running session, which its next process repeats."""
+        begins_with = None if link is None else link.changes
+        self.changes: LiveChanges = LiveChanges(begins_with if earlier is None else earlier.changes)
+        """The changes made to the running session, which its next process and child agents repeat."""
         self.launched: Launched | None = None
         """The CLI; None before `Connection.open`."""
         self._thread: int = threading.get_ident()
@@ -227,6 +233,10 @@ class Session:
             raise self.error_now
         if self._thread != threading.get_ident():
             raise LocalProtocolError(ELSEWHERE)
+
+    def options_in_effect(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
+        """Return options of its client with the model and the permission mode that are now in effect."""
+        return self.changes.apply_to(options, self.reported.permission_mode or self.options.permission_mode)
 
     @property
     def transport(self) -> Transport:
@@ -361,21 +371,12 @@ class Session:
                 raise OptionsError(f"{HOOKS_OFF} in their env disables all hooks", option="settings")
         if subtype == END_SESSION:
             self.engine.advance(Step.ASK_EXIT)  # from now on the CLI may exit at any time
-        try:
-            reply = await self.request(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
-        except ControlRejectedError:
-            if subtype == END_SESSION and self.state is State.EXITING:
-                self.engine.advance(Step.EXIT_REFUSED)
-            raise
-        if subtype == "set_permission_mode":  # the status message that says so comes later
-            self.reported.permission_mode = reply.get("mode", fields.get("mode"))
-        self.changes.note(subtype, fields)
-        return reply
+        return await self.request(subtype, fields, self.options.timeouts.control if timeout is None else timeout)
 
     async def request(self, subtype: str, fields: Mapping[str, object], timeout: float | None) -> JSONObject:
-        """Send a request as it is, and return the payload of its reply. `control` also checks and notes it."""
+        """Send a request as it is, and return the payload of its reply. `control` also checks it."""
         self.check_open()
-        waiter = ReplyWaiter()
+        waiter = ReplyWaiter(fields)
         try:
             request = self.engine.request(subtype, fields, now=self.now(), timeout=timeout, waiter=waiter)
         except (ValueError, TypeError) as error:
@@ -386,6 +387,20 @@ class Session:
             return await waiter.wait()
         finally:
             self.engine.forget_request(request.request_id)
+
+    def note_reply(self, event: ReplyReceived) -> None:
+        """Note what a reply changes, in the order of the replies, whether or not anybody still waits for it."""
+        request, waiter = event.request, event.request.waiter
+        if waiter is None:
+            return
+        if event.error is not None:
+            if request.subtype == END_SESSION and self.state is State.EXITING:
+                self.engine.advance(Step.EXIT_REFUSED)
+            waiter.fail(ControlRejectedError(request.subtype, event.error, event.error_code, request.request_id))
+            return
+        self.reported.take_reply(request.subtype, waiter.fields, event.payload)
+        self.changes.note(request.subtype, waiter.fields)
+        waiter.resolve(event.payload)
 
     def post(self, subtype: str, /, **fields: object) -> None:
         """Send a request without waiting for its reply. Does nothing once the session is closed."""

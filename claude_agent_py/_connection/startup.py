@@ -73,6 +73,7 @@ async def open_session(connection: Connection, launched: Launched) -> None:
         info = await startup.initialize()
         connection.session.reported.take_info(info)
         await startup.check(info)
+        await connection.session.changes.repeat(connection.session.control)  # before prompts are sent again
         await startup.check_settings()
         await startup.check_hooks(info)
         startup.warn_of_missing_login(info)

@@ -39,7 +39,7 @@ UNSUPPORTED: Final = "unsupported_request"
 """The `error_code` that refuses an unknown request, as the CLI itself does."""
 
 REMEMBERED: Final = 4096
-"""How many settled requests of the CLI are remembered: a repeated request must not run twice."""
+"""How many settled requests of the CLI are remembered, which must not run twice, and how many forgotten requests."""
 
 
 class Engine:
@@ -49,6 +49,8 @@ class Engine:
         self._lines = LineBuffer(max_line_bytes, Skimmer)
         self._numbers = itertools.count(1)
         self._pending: dict[str, PendingRequest] = {}
+        self._forgotten: BoundedDict[str, PendingRequest] = BoundedDict(REMEMBERED)
+        """The last ones without a reply that nobody waits for any more."""
         self._asked: set[str] = set()
         """The requests of the CLI that have not been answered."""
         self._settled: BoundedDict[str, None] = BoundedDict(REMEMBERED)
@@ -138,9 +140,13 @@ class Engine:
                 self._fail_request(request_id, f"malformed reply: {frame.error}", events)
 
     def _fail_request(self, request_id: str, problem: str, events: list[Event]) -> None:
-        request = self._pending.pop(request_id, None)
+        request = self._take_request(request_id)
         if request is not None:
             events.append(ReplyReceived(request, {}, problem))
+
+    def _take_request(self, request_id: str) -> PendingRequest | None:
+        """Remove a request whose reply has come, and return it; None for a reply that is repeated or to nobody."""
+        return self._pending.pop(request_id, None) or self._forgotten.pop(request_id, None)
 
     def _on_request(self, frame: ControlRequest, events: list[Event]) -> None:
         if self._accept(frame.request_id):
@@ -159,9 +165,9 @@ class Engine:
 
     def _on_response(self, frame: ControlResponse, events: list[Event]) -> None:
         response = frame.response
-        request = self._pending.pop(response.request_id, None)
+        request = self._take_request(response.request_id)
         if request is None:
-            return  # late, repeated, or to nobody
+            return
         if isinstance(response, ControlSuccess):
             events.append(ReplyReceived(request, response.response or {}))
         else:
@@ -194,12 +200,14 @@ class Engine:
 
     @property
     def waiters(self) -> list[Any]:
-        """The waiters of the requests without a reply."""
+        """The waiters of the requests without a reply, except those that are forgotten."""
         return [request.waiter for request in self._pending.values()]
 
     def forget_request(self, request_id: str) -> None:
-        """Drop a request unless its reply has come. A later reply is ignored."""
-        self._pending.pop(request_id, None)
+        """Note that nobody waits for the reply of a request any more. It is still an event: the CLI has acted on it."""
+        request = self._pending.pop(request_id, None)
+        if request is not None:
+            self._forgotten.put(request_id, request)
 
     def answer(self, request_id: str, payload: JSONObject) -> bool:
         """Answer a request of the CLI. Return False if it is no longer pending.
@@ -264,10 +272,10 @@ class Engine:
         return min(request.deadline for request in self._pending.values())
 
     def tick(self, now: float) -> list[Event]:
-        """Return the requests whose time limit has expired."""
+        """Return the requests whose time limit has expired. They are then forgotten."""
         expired = [request for request in self._pending.values() if request.deadline <= now]
         for request in expired:
-            del self._pending[request.request_id]
+            self.forget_request(request.request_id)
         return [RequestTimedOut(request) for request in expired]
 
     def take_cli_waited(self) -> bool:

@@ -11,6 +11,7 @@ import anyio
 from pydantic import AliasChoices, Field, StringConstraints
 
 from claude_agent_py._base.errors import ClaudeAgentError, OptionsError, OptionsWarning, ToolError
+from claude_agent_py._connection.live_changes import LiveChanges
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.agents.guide import DelegationGuide
 from claude_agent_py.children.assignment import Brief, ChildReport, Priority, check_priority
@@ -57,9 +58,10 @@ class ChildAgent:
     id: str = field(default="", kw_only=True)
     """Letters, digits, `_` and `-`. Defaults to a name made from the description."""
     options: ClientOptions | None = field(default=None, kw_only=True)
-    """The options of its process; the definition takes precedence. None inherits the parent's environment, model and
-    permissions, but not its conversation, tools or agents. In both cases, the parent's handlers answer questions that
-    the child has no handler for, and the parent's tool hooks apply unless the child has hooks."""
+    """The options of its process; the definition takes precedence. None inherits the parent's environment, and its
+    current model, permissions and settings, but not its conversation, tools or agents. In both cases, the parent's
+    handlers answer questions that the child has no handler for, and the parent's tool hooks apply unless the child has
+    hooks."""
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
     the parent's process): `cancel` cancels the child; `leave` lets it continue in the background, and the parent's
@@ -150,6 +152,7 @@ class ChildAgent:
             author=author,
             tool_use_id=tool_use_id,
             timeout=self.timeout,
+            changes=client.session.changes.for_child() if self.options is None else LiveChanges(),
         )
         run.begin()
         for session in client.session.lineage:
@@ -167,8 +170,7 @@ class ChildAgent:
             self.id,
             self.definition,
             self.options,
-            client.options,
-            mode=session.reported.permission_mode,
+            session.options_in_effect(client.options),
             hooks=client.connection.handlers.hooks.registered,
         )
 

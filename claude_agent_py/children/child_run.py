@@ -22,6 +22,7 @@ from claude_agent_py._base.errors import ClaudeAgentError, CLIExitError, Control
 from claude_agent_py._base.log import logger
 from claude_agent_py._connection.connection import Connection
 from claude_agent_py._connection.current import running_client
+from claude_agent_py._connection.live_changes import LiveChanges
 from claude_agent_py._connection.runs.prompts import prompt_message
 from claude_agent_py._connection.runs.result import RunTimeoutError
 from claude_agent_py._connection.runs.run import Run
@@ -82,6 +83,8 @@ class ChildRun:
     tool_use_id: str | None = None
     timeout: float | None = None
     """In seconds; None means no limit."""
+    changes: LiveChanges = field(default_factory=LiveChanges)
+    """The changes of the parent's session that the child's begins with."""
     number: int = field(default_factory=itertools.count().__next__)
     """Counts the runs of this process."""
     task_id: str = field(default_factory=lambda: f"c{secrets.token_hex(8)}")
@@ -456,5 +459,6 @@ class _ChildClient(Client):
             take_events=run.take_events,
             wanted=(TaskFinished, TaskRevised),
             answer=run.answer if run.asks_parent else None,
+            changes=run.changes,
         )
         return Connection(options, link=link)

@@ -6,14 +6,13 @@ conversation, tools and agents.
 
 import warnings
 from collections.abc import Iterable
-from typing import Final, get_args
+from typing import Final
 
 from claude_agent_py._base.errors import OptionsError, OptionsWarning
 from claude_agent_py.agents.definition import AgentDefinition
 from claude_agent_py.hooks.matcher import HookMatcher
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.values import SystemPromptPreset
-from claude_agent_py.wire.settings.choices import ChosenPermissionMode
 
 INHERITED: Final = (
     "cli_path",
@@ -105,7 +104,6 @@ def build_process_options(
     own: ClientOptions | None,
     parent: ClientOptions,
     *,
-    mode: str | None = None,
     hooks: Iterable[tuple[str, HookMatcher]] = (),
 ) -> ClientOptions:
     """Return the options of a child's process.
@@ -114,8 +112,7 @@ def build_process_options(
         name: The agent's name in its process.
         definition: The agent; takes precedence over options.
         own: The child's own options; None inherits `INHERITED` from the parent.
-        parent: The options of its parent.
-        mode: The parent's current permission mode, if known.
+        parent: The options of its parent, with the model and the permission mode that are in effect.
         hooks: The parent's current hooks.
 
     Raises:
@@ -124,7 +121,7 @@ def build_process_options(
     # The parent's options have already warned.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptionsWarning)
-        given = own or _inherit_options(parent, mode)
+        given = own or _inherit_options(parent)
         changes = {
             **_apply_definition(name, definition, given),
             **_merge_servers(definition, given, parent),
@@ -140,12 +137,8 @@ def build_process_options(
         return given.replace(**changes)
 
 
-def _inherit_options(parent: ClientOptions, mode: str | None) -> ClientOptions:
-    taken = {name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set}
-    # The mode may have changed since the parent started.
-    if mode in get_args(ChosenPermissionMode):
-        taken["permission_mode"] = mode
-    return ClientOptions(**taken)
+def _inherit_options(parent: ClientOptions) -> ClientOptions:
+    return ClientOptions(**{name: getattr(parent, name) for name in INHERITED if name in parent.model_fields_set})
 
 
 def _apply_definition(name: str, definition: AgentDefinition, given: ClientOptions) -> dict[str, object]:

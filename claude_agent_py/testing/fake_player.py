@@ -241,10 +241,15 @@ def open_transcript(argv: list[str], environment: Mapping[str, str]) -> TurnMirr
     """Return the transcript of a process that has to mirror it, or None."""
     if "--session-mirror" not in argv:
         return None
-    given = dict(itertools.pairwise(part for argument in argv for part in argument.split("=", 1)))
+    given = read_flags(argv)
     folder = environment.get("CLAUDE_CONFIG_DIR") or environment.get("HOME", "") + "/.claude"
     session_id = given.get("--session-id") or given.get("--resume")
     return TurnMirror(folder, None if "--fork-session" in argv else session_id)
+
+
+def read_flags(argv: list[str]) -> dict[str, str]:
+    """Return the flags with their values, which follow after `=` or as the next argument."""
+    return dict(itertools.pairwise(part for argument in argv for part in argument.split("=", 1)))
 
 
 def contains(frame: object, match: object) -> bool:
@@ -300,6 +305,9 @@ def main(folder: Path, argv: list[str]) -> None:
     if "--version" in argv:
         print(f"{scenario['version']} (Claude Code)")
         return
+    greeting = scenario["answers"]["initialize"]
+    if greeting is not None and greeting.get("echo") and (mode := read_flags(argv).get("--permission-mode")):
+        greeting["response"]["current_permission_mode"] = mode
     process = _Process(folder, scenario, open_transcript(argv, os.environ))
     environment = {name: os.environ.get(name) for name in scenario["record_env"]}
     process.log({"start": {"pid": os.getpid(), "argv": argv, "cwd": os.getcwd(), "environment": environment}})

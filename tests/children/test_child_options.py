@@ -112,6 +112,7 @@ async def test_the_session_is_the_agent_and_cannot_start_itself() -> None:
 async def test_inherited_options_of_a_child() -> None:
     heard = list[str]()
     child = await started(
+        said=frames.init(permissionMode="acceptEdits"),
         asks=steps.stderr("a line"),
         cwd="/tmp",
         env={"A": "b"},

@@ -338,15 +338,23 @@ def test_a_reply_without_a_payload_has_an_empty_one() -> None:
 
 def test_replies_without_a_request_are_ignored() -> None:
     driver = Driver()
-    answered, forgotten = driver.ask(), driver.ask()
+    answered = driver.ask()
     driver.hear(reply(answered))
-    driver.engine.forget_request(forgotten)
-    assert driver.hear(reply(answered), refusal(forgotten, "no"), reply("who?")) == []
-    malformed = {"type": "control_response", "response": {"subtype": "maybe", "request_id": forgotten}}
+    assert driver.hear(reply(answered), reply("who?")) == []
+    malformed = {"type": "control_response", "response": {"subtype": "maybe", "request_id": answered}}
     assert kinds(driver.hear(malformed)) == [MalformedFrame]
 
 
-def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
+def test_the_reply_that_nobody_waits_for_is_reported_once() -> None:
+    driver = Driver()
+    forgotten = driver.ask()
+    driver.engine.forget_request(forgotten)
+    assert driver.engine.waiters == []
+    expected = ReplyReceived(driver.requests[forgotten], {}, "no")
+    assert driver.hear(refusal(forgotten, "no"), reply(forgotten)) == [expected]
+
+
+def test_a_request_times_out_once_and_its_late_reply_is_reported() -> None:
     driver = Driver()
     request_id = driver.ask("interrupt", timeout=5.0)
     assert driver.engine.next_deadline() == 5.0
@@ -354,7 +362,7 @@ def test_a_request_times_out_once_and_its_late_reply_means_nothing() -> None:
     assert driver.engine.tick(5.0) == [RequestTimedOut(driver.requests[request_id])]
     assert driver.engine.tick(6.0) == []
     assert driver.engine.next_deadline() == math.inf
-    assert driver.hear(reply(request_id)) == []
+    assert driver.hear(reply(request_id)) == [ReplyReceived(driver.requests[request_id], {})]
 
 
 def test_a_malformed_reply_fails_its_request_at_once() -> None:

@@ -1,6 +1,5 @@
 """`Client.reopen` with programs that die: what the next process is started with, and which runs go on in it."""
 
-import shlex
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +8,7 @@ from typing import Any, TypeAlias
 
 import anyio
 import pytest
+from peers import install_in_turn
 from stored import SESSION, Stored
 
 from claude_agent_py import Client, ClientOptions
@@ -32,12 +32,7 @@ def start(tmp_path: Path) -> Start:
     """Return a function that makes a client whose processes are these fakes, one after the other."""
 
     def make(*fakes: FakeCLI, **options: Any) -> Client:
-        programs = [fake.install(tmp_path / f"cli{number}") for number, fake in enumerate(fakes)]
-        begun = shlex.quote(str(tmp_path / "begun"))
-        tries = [f'mkdir {begun}{number} 2>/dev/null && exec {each} "$@"' for number, each in enumerate(programs)]
-        program = tmp_path / "claude"
-        program.write_text("\n".join(["#!/bin/sh", *tries]))
-        program.chmod(0o755)
+        program = install_in_turn(tmp_path, *fakes)
         env = {"CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
         return Client(ClientOptions(**({"cli_path": program, "cwd": tmp_path, "env": env} | options)))
 
@@ -188,7 +183,7 @@ async def test_changes_that_the_next_process_refuses_are_logged(start: Start, ca
             run = await cut_off(client)
             await client.reopen()
             assert (await run).text == "again"
-    assert "the reopened session does not accept set_model again: " in caplog.text
+    assert "the session does not accept set_model again: " in caplog.text
     assert "no such model" in caplog.text
 
 
