@@ -345,7 +345,8 @@ class EditorAgent:
 class _Prompt:
     """A prompt of the editor that has no answer yet."""
 
-    def __init__(self) -> None:
+    def __init__(self, message: UserMessage) -> None:
+        self.message = message
         self.run: Run | None = None
         self.is_cancelled = False
 
@@ -378,6 +379,8 @@ class _EditorSession:
         self._shown: set[str] = set()
         """The uuids of the results whose turn the editor has seen whole. Prompts that the CLI merges have one."""
         self._progress = asyncio.Condition()
+        self._showing = asyncio.Lock()
+        """Held while an event, or the stored session, is shown."""
         self._reopening = asyncio.Lock()
         self._prompts: dict[object, _Prompt] = {}
         """The prompts without an answer, by the ids of their requests."""
@@ -470,14 +473,25 @@ class _EditorSession:
             await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def replay(self) -> None:
-        """Send the stored session."""
+        """Send the stored session, and what it does not have yet of the turn that goes on."""
+        async with self._showing:
+            history = Updates(self.client.options.cwd)
+            for update in history.replay(await self._read_history()):
+                await self._show(update)
+            sent = [prompt.message for prompt in self._prompts.values() if prompt.run is not None]
+            for update in self._updates.catch_up(history, sent):
+                await self._show(update)
+
+    async def _read_history(self) -> Sequence[object]:
+        """Return the events of the stored session. Before its first prompt, a fork has those of the original."""
         try:
-            stored = await self._stored.get(self.id)
-            events = await run_file_work(lambda: list(stored.events()))
+            for session_id in filter(None, (self.id, self.client.options.resume)):
+                with suppress(SessionNotFoundError):
+                    stored = await self._stored.get(session_id)
+                    return await run_file_work(list, stored.events())
         except SessionError as error:
             raise refuse(str(error), INTERNAL_ERROR) from error
-        for update in Updates(self.client.options.cwd).replay(events):
-            await self._show(update)
+        return ()
 
     @property
     def _stored(self) -> StoredSessions:
@@ -488,22 +502,22 @@ class _EditorSession:
 
         `request` is the id of the editor's request, by which `cancel_prompt` finds it.
         """
-        prompt = _Prompt()
+        prompt = _Prompt(message)
         key = prompt if request is None else request
         self._prompts[key] = prompt
         try:
-            return await self._prompt(message, prompt)
+            return await self._prompt(prompt)
         finally:
             self._prompts.pop(key, None)
 
-    async def _prompt(self, message: UserMessage, prompt: _Prompt) -> schema.PromptResponse:
+    async def _prompt(self, prompt: _Prompt) -> schema.PromptResponse:
         try:
             await self._reopen()
             if prompt.is_cancelled:
                 return schema.PromptResponse(stop_reason="cancelled")
             verbatim = self.client.options.verbatim_prompts
-            check_keeps_conversation(message, self.client.info.commands, verbatim=verbatim)
-            prompt.run = self.client.query(message)
+            check_keeps_conversation(prompt.message, self.client.info.commands, verbatim=verbatim)
+            prompt.run = self.client.query(prompt.message)
             try:
                 result = await prompt.run
             except CLIExitError as error:
@@ -580,8 +594,9 @@ class _EditorSession:
                     # It was answered elsewhere, or withdrawn.
                     if question is not None:
                         question.cancel()
-                for update in self._updates.feed(event):
-                    await self._show(update)
+                async with self._showing:
+                    for update in self._updates.feed(event):
+                        await self._show(update)
                 if isinstance(event, ResultMessage):
                     async with self._progress:
                         self._shown.add(event.uuid)

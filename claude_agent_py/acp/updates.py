@@ -6,7 +6,8 @@ because the call that launched it returns at once.
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -59,6 +60,7 @@ from claude_agent_py.messages import (
     ThinkingBlock,
     ThinkingDelta,
     ToolResultBlock,
+    UserMessage,
 )
 from claude_agent_py.tasks import TaskEvent, TaskStatus
 from claude_agent_py.todo import TaskList
@@ -77,6 +79,8 @@ Update: TypeAlias = (
     | schema.SessionInfoUpdate
     | schema.UsageUpdate
 )
+Said: TypeAlias = tuple[Callable[[str], Update], str | None]
+"""A text of the main agent: what makes the update for a part of it, and the API message that it is from."""
 
 TITLE_CHARS: Final = 200
 RESULT_CHARS: Final = 100_000
@@ -122,13 +126,19 @@ class Updates:
         self._drops = Drops("an editor's view of a session")
         self._thought: set[str] = set()
         """The API messages of this turn whose thinking came as deltas."""
+        self._prompts: set[str] = set()
+        """The uuids of the prompts of a stored session."""
+        self._said: dict[Said, StringIO] = {}
+        """The texts of this turn, or of a stored session."""
+        self._replayed: dict[Said, int] = {}
+        """How many characters of each text a replay has shown."""
         self._plan: list[schema.PlanEntry] = []
         """The plan that the editor shows."""
         self._mode: str | None = None
-        self._calls: dict[str, str] = {}
-        """The titles of the calls without a result that the editor shows, by id."""
-        self._tasks: dict[str, str] = {}
-        """The titles of the background tasks that the editor shows, by id."""
+        self._calls: dict[str, schema.ToolCallStart] = {}
+        """The calls without a result that the editor shows, by id."""
+        self._tasks: dict[str, schema.ToolCallStart] = {}
+        """The background tasks that the editor shows, by id."""
         self._foreground: dict[str, TaskStarted | TaskReopened] = {}
         """The tasks whose call still waits for them, and which the editor shows as that call."""
 
@@ -149,10 +159,13 @@ class Updates:
     def _on_message(self, event: object) -> Iterator[Update]:
         """Yield the updates for the texts of a message, and for changes of the session: its mode and commands."""
         for text in self._text.feed(event):
-            yield update_agent_message_text(text).model_copy(update={"message_id": _find_message(event)})
+            yield from self._say((update_agent_message_text, _find_message(event)), text)
         for text in self._list_thoughts(event):
-            yield update_agent_thought_text(text).model_copy(update={"message_id": _find_message(event)})
-        if isinstance(event, InitMessage):
+            yield from self._say((update_agent_thought_text, _find_message(event)), text)
+        if isinstance(event, ResultMessage):
+            self._said.clear()
+            self._replayed.clear()
+        elif isinstance(event, InitMessage):
             yield from self._list_plan()  # a new conversation has a new list
         mode = event.permission_mode if isinstance(event, InitMessage | StatusMessage) else None
         if mode is not None and mode != self._mode:
@@ -169,8 +182,32 @@ class Updates:
             if isinstance(message, CallEnded | InitMessage):
                 self.task_list.track(message)
             if isinstance(message, PromptSent):
-                yield from _list_prompt(message)
+                self._prompts.add(message.id)
+                yield from _list_prompt(message.id, message.content)
             yield from self.feed(message)
+
+    def catch_up(self, replay: "Updates", prompts: Iterable[UserMessage]) -> Iterator[Update]:
+        """Yield what the replay of the stored session lacks of these prompts, and of what the editor has been told.
+
+        It may also have what is yet to come, which is then not told again.
+        """
+        for prompt in prompts:
+            if prompt.uuid not in replay._prompts:
+                yield from _list_prompt(prompt.uuid, prompt.content)
+        self._replayed = {said: text.tell() for said, text in replay._said.items()}
+        for said, text in self._said.items():
+            yield from _tell(said, text.getvalue()[self._replayed.get(said, 0) :])
+        for mine, its in ((self._calls, replay._calls), (self._tasks, replay._tasks)):
+            yield from (started for name, started in mine.items() if name not in its)
+        self._plan = replay._plan
+        yield from self._list_plan()
+
+    def _say(self, said: "Said", text: str) -> Iterator[Update]:
+        """Yield the next part of a text, without what a replay has shown."""
+        before = self._said.setdefault(said, StringIO())
+        shown = max(0, self._replayed.get(said, 0) - before.tell())
+        before.write(text)
+        yield from _tell(said, text[shown:])
 
     def _list_thoughts(self, event: object) -> Iterator[str]:
         """Yield the thinking of the main agent, each piece once."""
@@ -190,11 +227,10 @@ class Updates:
 
     def _on_call(self, fact: CallStarted) -> Iterator[Update]:
         shown = describe(fact.call.name, fact.call.input, self._folder)
-        self._calls[fact.id] = shown["title"]
         meta: JSONObject = {"claudeCode": {"toolName": fact.call.name}}  # as the vendor's agent names it
         if fact.agent != MAIN:
             meta |= {"agent": fact.agent, "parentToolCallId": fact.parent_call}
-        yield schema.ToolCallStart(
+        self._calls[fact.id] = schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=fact.call.id,
             status="in_progress",
@@ -202,15 +238,16 @@ class Updates:
             field_meta=meta,
             **shown,
         )
+        yield self._calls[fact.id]
 
     def _on_call_progress(self, fact: CallProgressed) -> Iterator[Update]:
-        title = self._calls.get(fact.id)
-        if title is not None:
+        started = self._calls.get(fact.id)
+        if started is not None:
             done = f"{fact.progress}/{fact.total}" if fact.total else str(fact.progress)
             yield schema.ToolCallProgress(
                 session_update="tool_call_update",
                 tool_call_id=fact.id,
-                title=one_line(f"{title}: {done} {fact.text}", TITLE_CHARS),
+                title=one_line(f"{started.title}: {done} {fact.text}", TITLE_CHARS),
             )
 
     def _on_call_end(self, fact: CallEnded) -> Iterator[Update]:
@@ -234,15 +271,15 @@ class Updates:
         if not fact.is_backgrounded:
             self._foreground[fact.task_id] = fact
             return
-        self._tasks[fact.task_id] = one_line(fact.description or fact.name or fact.task_id, TITLE_CHARS)
-        yield schema.ToolCallStart(
+        self._tasks[fact.task_id] = schema.ToolCallStart(
             session_update="tool_call",
             tool_call_id=_task_id(fact.task_id),
-            title=self._tasks[fact.task_id],
+            title=one_line(fact.description or fact.name or fact.task_id, TITLE_CHARS),
             kind="execute" if fact.type == "local_bash" else "think",
             status="in_progress",
             field_meta={"task": fact.task_id, "type": fact.type, "toolCallId": fact.call},
         )
+        yield self._tasks[fact.task_id]
 
     def _on_backgrounded(self, fact: TaskBackgrounded) -> Iterator[Update]:
         started = self._foreground.pop(fact.task_id, None)
@@ -250,13 +287,13 @@ class Updates:
             yield from self._on_task(started.replace(is_backgrounded=True))
 
     def _on_progress(self, fact: TaskProgressed) -> Iterator[Update]:
-        title = self._tasks.get(fact.task_id)
+        started = self._tasks.get(fact.task_id)
         doing = fact.summary or fact.activity
-        if title is not None and doing and doing != title:
+        if started is not None and doing and doing != started.title:
             yield schema.ToolCallProgress(
                 session_update="tool_call_update",
                 tool_call_id=_task_id(fact.task_id),
-                title=one_line(f"{title}: {doing}", TITLE_CHARS),
+                title=one_line(f"{started.title}: {doing}", TITLE_CHARS),
             )
 
     def _on_status(self, fact: TaskStatusChanged) -> Iterator[Update]:
@@ -269,13 +306,13 @@ class Updates:
 
     def _end_task(self, task_id: str, status: TaskStatus, text: str | None) -> Iterator[Update]:
         self._foreground.pop(task_id, None)
-        title = self._tasks.get(task_id)
-        if title is None:
+        started = self._tasks.get(task_id)
+        if started is None:
             return
         yield schema.ToolCallProgress(
             session_update="tool_call_update",
             tool_call_id=_task_id(task_id),
-            title=title,
+            title=started.title,
             status="completed" if status is TaskStatus.COMPLETED else "failed",
             content=[tool_content(text_block(_cut(text)))] if text else None,
         )
@@ -364,13 +401,13 @@ def _list_content(result: ToolResultBlock) -> Iterator[ContentBlock]:
             yield image
 
 
-def _list_prompt(prompt: PromptSent) -> Iterator[schema.UserMessageChunk]:
-    """Yield what the user sent."""
-    blocks = [TextBlock(text=_read_command(prompt.content))] if isinstance(prompt.content, str) else prompt.content
+def _list_prompt(uuid: str | None, content: str | Sequence[object]) -> Iterator[schema.UserMessageChunk]:
+    """Yield what the user sent in a prompt."""
+    blocks = [TextBlock(text=_read_command(content))] if isinstance(content, str) else content
     for block in blocks:
         shown = _read_text(block.text) if isinstance(block, TextBlock) else _read_image(block)
         if shown is not None:
-            yield schema.UserMessageChunk(session_update="user_message_chunk", content=shown, message_id=prompt.id)
+            yield schema.UserMessageChunk(session_update="user_message_chunk", content=shown, message_id=uuid)
 
 
 def _read_command(text: str) -> str:
@@ -393,6 +430,12 @@ def _read_text(text: str) -> ContentBlock | None:
 def write_context(name: str, text: str) -> str:
     """Return a file that is attached to a prompt, as the model sees it."""
     return f'<context ref="{name}">\n{text}\n</context>'
+
+
+def _tell(said: Said, text: str) -> Iterator[Update]:
+    make, message = said
+    if text:
+        yield make(text).model_copy(update={"message_id": message})
 
 
 def _find_message(event: object) -> str | None:

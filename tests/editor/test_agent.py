@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 from cancelling import cancel_in_a_row
@@ -51,6 +52,18 @@ class Opened:
     async def prompt(self, words: str = "hi", **meta: Any) -> Any:
         """Send a prompt, and return its end."""
         return await self.agent.prompt(session_id=self.session_id, prompt=[acp.text_block(words)], **meta)
+
+    def store(self, *messages: Any, uuid: str = "") -> None:
+        """Write the transcript of the session, whose first message has this uuid."""
+        path = self.folder / "config" / "projects" / "-work" / f"{self.session_id}.jsonl"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines, last = [], None
+        for message in messages:
+            name = uuid if uuid and last is None else str(uuid4())
+            about = {"type": message["role"], "uuid": name, "parentUuid": last, "sessionId": self.session_id}
+            lines.append(json.dumps({**about, "timestamp": "2026-01-01T00:00:00Z", "message": message}) + "\n")
+            last = about["uuid"]
+        path.write_text("".join(lines))
 
 
 ABORTED = frames.result("", subtype="error_during_execution", terminal_reason="aborted_streaming")
@@ -98,6 +111,46 @@ async def test_a_resumed_session_is_opened_once_and_shows_no_history(open_agent:
     [start] = opened.fake.starts
     assert "--resume=s1" in start.argv or "s1" in start.argv
     assert opened.editor.list_updates(acp.schema.AgentMessageChunk) == []
+
+
+@pytest.mark.parametrize("stored", ["nothing of it", "all of it"])
+async def test_a_session_that_is_loaded_within_an_answer_shows_all_of_it_once(stored: str, open_agent: Any) -> None:
+    """The transcript may be behind what the editor was shown, or ahead of it."""
+    gate = Gate()
+    call = frames.assistant([frames.tool_use_block("Bash", {"command": "ls"}, id="t1")])
+    answer = frames.assistant("Hello friend.")
+    deltas = [{**event, "api_message_id": answer["message"]["id"]} for event in frames.text_stream("Hello ", "friend.")]
+    opened = await open_agent(
+        *[steps.wait_for_prompt(), frames.init(), call, *deltas[:2], steps.wait_gate(gate), *deltas[2:], answer],
+        frames.result("Hello friend."),
+    )
+    await opened.begin()
+    running = asyncio.create_task(opened.prompt())
+    await opened.editor.says("Hello ")
+    if stored == "all of it":
+        [prompt] = opened.fake.received_like({"type": "user"})
+        opened.store(prompt["message"], call["message"], answer["message"], uuid=prompt["uuid"])
+    opened.editor.updates.clear()
+    await opened.agent.load_session(session_id=opened.session_id, cwd=str(opened.folder))
+    assert opened.editor.text == ("Hello friend." if stored == "all of it" else "Hello ")
+    assert [chunk.content.text for chunk in opened.editor.list_updates(acp.schema.UserMessageChunk)] == ["hi"]
+    shown = opened.editor.list_updates(acp.schema.ToolCallStart)[-1]
+    assert (shown.tool_call_id, shown.status) == ("t1", "in_progress")
+    gate.open()
+    await running
+    assert opened.editor.text == "Hello friend."
+
+
+async def test_a_session_that_is_loaded_before_its_first_prompt_has_no_history(open_agent: Any) -> None:
+    opened = await open_agent()
+    await opened.begin()
+    loaded = await opened.agent.load_session(session_id=opened.session_id, cwd=str(opened.folder))
+    assert loaded.modes.current_mode_id == "default"
+    opened.store({"role": "user", "content": "hi"})
+    fork = await opened.agent.fork_session(session_id=opened.session_id, cwd=str(opened.folder))
+    await opened.agent.load_session(session_id=fork.session_id, cwd=str(opened.folder))
+    [prompt] = opened.editor.list_updates(acp.schema.UserMessageChunk)
+    assert prompt.content.text == "hi"
 
 
 async def test_a_session_that_two_requests_open_at_once_is_open_once(open_agent: Any) -> None:
