@@ -532,6 +532,8 @@ class _EditorSession:
         except OptionsError as error:
             raise refuse(str(error)) from error
         except ClaudeAgentError as error:
+            if prompt.is_cancelled:
+                return schema.PromptResponse(stop_reason="cancelled")
             raise refuse(str(error), INTERNAL_ERROR) from error
         await self._wait_shown(result)
         reason: schema.StopReason = "end_turn"
@@ -575,7 +577,9 @@ class _EditorSession:
                     await prompt.run.interrupt()
 
     async def close(self) -> None:
-        """Close the client, and stop following it."""
+        """Cancel the prompts, close the client, and stop following it."""
+        for prompt in self._prompts.values():
+            prompt.is_cancelled = True
         await self.client.close()
         for task in (*self._questions.values(), *filter(None, [self._follower, self._greeting])):
             task.cancel()

@@ -263,6 +263,15 @@ async def test_a_prompt_is_cancelled_by_the_id_of_its_request(open_agent: Any) -
     await opened.fake.wait_received({"request": {"subtype": "interrupt"}})
 
 
+async def test_closing_a_session_cancels_its_prompt(open_agent: Any) -> None:
+    opened = await open_agent(steps.wait_for_prompt(), frames.init(), steps.wait_gate(Gate()))
+    await opened.begin()
+    running = asyncio.create_task(opened.prompt())
+    await opened.fake.wait_received({"type": "user"})
+    await opened.agent.close_session(session_id=opened.session_id)
+    assert (await running).stop_reason == "cancelled"
+
+
 async def test_a_block_that_the_cli_does_not_take_is_refused(open_agent: Any) -> None:
     opened = await open_agent()
     await opened.begin()
