@@ -43,7 +43,7 @@ from claude_agent_py.errors import (
     RunError,
     SessionNotFoundError,
 )
-from claude_agent_py.messages import ResultMessage, UserMessage, check_keeps_conversation
+from claude_agent_py.messages import ResultMessage, TextBlock, UserMessage, check_keeps_conversation
 from claude_agent_py.options import ClientOptions, MCPHTTPServer, MCPSSEServer, MCPStdioServer
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.sessions import StoredSessions
@@ -469,8 +469,27 @@ class _EditorSession:
         """Send the options if the mode has changed."""
         if mode != self.mode:
             self.mode = mode
-            options = self.list_config()
-            await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+            await self._send_config()
+
+    async def _note_command(self, message: UserMessage) -> None:
+        """Choose what the user has chosen with a command. The editor shows it then, and the next process keeps it."""
+        command, given = _read_command(message)
+        if message.client_composed or self.client.options.verbatim_prompts or command not in ("/model", "/effort"):
+            return
+        with suppress(ClaudeAgentError, RequestError):
+            applied = (await self.client.settings.get()).applied
+            if applied is not None and command == "/effort" and given in ("auto", applied.effort):
+                await self.set_effort("default" if given == "auto" else given)
+            elif applied is not None and command == "/model" and self._has_chosen(given, applied.model):
+                await self.set_model(given)
+            else:
+                return
+            await self._send_config()
+
+    def _has_chosen(self, model: str, applied: str) -> bool:
+        """Return whether the user has chosen a model, by the one that applies now."""
+        resolved = {each.value: each.resolved_model for each in self.client.info.models}
+        return applied in (model, resolved.get(model)) or applied not in (self.model, resolved.get(self.model))
 
     async def replay(self) -> None:
         """Send the stored session, and what it does not have yet of the turn that goes on."""
@@ -539,6 +558,7 @@ class _EditorSession:
         reason: schema.StopReason = "end_turn"
         if result.stop_reason in ("refusal", "max_tokens"):
             reason = result.stop_reason  # type: ignore[assignment]
+        await self._note_command(prompt.message)
         await self._send_usage(result)
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
@@ -644,6 +664,10 @@ class _EditorSession:
     async def _send(self, update: Update) -> None:
         await self._editor.session_update(session_id=self.id, update=update)
 
+    async def _send_config(self) -> None:
+        options = self.list_config()
+        await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+
     async def _send_commands(self) -> None:
         await asyncio.sleep(0)  # the editor does not know the session before the answer
         with suppress(ConnectionError):
@@ -748,6 +772,14 @@ def read_prompt(blocks: Iterable[Any]) -> UserMessage:
     except OptionsError as error:
         raise refuse(str(error)) from error
     return message.replace(client_composed=not typed)
+
+
+def _read_command(message: UserMessage) -> tuple[str, str]:
+    """Return the command that the user typed, with its slash, and what follows it. Both may be empty."""
+    last: object = message.content[-1]
+    typed = last.text.split(maxsplit=1) if isinstance(last, TextBlock) and last.text.startswith("/") else []
+    command, given = [*typed, "", ""][:2]
+    return command, given.strip()
 
 
 def _read_blocks(blocks: Iterable[Any]) -> list[JSONObject]:

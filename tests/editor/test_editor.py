@@ -521,6 +521,11 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         session = await connection.new_session(cwd=str(tmp_path))
         prompt = partial(connection.prompt, session_id=session.session_id)
         await prompt(prompt=text("Remember 7"))
+        for command in ("/model sonnet", "/effort low", "/model"):
+            await prompt(prompt=text(command))
+        shown = editor.list_updates(acp.schema.ConfigOptionUpdate)[-1].config_options
+        chosen = {"model": "sonnet", "effort": "low"}
+        assert {option.id: option.current_value for option in shown if option.id != "mode"} == chosen
         killed = asyncio.create_task(prompt(prompt=text("Work")))
         await editor.is_asked.wait()
         kill(*list_clis(model))
@@ -531,6 +536,8 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         replies = await asyncio.gather(prompt(prompt=text("First")), prompt(prompt=text("Second")))
         assert [reply.stop_reason for reply in replies] == ["end_turn", "end_turn"]
         assert "Remember 7" in str(model.requests[-1].body["messages"])
+        assert "sonnet" in str(model.requests[-1].model)
+        assert model.requests[-1].body["output_config"]["effort"] == "low"
         assert len(list_clis(model)) == 1
         loaded = [connection.load_session(cwd=str(tmp_path), session_id=session.session_id) for _ in range(3)]
         await asyncio.gather(*loaded)
