@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
+from math import inf
 from typing import Any, Final
 from uuid import uuid4
 
@@ -100,7 +101,7 @@ class ClientSession(ServedSession):
             frontend_tools: The names of the tools that its client may bring; True allows any.
             frontend_timeout: For how many seconds a call of them waits.
         """
-        super().__init__(session_id, owner, time.time())
+        super().__init__(session_id, owner)
         self._tools = ClientTools(frontend_tools, frontend_timeout, self._show_call) if frontend_tools else None
         self.frontend: FrontendTools | None = self._tools
         self.client: Client | None = None
@@ -171,13 +172,14 @@ class ClientSession(ServedSession):
         return await anyio.to_thread.run_sync(self._read_facts, until)
 
     def _read_facts(self, until: float) -> Sequence[bytes]:
-        earlier = (wrap(fact) for fact in self._read_journal() if fact.at is None or fact.at < until)
-        return deque(earlier, maxlen=MAX_STORED)
+        return deque(map(wrap, self._read_journal(until)), maxlen=MAX_STORED)
 
-    def _read_journal(self) -> Iterator[Fact]:
+    def _read_journal(self, until: float = inf) -> Iterator[Fact]:
         """Yield the facts of the stored conversation, as far as it can be read. Blocks."""
         with suppress(SessionError):
-            yield from get_session(self.id, config_dir=Client(self._options).config_dir).journal()
+            stored = get_session(self.id, config_dir=Client(self._options).config_dir)
+            stored.is_left = until < inf and self.log.start[0] == 0  # the log began with a process of its own
+            yield from stored.journal(until=until)
 
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
         """Send a prompt. Opens the client first if need be.

@@ -8,6 +8,7 @@ never repeat.
 from collections import deque
 from collections.abc import Sequence
 from itertools import chain
+from math import inf
 from typing import NamedTuple
 
 
@@ -25,10 +26,10 @@ class EventLog:
 
     Args:
         max_bytes: Beyond this, the oldest turns are dropped, but never the running one.
-        began_at: When the log began, in seconds since the epoch.
+        began_at: Where what is stored ends for the log; infinity for a log that begins with its first fact.
     """
 
-    def __init__(self, max_bytes: int, began_at: float) -> None:
+    def __init__(self, max_bytes: int, began_at: float = inf) -> None:
         self.last: int = 0
         """The number of the latest event."""
         self._max_bytes = max_bytes
@@ -61,6 +62,11 @@ class EventLog:
             self._parts.setdefault(part_of, []).append(self.last)
         if self._bytes > self._max_bytes:
             self._forget()
+
+    def begin(self, at: float) -> None:
+        """Note that the log has what happens from this time on. Until then, it may all be stored."""
+        if self._began_at == inf:
+            self._began_at = at
 
     def merge(self, whole: str | None = None) -> None:
         """Mark the deltas of something that the next event contains, or of all that no event will contain.
@@ -96,7 +102,7 @@ class EventLog:
 
     @property
     def start(self) -> tuple[int, float]:
-        """The number before the oldest event, and the time from which on the log has everything."""
+        """The number before the oldest event, and the time from which on the log has everything; infinity for none."""
         return self._first - 1, self._began_at
 
     def read(self, after: int, joined: int = 0, count: int = 1000) -> Sequence[ServedEvent]:

@@ -9,6 +9,7 @@ import secrets
 import time
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any, Final
 
 import anyio
@@ -52,8 +53,8 @@ class ServedSession(ABC):
         frontend: The tools that its client runs, if it may have some.
     """
 
-    def __init__(self, session_id: str, owner: str, began_at: float) -> None:
-        """Create a session whose log begins at this time."""
+    def __init__(self, session_id: str, owner: str, began_at: float = inf) -> None:
+        """Create a session whose log begins there, or else with its first fact."""
         self.id = session_id
         self.owner = owner
         self.questions: dict[str, Interaction] = {}
@@ -168,7 +169,7 @@ class ServedSession(ABC):
         while True:
             first, until = self.log.start
             stored = await self._load_stored(until)
-            if self.log.has_all_after(first):  # it was not cut meanwhile
+            if self.log.start == (first, until):  # it neither began meanwhile nor was cut
                 return first, stored
 
     def _reader_came(self) -> None:
@@ -177,7 +178,7 @@ class ServedSession(ABC):
 
     @abstractmethod
     async def _load_stored(self, until: float) -> Sequence[bytes]:
-        """Return the events for the last facts of the stored conversation before the log, which began at `until`."""
+        """Return the events for the last facts of the stored conversation before the log, which begins at `until`."""
 
     @abstractmethod
     async def send(self, prompt: str, *, prompt_id: str | None = None) -> str:
@@ -245,12 +246,18 @@ class ServedSession(ABC):
             self.log.merge(fact.id)
             if not self._positions:
                 self.log.drop_merged(self.log.last)
-        elif isinstance(fact, PromptSent) and not self._in_turn:
+        elif isinstance(fact, PromptSent) and not self._in_turn and self._is_oldest(fact.id):
             cut_at = fact.at if number is None else number
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
+        if fact.at is not None:
+            self.log.begin(fact.at)
         self.log.add(wrap(fact), cut_at=cut_at)
         self._wake()
+
+    def _is_oldest(self, prompt_id: str) -> bool:
+        """Return whether a prompt waits for no other one, of which the log would have only the answer."""
+        return next(iter(self._open_prompts), prompt_id) == prompt_id
 
     def _open_question(self, interaction: Interaction) -> None:
         self.questions[interaction.id] = interaction

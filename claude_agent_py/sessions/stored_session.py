@@ -8,7 +8,8 @@ import os
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
+from math import inf
 from typing import Any, NamedTuple
 
 from claude_agent_py._base.blocking_calls import blocking
@@ -35,6 +36,7 @@ from claude_agent_py.wire.base import JSONObject
 from claude_agent_py.wire.frames import Message
 from claude_agent_py.wire.messages.conversation import AssistantMessage
 from claude_agent_py.wire.messages.usage import TOKEN_FIELDS, ModelUsage, Usage
+from claude_agent_py.wire.timestamps import seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +127,16 @@ class StoredSession:
         found = find_subagents(self.info.path.removesuffix(".jsonl"), self.id, self.snapshot.owner)
         return sorted(found, key=lambda agent: (read_start_time(agent), agent.agent_id))
 
-    def journal(self) -> Iterator["Fact"]:
+    def journal(self, *, until: float = inf) -> Iterator["Fact"]:
         """Iterate over the facts of the session in the order of their times. Blocks.
+
+        Args:
+            until: A time in seconds since the epoch: they are those of the session as it was then.
 
         Raises:
             SessionError: The transcript cannot be read.
         """
-        return (fact for _, facts in fold_frames(self._read) for fact in facts)
+        return (fact for _, facts in fold_frames(partial(self._read, until=until)) for fact in facts)
 
     def events(self) -> Iterator["Message | Fact"]:
         """Iterate over the messages of the session with the facts of each, as `Client.events(facts=True)` does. Blocks.
@@ -144,19 +149,24 @@ class StoredSession:
                 yield timed[0]
             yield from facts
 
-    def _read(self, journal: Journal) -> Iterator[TimedFrame]:
-        """Yield the frames, and keep their totals."""
+    def _read(self, journal: Journal, until: float = inf) -> Iterator[TimedFrame]:
+        """Yield the frames, and keep their totals if they are all."""
         ledger = journal.ledger
         ledger.prices.derive(self._cost.model_usage)
         main = Spending()
         for timed in stored_frames(self.id, self.history, self.subagents):
-            message = timed[0]
+            message, at, _ = timed
+            if at is not None and at >= until:
+                break
             if isinstance(message, AssistantMessage) and message.agent_id is None:
                 main.add_message(message)
             yield timed
-        yield from infer_ends(ledger, self.subagents)
+        begun = [agent for agent in self.subagents if (seconds(read_start_time(agent)) or 0.0) < until]
+        yield from infer_ends(ledger, begun)
         if self.is_left or (self.lease is None and self.process is None):
             yield ProcessEnd(), None, False
+        if until < inf:
+            return
         parts = (main, *(run.spent for record in ledger.records.values() for run in record.runs))
         spent = sum_counts(item for part in parts for item in part.by_model.items())
         # Of other tasks, there is only a notification.
