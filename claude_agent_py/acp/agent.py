@@ -531,19 +531,7 @@ class _EditorSession:
 
     async def _prompt(self, prompt: _Prompt) -> schema.PromptResponse:
         try:
-            await self._reopen()
-            if prompt.is_cancelled:
-                return schema.PromptResponse(stop_reason="cancelled")
-            verbatim = self.client.options.verbatim_prompts
-            check_keeps_conversation(prompt.message, self.client.info.commands, verbatim=verbatim)
-            prompt.run = self.client.query(prompt.message)
-            try:
-                result = await prompt.run
-            except CLIExitError as error:
-                if error.result is None or error.result.messages:
-                    raise
-                await self._reopen()  # it was dead before it read the prompt, which is sent again
-                result = await prompt.run
+            result = await self._run(prompt)
         except RunError as error:
             if error.result is not None:
                 await self._wait_shown(error.result)
@@ -563,12 +551,37 @@ class _EditorSession:
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
 
+    async def _run(self, prompt: _Prompt) -> RunResult:
+        """Send a prompt, and wait for its end."""
+        await self._reopen()
+        if prompt.is_cancelled:
+            raise PromptCancelledError("the prompt was cancelled before it was sent")
+        verbatim = self.client.options.verbatim_prompts
+        check_keeps_conversation(prompt.message, self.client.info.commands, verbatim=verbatim)
+        prompt.run = self.client.query(prompt.message)
+        try:
+            return await prompt.run
+        except CLIExitError as error:
+            if error.result is None or error.result.messages:
+                raise
+        await self._reopen()  # it was dead before it read the prompt, which is sent again
+        return await prompt.run
+
     async def _reopen(self) -> None:
         """Resume the session in a new process, if the CLI has died."""
         async with self._reopening:
             if not self.client.is_open:
+                await self._take_back()  # so that the new process does not get them
                 await self.client.reopen()
                 self._follow()
+                await self._take_back()
+
+    async def _take_back(self) -> None:
+        """Interrupt the prompts that were cancelled without a process."""
+        for prompt in tuple(self._prompts.values()):
+            if prompt.is_cancelled and prompt.run is not None:
+                with suppress(ClaudeAgentError):
+                    await prompt.run.interrupt()
 
     async def _wait_shown(self, result: RunResult) -> None:
         """Wait until the editor has all updates of a run. They end if the process does."""

@@ -542,14 +542,18 @@ async def test_prompts_after_the_cli_was_killed_resume_the_session_once(tmp_path
         loaded = [connection.load_session(cwd=str(tmp_path), session_id=session.session_id) for _ in range(3)]
         await asyncio.gather(*loaded)
         assert len(list_clis(model)) == 1
-        # One that dies before it has read the prompt: the prompt is sent again.
-        (idle,) = list_clis(model)
-        os.kill(idle, signal.SIGSTOP)
-        unread = asyncio.create_task(prompt(prompt=text("Third")))
-        await connection.list_sessions(cwd=str(tmp_path))
-        kill(idle)
-        assert (await unread).stop_reason == "end_turn"
-        assert "Third" in str(model.requests[-1].body["messages"])
+        # One that dies before it has read the prompt: the prompt is sent again, unless it is cancelled meanwhile.
+        for words, reason in (("Third", "end_turn"), ("Fourth", "cancelled")):
+            (idle,) = list_clis(model)
+            os.kill(idle, signal.SIGSTOP)
+            unread = asyncio.create_task(prompt(prompt=text(words)))
+            await connection.list_sessions(cwd=str(tmp_path))
+            kill(idle)
+            if reason == "cancelled":
+                await connection.cancel(session_id=session.session_id)
+            assert (await unread).stop_reason == reason
+            assert words in str(model.requests[-1].body["messages"]) or reason == "cancelled"
+        assert (await prompt(prompt=text("Fifth"))).stop_reason == "end_turn"
 
 
 @pytest.mark.parametrize(
