@@ -19,6 +19,7 @@ import anyio.to_thread
 from claude_agent_py import Run, verbatim
 from claude_agent_py._base.display import one_line
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py.client import Client
 from claude_agent_py.durable import DeltaReader, add_prompt_server
 from claude_agent_py.errors import (
@@ -37,8 +38,9 @@ from claude_agent_py.messages import ResultMessage, StreamEventMessage, UserMess
 from claude_agent_py.options import ClientOptions
 from claude_agent_py.permissions import InteractionOpened, InteractionSettled
 from claude_agent_py.serve.frontend_tools import ClientTools, FrontendTools
-from claude_agent_py.serve.session import MAX_STORED, TITLE_CHARS, ServedSession, describe_delta, wrap
+from claude_agent_py.serve.session import MAX_STORED, TITLE_CHARS, ServedSession, describe_delta, encode, wrap
 from claude_agent_py.sessions import RunningProcess, get_session, running_sessions
+from claude_agent_py.todo import TaskList
 
 OUTPUT_BYTES: Final = 64 * 1024
 """How much of the end of a task's output is shown."""
@@ -124,8 +126,8 @@ class ClientSession(ServedSession):
         """Whether the log began with the conversation."""
         self._sent: set[str] = set()
         """The ids of its prompts, also of those that were taken back."""
-        self._has_all_sent = not is_stored
-        """Whether those of the stored conversation are among them."""
+        self._knows_stored = not is_stored
+        """Whether these two have what is in the stored conversation."""
         self._has_begun = is_stored
         """Whether the conversation may be stored: a prompt was sent, but the process can be killed before it is."""
         self.title: str = ""
@@ -133,8 +135,8 @@ class ClientSession(ServedSession):
         self._deltas = DeltaReader()
         self._shown: deque[str] = deque(maxlen=100)
         """The latest results that are in the log. Prompts that one turn answers have the same."""
-        self._todo: list[dict[str, str]] = []
-        """The items of the to-do list."""
+        self._todo = TaskList()
+        """The to-do list, which outlives the process."""
 
     @property
     def state(self) -> str:
@@ -172,7 +174,11 @@ class ClientSession(ServedSession):
         return await anyio.to_thread.run_sync(self._read_facts, until)
 
     def _read_facts(self, until: float) -> Sequence[bytes]:
-        return deque(map(wrap, self._read_journal(until)), maxlen=MAX_STORED)
+        todo, found = TaskList(), deque[bytes](maxlen=MAX_STORED)
+        for fact in self._read_journal(until):
+            todo.track(fact)
+            found.append(wrap(fact))
+        return [*found, encode(_describe_todo(todo))] if todo.items or todo.todos else found
 
     def _read_journal(self, until: float = inf) -> Iterator[Fact]:
         """Yield the facts of the stored conversation, as far as it can be read. Blocks."""
@@ -188,9 +194,8 @@ class ClientSession(ServedSession):
         """
         self.note_use()
         self.title = self.title or one_line(prompt, TITLE_CHARS)
-        if prompt_id is not None and not self._has_all_sent:
-            self._sent |= await anyio.to_thread.run_sync(self._read_prompts)
-            self._has_all_sent = True
+        if prompt_id is not None:
+            await self._learn_stored()
         prompt_id = (prompt_id or str(uuid4())).lower()
         if prompt_id in self._sent:  # the CLI of a further process takes it, and never answers it
             raise OptionsError(f"an earlier prompt had the id {prompt_id}; give each its own", option="prompt_id")
@@ -207,8 +212,23 @@ class ClientSession(ServedSession):
             spawn_detached(partial(self._watch, client, prompt, prompt_id, run), name="claude_agent_py served run")
         return prompt_id
 
-    def _read_prompts(self) -> set[str]:
-        return {fact.id for fact in self._read_journal() if isinstance(fact, PromptSent)}
+    async def _learn_stored(self) -> None:
+        """Read the ids of the stored prompts and the stored to-do list, once."""
+        if self._knows_stored:
+            return
+        sent, todo = await anyio.to_thread.run_sync(self._fold_stored)
+        if not self._knows_stored:
+            self._knows_stored = True
+            self._sent |= sent
+            self._todo = todo
+
+    def _fold_stored(self) -> tuple[set[str], TaskList]:
+        sent, todo = set[str](), TaskList()
+        for fact in self._read_journal():
+            todo.track(fact)
+            if isinstance(fact, PromptSent):
+                sent.add(fact.id)
+        return sent, todo
 
     async def _query(self, prompt: str, prompt_id: str) -> tuple[Client, Run[Any]]:
         client = await self._wait_for_client()
@@ -351,6 +371,7 @@ class ClientSession(ServedSession):
         options = self._list_options(is_new=not self._has_begun)
         if self._has_begun:
             await self._check_unused()
+        await self._learn_stored()
         self._keep(self)
         await self._make_room()
         self.is_opening = True
@@ -411,6 +432,7 @@ class ClientSession(ServedSession):
             self._keep_mode(client)
             self._in_turn = False
             self.questions.clear()
+            self.log.settle()
             self.log.merge()  # what has not come whole never will
             self._add({"type": "closed", "error": error})
             with anyio.CancelScope(shield=True):
@@ -450,7 +472,7 @@ class ClientSession(ServedSession):
             if self.frontend is not None and isinstance(event, TurnEnded):
                 self.frontend.forget()
             if isinstance(event, CallEnded):
-                self._show_todo()
+                self._show_todo(event)
         elif isinstance(event, StreamEventMessage):
             delta = self._deltas.read(event)
             if delta is not None:
@@ -463,19 +485,13 @@ class ClientSession(ServedSession):
             self._shown.append(event.uuid)
             self._wake()
 
-    def _show_call(self, call: str, blocks: bool) -> None:
-        """Add that a call waits for the client's result, and whether others may wait for it."""
-        self._add({"type": "frontend_call", "call": call, "blocks": blocks})
-
-    def _show_todo(self) -> None:
-        """Add the to-do list, if it has changed."""
-        items = _list_todo(self.client) if self.client is not None else []
-        if items != self._todo:
-            self._todo = items
-            self._add({"type": "todo", "items": items})
+    def _show_todo(self, ended: CallEnded) -> None:
+        """Add the to-do list, if a call has changed it."""
+        if self._todo.track(ended):
+            self._add(_describe_todo(self._todo))
 
 
-def _list_todo(client: Client) -> list[dict[str, str]]:
-    listed = client.task_list
+def _describe_todo(listed: TaskList) -> JSONObject:
     items = [{"text": item.subject, "status": item.status} for item in listed.items]
-    return items or [{"text": item.content, "status": item.status} for item in listed.todos]
+    items = items or [{"text": item.content, "status": item.status} for item in listed.todos]
+    return {"type": "todo", "items": items}

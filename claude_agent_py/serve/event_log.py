@@ -42,15 +42,20 @@ class EventLog:
         self._merged: deque[int] = deque()
         """The numbers of deltas that a later event contains, which some reader may still need."""
         self._began_at = began_at
+        self._open: dict[str, tuple[int, bytes]] = {}
+        """What is open, by name: the number of its latest event, and the event."""
         self._cuts: deque[tuple[int, float]] = deque()
         """The numbers and times of the events before which the log may be cut: no turn was running."""
 
-    def add(self, data: bytes, *, part_of: str | None = None, cut_at: float | None = None) -> None:
+    def add(
+        self, data: bytes, *, part_of: str | None = None, opens: str | None = None, cut_at: float | None = None
+    ) -> None:
         """Add an event.
 
         Args:
             data: The event.
             part_of: What it is a delta of.
+            opens: The name of what it opens. It is kept until that is settled, whatever the log drops.
             cut_at: Its time, if no turn was running before it.
         """
         self.last += 1
@@ -60,8 +65,21 @@ class EventLog:
         self._bytes += len(data)
         if part_of is not None:
             self._parts.setdefault(part_of, []).append(self.last)
+        if opens is not None:
+            self._open[opens] = self.last, data
         if self._bytes > self._max_bytes:
             self._forget()
+
+    def settle(self, name: str | None = None) -> None:
+        """Note that something is no longer open; without a name, that nothing is."""
+        if name is None:
+            self._open.clear()
+        else:
+            self._open.pop(name, None)
+
+    def list_earlier(self) -> Sequence[bytes]:
+        """Return the events of what is open that were dropped."""
+        return [data for number, data in self._open.values() if number < self._first]
 
     def begin(self, at: float) -> None:
         """Note that the log has what happens from this time on. Until then, it may all be stored."""

@@ -15,7 +15,7 @@ from uuid import uuid4
 import anyio
 
 from claude_agent_py._base.event_loop import run_to_its_end, spawn_detached
-from claude_agent_py._base.json_object import JSONMapping, JSONObject
+from claude_agent_py._base.json_object import JSONMapping
 from claude_agent_py._base.log import logger
 from claude_agent_py.durable import PROMPT_TOOLS, CallResult, Delta
 from claude_agent_py.errors import FleetError, OptionsError, SessionNotFoundError
@@ -167,17 +167,17 @@ class FleetTools(FrontendTools):
             await calls[call].answer(Accept(result._asdict()), by=self._owner)
         return calls.keys() - self.results.keys()
 
-    async def take(self, asked: Sequence[Interaction]) -> list[JSONObject]:
-        """Take the calls among questions, and return the events that tell that they wait.
+    async def take(self, asked: Sequence[Interaction]) -> Mapping[str, bool]:
+        """Take the calls among questions, and return those of which is to be told that they wait, and if others may.
 
         They tell it again after a moment, because the CLI may hold back calls of the same message.
         """
-        now, found = time.monotonic(), list[JSONObject]()
+        now, found = time.monotonic(), dict[str, bool]()
         waiting = {call: self._waiting.get(call, 0.0) for call in await self._answer(asked)}
         for call, since in waiting.items():
             if now - since > MOMENT:
                 waiting[call] = inf if since else now
-                found.append({"type": "frontend_call", "call": call, "blocks": since > 0})
+                found[call] = since > 0
         self._waiting = waiting
         return found
 
@@ -395,8 +395,8 @@ class FleetServedSession(ServedSession):
         self._tell_deltas(deltas, len(deltas))
         if asked is not None:  # all that came before a question has been read
             if self._tools is not None:
-                for waits in await self._tools.take(asked):
-                    self._add(waits)
+                for call, blocks in (await self._tools.take(asked)).items():
+                    self._show_call(call, blocks)
                 asked = [each for each in asked if not is_call(each)]
             self._tell_questions(asked)
             await self._look()

@@ -20,6 +20,7 @@ from claude_agent_py._base.display import one_line
 from claude_agent_py._base.json_object import JSONMapping, JSONObject
 from claude_agent_py.durable import Delta
 from claude_agent_py.journal import (
+    CallEnded,
     CallStarted,
     Fact,
     MessageAdded,
@@ -40,7 +41,7 @@ MAX_STORED: Final = 20_000
 """How many facts of the stored conversation a reader gets: the last ones."""
 TITLE_CHARS: Final = 80
 _FACT: Final = b'{"type":"fact","fact":'
-_encode: Final = msgspec.json.Encoder().encode
+encode: Final = msgspec.json.Encoder().encode
 
 
 class ServedSession(ABC):
@@ -109,8 +110,8 @@ class ServedSession(ABC):
         """Yield the events after the one with this id, each with its id, and go on with new ones.
 
         Without an id, or with one whose events are no longer there, it begins with an event `reset`, then the stored
-        conversation, then all that happened since. Any number of readers may follow; a slow one loses nothing. It ends
-        with `close` of the sessions.
+        conversation with what is open, then all that happened since. Any number of readers may follow; a slow one loses
+        nothing. It ends with `close` of the sessions.
         """
         reader, joined = object(), self.log.last
         self._positions[reader] = joined
@@ -147,7 +148,8 @@ class ServedSession(ABC):
     async def read(self) -> tuple[str, Sequence[ServedEvent]]:
         """Return the id of the last event, to follow from there, and all events so far.
 
-        These are those of the stored conversation, whose number is 0, and then those of the log.
+        These are those of the stored conversation and of what is open from then, whose number is 0, and then those of
+        the log.
         """
         first, stored = await self._read_stored()
         events = self.log.read(first, self.log.last, self.log.last)
@@ -170,7 +172,7 @@ class ServedSession(ABC):
             first, until = self.log.start
             stored = await self._load_stored(until)
             if self.log.start == (first, until):  # it neither began meanwhile nor was cut
-                return first, stored
+                return first, [*stored, *self.log.list_earlier()]
 
     def _reader_came(self) -> None:
         """Note that somebody reads."""
@@ -250,6 +252,8 @@ class ServedSession(ABC):
             cut_at = fact.at if number is None else number
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
+        elif isinstance(fact, CallEnded):
+            self.log.settle(fact.id)
         if fact.at is not None:
             self.log.begin(fact.at)
         self.log.add(wrap(fact), cut_at=cut_at)
@@ -261,18 +265,23 @@ class ServedSession(ABC):
 
     def _open_question(self, interaction: Interaction) -> None:
         self.questions[interaction.id] = interaction
-        self._add(describe(interaction))
+        self._add(describe(interaction), opens=interaction.id)
 
     def _settle_question(self, question_id: str, *, was_answered: bool | None) -> None:
         self.questions.pop(question_id, None)
+        self.log.settle(question_id)
         self._add({"type": "question_settled", "question": question_id, "answered": was_answered})
 
     def _end_prompt(self, prompt_id: str, status: str, text: str = "", error: str = "") -> None:
         self._open_prompts.pop(prompt_id, None)
         self._add({"type": "run_ended", "prompt": prompt_id, "status": status, "error": error, "text": text})
 
-    def _add(self, event: JSONMapping, *, part_of: str | None = None) -> None:
-        self.log.add(_encode(event), part_of=part_of)
+    def _show_call(self, call: str, blocks: bool) -> None:
+        """Add that a call waits for the client's result, and whether others may wait for it."""
+        self._add({"type": "frontend_call", "call": call, "blocks": blocks}, opens=call)
+
+    def _add(self, event: JSONMapping, *, part_of: str | None = None, opens: str | None = None) -> None:
+        self.log.add(encode(event), part_of=part_of, opens=opens)
         self._wake()
 
     def note_use(self) -> None:

@@ -1,15 +1,16 @@
 """Readers who come late see what the others have seen, in its order and without a gap, and what is open."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 from test_prompts_end_once import ask
 from test_sessions import facts_of, is_end, read_until, says
 
-from claude_agent_py import Client
+from claude_agent_py import Client, ClientOptions
 from claude_agent_py.serve import ServedSession, Sessions
-from claude_agent_py.testing import Reply, ScriptedModel, tool_use
+from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.anyio
 LARGE = "x" * 9_000_000
@@ -81,3 +82,61 @@ async def test_of_two_prompts_that_wait_none_is_lost_when_the_log_forgets() -> N
             await ask(session, "B")
             assert session.log.start[0] > 0
             assert prompts(await see(session)) == ["First", "A", "B"]
+
+
+async def test_an_open_question_is_told_to_who_comes_after_the_log_forgot_it(tmp_path: Path) -> None:
+    large = [steps.turn("x" * 3_000_000) for _ in range(4)]
+    fake = FakeCLI(
+        steps.wait_for_prompt(),
+        frames.init(),
+        frames.task_started("a1", "Review"),
+        frames.can_use_tool("r1", "Bash", input={"command": "true"}, agent_id="a1"),
+        frames.assistant("Launched."),
+        frames.result("Launched."),
+        *large,
+    )
+    async with Sessions(ClientOptions(cli_path=fake.install(tmp_path), cwd=tmp_path)) as sessions:
+        session = await sessions.create()
+        for number in range(5):
+            await ask(session, str(number))
+        assert session.log.start[0] > 0
+        (asked,) = [event for _, event in await see(session) if event["type"] == "question"]
+        assert [event for _, event in await read_until(session, lambda event: event == asked)]
+        assert await session.answer(asked["question"], {"decision": "deny"})
+        await read_until(session, lambda event: event["type"] == "question_settled")
+        assert not [event for _, event in await see(session) if event["type"] == "question"]
+
+
+@pytest.mark.real_cli
+async def test_the_to_do_list_goes_on_in_further_processes_and_another_server() -> None:
+    def listed(found: list[Any]) -> list[Any]:
+        return [event["items"] for _, event in found if event["type"] == "todo"]
+
+    def change(**given: str) -> Reply:
+        name = "TaskUpdate" if "taskId" in given else "TaskCreate"
+        return Reply([tool_use(name, {"description": "All of it", **given} if name == "TaskCreate" else given)])
+
+    script = [
+        change(subject="Build it"),
+        change(subject="Test it"),
+        Reply("Listed."),
+        change(taskId="1", status="completed"),
+        Reply("Built."),
+        change(taskId="2", status="completed"),
+        Reply("Tested."),
+    ]
+    items = [{"text": "Build it", "status": "pending"}, {"text": "Test it", "status": "pending"}]
+    async with ScriptedModel(script) as model:
+        options = model.options(env={"CLAUDE_CODE_ENABLE_TODO_TOOLS": "1"})
+        async with Sessions(options) as sessions:
+            session = await sessions.create()
+            await ask(session, "Plan")
+            assert listed(await see(session))[-1] == items
+        async with Sessions(options) as sessions:
+            session = await sessions.get(session.id)
+            assert listed(await see(session)) == [items]
+            for item in items:
+                await ask(session, "Go on")
+                item["status"] = "completed"
+                assert listed(await see(session))[-1] == items
+                await session.close()
