@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from claude_agent_py._connection import (
         Connection,
+        CurrentConnection,
         LiveHooks,
         MCPControls,
         Run,
@@ -106,6 +107,8 @@ class Client(SessionControls, Generic[Output]):
             check_ready_made(self._options, check_transport(transport, option="transport"))
         self._transport = transport
         self._connection: Connection | None = None
+        self._current: CurrentConnection | None = None
+        """What the groups of requests hold; None before the first one."""
         self._hooks: LiveHooks | None = None
         self._connected: LazyEvent | None = None
         """Set once `connect` or `reopen` has succeeded or failed; None before `connect`."""
@@ -234,9 +237,10 @@ class Client(SessionControls, Generic[Output]):
         `mcp.toggle`); hooks, servers and the permission rules of answers (`updated_permissions` for the session) are
         reset to the options. A session of a store is loaded from there, including everything that the old process
         wrote. Background tasks of the CLI failed with it.
-        They stay in `tasks`, which is the same object for the life of the client, with its listeners. Child agents are
-        cancelled. Iterators of `messages()` and `events()` have
-        ended; start new ones. After an error or a cancellation the client is closed.
+        They stay in `tasks`, which is the same object for the life of the client, with its listeners, as are
+        `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are cancelled. Iterators of
+        `messages()` and `events()`, and of questions and changes, have ended; start new ones. After an error or a
+        cancellation the client is closed.
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
@@ -263,7 +267,9 @@ class Client(SessionControls, Generic[Output]):
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
             connection = self._make_connection(options, earlier=earlier)
-            self._connection, self._hooks = connection, None
+            self._connection = connection
+            if self._current is not None:
+                self._current.connection = connection
             with running_client(self):
                 await self._connect(options, old)
             self._warns = self.is_open
@@ -290,6 +296,7 @@ class Client(SessionControls, Generic[Output]):
         if tasks not in ("stop", "wait", "leave"):
             raise OptionsError(f"must be 'stop', 'wait' or 'leave', not {tasks!r}", option="tasks")
         was_closed, self._warns, self._is_closed = self._is_closed, False, True
+        self.connection.handlers.close_inbox()
         from_within = current() is self
         await self.connection.shutdown.close(tasks=tasks, wait=not from_within, client=self)
         if self._connected is not None and not self._connected.is_set() and not from_within:
@@ -324,6 +331,7 @@ class Client(SessionControls, Generic[Output]):
         """
         self._warns, self._is_closed = False, True
         if self._connection is not None:
+            self._connection.handlers.close_inbox()
             self._connection.shutdown.abort()
             self._connection.resumption.warn_forgotten()
 
@@ -629,20 +637,22 @@ class Client(SessionControls, Generic[Output]):
     @property
     def mcp(self) -> MCPControls:
         """The MCP servers of the session."""
-        return _connection.MCPControls(self.session, self.connection.handlers.mcp)
+        return _connection.MCPControls(self._port)
 
     @property
     def usage(self) -> UsageControls:
         """The context window and the cost of the session."""
-        return _connection.UsageControls(self.session)
+        return _connection.UsageControls(self._port)
 
     @property
     def hooks(self) -> LiveHooks:
         """The hooks of the session. Change them with `await client.hooks.add(event, handler)` and `remove`."""
         if self._hooks is None:
-            self._hooks = _connection.LiveHooks(self.connection.handlers.hooks, self.session)
+            self._hooks = _connection.LiveHooks(self._port)
         return self._hooks
 
     @property
-    def _port(self) -> Session:
-        return self.session
+    def _port(self) -> CurrentConnection:
+        if self._current is None:
+            self._current = _connection.CurrentConnection(self.connection)
+        return self._current

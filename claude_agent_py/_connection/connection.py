@@ -78,7 +78,9 @@ class Connection:
             self.session.tasks.on(options.on_task_event)
         self._has_task_list = False
         """Whether the model has used its to-do list."""
-        self.handlers: RequestHandlers = RequestHandlers(self.session, link)
+        self.handlers: RequestHandlers = RequestHandlers(
+            self.session, link, None if earlier is None else earlier.handlers
+        )
         self.resumption: Resumption = Resumption(self.session)
         self.shutdown: Shutdown = Shutdown(self.session, self.handlers, self.resumption, self.act)
         self.runs: Runs = Runs(self.session, self.shutdown, self.resumption, self.act)

@@ -29,7 +29,7 @@ PATIENCE: Final = 3
 class Reported:
     """What the CLI has reported about a session; at first, what the options say."""
 
-    def __init__(self, options: ClientOptions) -> None:
+    def __init__(self, options: ClientOptions, earlier: "Reported | None" = None) -> None:
         self._options = options
         self.session_id: str | None = _find_session_id(options)
         """The id of the conversation; None before the first turn unless the options set it."""
@@ -46,7 +46,12 @@ class Reported:
         self._has_info = LazyEvent()
         self._commands: list[SlashCommand] | None = None
         """The commands in a message that came after the reply to `initialize`; None without one."""
-        self.task_list: TaskList = TaskList(is_shared=bool(variable(options, "CLAUDE_CODE_TASK_LIST_ID")))
+        self.task_list: TaskList
+        """The to-do list, which is that of the client's last process."""
+        if earlier is not None:
+            self.task_list = earlier.task_list
+        else:
+            self.task_list = TaskList(is_shared=bool(variable(options, "CLAUDE_CODE_TASK_LIST_ID")))
 
     def take_reply(self, subtype: str, fields: Mapping[str, object], payload: JSONObject) -> None:
         """Take in the reply to a request, in its place among the messages."""

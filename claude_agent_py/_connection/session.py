@@ -131,7 +131,8 @@ class Session:
     Args:
         options: The options of the client.
         link: What links a child agent to its parent; otherwise None.
-        earlier: The session of the client's last process, whose tasks and errors this one goes on with.
+        earlier: The session of the client's last process. This one goes on with its tasks, errors, agents, to-do list
+            and changes.
     """
 
     def __init__(self, options: ClientOptions, link: ChildLink | None, earlier: "Session | None" = None) -> None:
@@ -140,13 +141,15 @@ class Session:
         """This session and, for a child agent, its ancestors."""
         self.agent_id: str = "" if link is None else link.agent_id
         """The id of the main agent in the parent's session, for a child agent; otherwise empty."""
-        self.agents: dict[str, agents_room.AgentDefinition] = definitions(options)
+        self.agents: dict[str, agents_room.AgentDefinition] = (
+            definitions(options) if earlier is None else earlier.agents
+        )
         """The known agent definitions by name. Those of child agents are added when they start."""
         self.journal: LiveJournal | None = None
         """Gets every message, prompt, request and answer; None before anybody observes the session."""
         self.open_requests: dict[str, OpenRequest] = {}
         """What waits for an answer, by id: what a journal that begins later takes up."""
-        self.reported: Reported = Reported(options)
+        self.reported: Reported = Reported(options, None if earlier is None else earlier.reported)
         self.readers: Readers = Readers(options.limits.mailbox_bytes, options.limits.unclaimed_messages)
         self.errors: deque[HandlerError] = deque(maxlen=KEPT_ERRORS) if earlier is None else earlier.errors
         """The errors of handlers and listeners, also those of child agents."""
@@ -433,6 +436,11 @@ class Session:
     def is_broken(self) -> bool:
         """Whether a worker has failed."""
         return isinstance(self._cause, Exception)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the CLI ended unexpectedly. Its client may start another one."""
+        return self._cause is State.DIED
 
     @property
     def went_well(self) -> bool:

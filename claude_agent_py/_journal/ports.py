@@ -11,8 +11,8 @@ class ControlPort(Protocol):
     async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
         """Send a control request and return the payload of its reply (`{}` if the CLI sends none).
 
-        `timeout` is in seconds; None means `Timeouts.control`. Cancelling drops the request, and its reply is ignored.
-        May be called concurrently.
+        `timeout` is in seconds; None means `Timeouts.control`. Cancelling stops the waiting; the request is not
+        withdrawn. May be called concurrently.
 
         Raises:
             ControlRejectedError: The CLI answered with an error.

@@ -7,7 +7,7 @@ output if they fail do so before.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 
@@ -16,7 +16,6 @@ from claude_agent_py._journal.ports import ControlPort
 from claude_agent_py.hooks.by_event import Hook
 from claude_agent_py.hooks.dispatcher import HookDispatcher
 from claude_agent_py.hooks.matcher import HookMatcher
-from claude_agent_py.wire.base import JSONObject
 
 SKILL_COMMANDS: Final = "PreSkillShellCommand"
 SKILL_COMMANDS_OFF: Final = "disableSkillShellExecution"
@@ -55,11 +54,19 @@ async def put_in_force(dispatcher: HookDispatcher, port: ControlPort, *, timeout
         await port.control("apply_flag_settings", timeout=timeout, settings={SKILL_COMMANDS_OFF: True})
 
 
+class HookPort(ControlPort, Protocol):
+    """Sends control requests to the CLI, and knows what answers its hooks."""
+
+    @property
+    def hooks(self) -> HookDispatcher:
+        """Answers the hooks of the session."""
+        ...
+
+
 class LiveHooks:
     """The hooks of a running session. Concurrent calls are safe."""
 
-    def __init__(self, dispatcher: HookDispatcher, port: ControlPort) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, port: HookPort) -> None:
         self._port = port
         self._one_at_a_time = anyio.Lock()
 
@@ -71,12 +78,13 @@ class LiveHooks:
             ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
-            added = self._dispatcher.add(event, matcher)
+            dispatcher = self._port.hooks
+            added = dispatcher.add(event, matcher)
             try:
-                await put_in_force(self._dispatcher, self._port)
-                await self._send_hooks(self._dispatcher.initialize_field())
+                await put_in_force(dispatcher, self._port)
+                await self._send_hooks(dispatcher)
             except BaseException:
-                self._dispatcher.remove(added)
+                dispatcher.remove(added)
                 raise
             return added
 
@@ -87,13 +95,14 @@ class LiveHooks:
             ControlError: The CLI rejected the change; nothing has changed.
         """
         async with self._one_at_a_time:
-            if not any(known is matcher for _, known in self._dispatcher.registered):
+            dispatcher = self._port.hooks
+            if not any(known is matcher for _, known in dispatcher.registered):
                 return False
-            await self._send_hooks(self._dispatcher.initialize_field(without=matcher))
-            return self._dispatcher.remove(matcher)
+            await self._send_hooks(dispatcher, without=matcher)
+            return dispatcher.remove(matcher)
 
-    async def _send_hooks(self, field: JSONObject) -> None:
-        await self._dispatcher.withhold_pending()
-        reply = await self._port.control("initialize", hooks=field)
+    async def _send_hooks(self, dispatcher: HookDispatcher, *, without: HookMatcher | None = None) -> None:
+        await dispatcher.withhold_pending()
+        reply = await self._port.control("initialize", hooks=dispatcher.initialize_field(without=without))
         if reply.get("hooks_applied") is False:
             raise ControlRejectedError("initialize", "this connection may not change the hooks of the session")

@@ -13,7 +13,7 @@ from claude_agent_py._base.callbacks import Callback, answer_or_refuse
 from claude_agent_py._base.errors import HandlerError
 from claude_agent_py._base.event_loop import call_later
 from claude_agent_py.permissions.contexts import PermissionContext, note_answer, note_asked
-from claude_agent_py.permissions.inbox import Inbox, PendingInteractions
+from claude_agent_py.permissions.inbox import Inbox
 from claude_agent_py.permissions.interactions import AnswerSource
 from claude_agent_py.permissions.prompts import KINDS, Kind, WireRequest, find_kind, get_kind, leave_plan_mode
 from claude_agent_py.wire.base import JSONObject
@@ -43,7 +43,7 @@ class PermissionDispatcher:
     Args:
         handlers: The handlers, by the names of their options (`HANDLERS`). None leaves a permission to the inbox, or
             denies it without one.
-        interactions: The inbox for prompts without a handler. True creates one in memory; None refuses such prompts.
+        interactions: The inbox for prompts without a handler. None refuses such prompts.
         report: Called with the error of each handler that fails. Must not raise.
         ask_parent: Answers all of them instead, for a child agent without handlers of its own.
     """
@@ -53,7 +53,7 @@ class PermissionDispatcher:
         handlers: Mapping[str, Handler | None],
         *,
         report: Callable[[HandlerError], object],
-        interactions: Inbox | bool | None = None,
+        interactions: Inbox | None = None,
         ask_parent: Callable[[WireRequest, PermissionContext], Awaitable[JSONObject]] | None = None,
     ) -> None:
         self._handlers: dict[Kind, Callback] = {}
@@ -61,15 +61,9 @@ class PermissionDispatcher:
             handler = handlers.get(option)
             if handler is not None:
                 self._handlers[kind] = Callback(handler)
-        self._own_inbox = PendingInteractions() if interactions is True else None
-        self.interactions: Inbox | None = interactions if isinstance(interactions, Inbox) else self._own_inbox
+        self.interactions: Inbox | None = interactions
         self._report = report
         self._ask_parent = ask_parent
-
-    def close(self) -> None:
-        """Close the inbox if the dispatcher created it."""
-        if self._own_inbox is not None:
-            self._own_inbox.close()
 
     async def answer(self, request: WireRequest, context: PermissionContext) -> JSONObject:
         """Return the reply to a request. A failing handler does not raise here; cancelling cancels the handler."""

@@ -140,7 +140,11 @@ class PendingInteractions(WaitingInbox["_Waiting"]):
         return True
 
     def arrivals(self) -> AsyncIterator[Interaction]:
-        """Iterate over pending and future questions until `close`. May run in another event loop or thread."""
+        """Iterate over pending and future questions until `close`. May run in another event loop or thread.
+
+        Iterators of the inbox that a session created (`interactions=True`) also end when its CLI dies. The inbox stays
+        open for `reopen` and for child agents: start new ones.
+        """
         arrivals = _Arrivals()
         with self._lock:
             self._arrivals.add(arrivals)
@@ -152,13 +156,22 @@ class PendingInteractions(WaitingInbox["_Waiting"]):
     def close(self) -> None:
         """End `arrivals` after the pending questions, and refuse those that come later. May be called from any thread.
 
-        A session that created its inbox (`interactions=True`) closes it at the end. An inbox of yours may serve other
+        A client that created its inbox (`interactions=True`) closes it at the end. An inbox of yours may serve other
         sessions, so close it yourself.
         """
         with self._lock:
             self._is_closed = True
-            for arrivals in self._arrivals:
-                arrivals.end()
+            self._end_arrivals()
+
+    def end_arrivals(self) -> None:
+        """End the present iterators of `arrivals` after the pending questions. May be called from any thread."""
+        with self._lock:
+            self._end_arrivals()
+
+    def _end_arrivals(self) -> None:
+        for arrivals in self._arrivals:
+            arrivals.end()
+        self._arrivals.clear()
 
     def _make(self, kind: Kind, wire: object, **about: object) -> "_Waiting":
         return _Waiting(kind, wire, **about)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         HANDLERS as HANDLERS,
         PermissionDispatcher as PermissionDispatcher,
     )
+    from claude_agent_py.permissions.inbox import Inbox as Inbox, PendingInteractions as PendingInteractions
     from claude_agent_py.permissions.prompts import WireRequest as WireRequest
     from claude_agent_py.tools.asking import ServerRequest as ServerRequest, sample as sample
     from claude_agent_py.tools.host import MCPHost as MCPHost, is_hosted as is_hosted
@@ -26,6 +27,7 @@ else:
         "claude_agent_py.options.output_hook": "output_hooks",
         "claude_agent_py.permissions.contexts": "PermissionContext",
         "claude_agent_py.permissions.dispatcher": "HANDLERS PermissionDispatcher",
+        "claude_agent_py.permissions.inbox": "Inbox PendingInteractions",
         "claude_agent_py.permissions.prompts": "WireRequest",
         "claude_agent_py.tools.asking": "ServerRequest sample",
         "claude_agent_py.tools.host": "MCPHost is_hosted",

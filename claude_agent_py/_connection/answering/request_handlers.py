@@ -53,17 +53,28 @@ class _Answering(Struct):
 class RequestHandlers:
     """The handlers of one session, and the requests that they are answering.
 
+    Args:
+        session: The session.
+        link: What links a child agent to its parent; otherwise None.
+        earlier: The handlers of the client's last process, whose inbox these go on with.
+
     Raises:
         OptionsError: A handler, hook or server is wrong.
     """
 
-    def __init__(self, session: Session, link: ChildLink | None = None) -> None:
+    def __init__(
+        self, session: Session, link: ChildLink | None = None, earlier: "RequestHandlers | None" = None
+    ) -> None:
         self._session = session
         self._ask_parent = None if link is None else link.answer
         options = session.options
         self._pending: dict[str, _Answering] = {}
         self._permissions: answering.PermissionDispatcher | None = None
+        self._own_inbox: answering.PendingInteractions | None = None if earlier is None else earlier._own_inbox
+        """The inbox that the option `interactions=True` makes; None without it, and before it is needed."""
         self._mcp: answering.MCPHost | None = None
+        self._is_last = False
+        """Whether the client is closed, so that no other process follows."""
         self._questions = 0
         """How many questions this process has asked itself."""
         if needs_hooks(options):  # load them now, and raise their errors early
@@ -273,11 +284,13 @@ class RequestHandlers:
         """Answers permission prompts, questions, elicitations and dialogs with the handlers of this session."""
         if self._permissions is not None:
             return self._permissions
-        options = self._session.options
+        options, inbox = self._session.options, self._session.options.interactions
+        if inbox is True:
+            inbox = self._own_inbox = self._own_inbox or answering.PendingInteractions()
         self._permissions = answering.PermissionDispatcher(
             {name: getattr(options, name) for name in answering.HANDLERS.values()},
             report=self._session.report,
-            interactions=options.interactions,
+            interactions=None if inbox is False else inbox,
             ask_parent=self._ask_parent,
         )
         return self._permissions
@@ -322,14 +335,24 @@ class RequestHandlers:
             self._session.hooks.prepare()
 
     def end(self) -> None:
-        """Cancel the handlers and tools, because the CLI reads no more answers. Close the inbox that they made."""
+        """Cancel the handlers and tools, because the CLI reads no more answers."""
         for request_id, pending in self._pending.items():
             pending.cancel()
             self._tell_end(self._name(request_id), None)  # the handler ends later than the journal
         if self._mcp is not None:
             self._mcp.close()
-        if self._permissions is not None:
-            self._permissions.close()
+        if self._own_inbox is not None:
+            if self._session.is_lost and not self._is_last:
+                self._own_inbox.end_arrivals()  # the next process goes on with it, and until then child agents ask
+            else:
+                self._own_inbox.close()
+
+    def close_inbox(self) -> None:
+        """Close the inbox that they made, now or when the process ends, because its client is closed."""
+        self._is_last = True
+        session = self._session
+        if self._own_inbox is not None and (session.launched is None or session.stream_over.is_set()):
+            self._own_inbox.close()
 
 
 def collect_hosted_servers(options: ClientOptions) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from claude_agent_py import control  # loads its models on first use, to keep th
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py._base.streams import pauses
 from claude_agent_py._connection import answering
-from claude_agent_py._connection.controls.base import Controls, omit_unset
-from claude_agent_py._journal.ports import ControlPort
+from claude_agent_py._connection.controls.base import Controls, CurrentConnection, omit_unset
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.wire.base import JSONObject
@@ -46,10 +45,14 @@ def _rfc3339(time: datetime | str | None) -> str | None:
 class MCPControls(Controls):
     """The MCP servers of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(self, port: ControlPort, host: MCPHost) -> None:
+    def __init__(self, port: CurrentConnection) -> None:
         super().__init__(port)
-        self._host = host
+        self._current = port
+
+    @property
+    def _host(self) -> MCPHost:
         """The host of the servers in this process."""
+        return self._current.connection.handlers.mcp
 
     async def status(self) -> list[MCPServerStatus]:
         """Return the status of every server: whether it is connected, its error, and its tools."""

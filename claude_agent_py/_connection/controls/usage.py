@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._connection.controls.base import Controls, omit_unset
+from claude_agent_py._connection.controls.base import Controls, CurrentConnection, omit_unset
 
 if TYPE_CHECKING:
     from claude_agent_py._connection.session import Session
@@ -14,9 +14,13 @@ if TYPE_CHECKING:
 class UsageControls(Controls):
     """The usage of a running session. The methods raise the same errors as `Client`."""
 
-    def __init__(self, session: Session) -> None:
-        super().__init__(session)
-        self._session = session
+    def __init__(self, port: CurrentConnection) -> None:
+        super().__init__(port)
+        self._current = port
+
+    @property
+    def _session(self) -> Session:
+        return self._current.connection.session
 
     async def budget_left_usd(self) -> float | None:
         """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
