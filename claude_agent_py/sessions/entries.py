@@ -16,12 +16,12 @@ from claude_agent_py._base.errors import SessionError
 from claude_agent_py._base.log import logger
 from claude_agent_py._journal.fold import ProcessEnd, TimedFrame
 from claude_agent_py._journal.tasks.signals import ended_with_process
-from claude_agent_py.sessions.notifications import Notice, find_notices, read_notices
+from claude_agent_py.sessions.notifications import WITHIN_TURN, Notice, find_notices, read_notices
 from claude_agent_py.sessions.prompt_entries import is_prompt
 from claude_agent_py.sessions.transcript import StoredSubagent, Transcript
 from claude_agent_py.tasks.files.transcript import TranscriptMessage, read_status
 from claude_agent_py.wire.base import CUT_OFF, NO_ANSWER, SYNTHETIC_MODEL
-from claude_agent_py.wire.messages.conversation import AssistantMessage, UserMessage
+from claude_agent_py.wire.messages.conversation import AssistantMessage, CommandLifecycleMessage, UserMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStartedMessage
 from claude_agent_py.wire.timestamps import seconds
@@ -90,6 +90,11 @@ def _read_main(session_id: str, history: Transcript) -> Iterator[TimedFrame]:
             is_resuming = True
             if isinstance(message, AssistantMessage):
                 continue
+        if isinstance(message, UserMessage) and message.priority == WITHIN_TURN:
+            yield message, at, True
+            yield CommandLifecycleMessage(command_uuid=message.uuid or "", state="started"), at, False
+            yield CommandLifecycleMessage(command_uuid=message.uuid or "", state="completed"), at, False
+            continue
         begins = isinstance(message, UserMessage) and not message.tool_results and is_prompt(message.raw)
         is_resuming = is_resuming and not begins and not isinstance(message, AssistantMessage)
         yield message, at, begins
@@ -103,7 +108,9 @@ def _is_of_resumption(message: TranscriptMessage | Notice) -> bool:
         return ended_with_process(message)
     if isinstance(message, AssistantMessage):
         return message.message.model == SYNTHETIC_MODEL and message.text == NO_ANSWER
-    return isinstance(message, InitMessage) or any(result.content == CUT_OFF for result in message.tool_results)
+    if isinstance(message, UserMessage):
+        return any(result.content == CUT_OFF for result in message.tool_results)
+    return isinstance(message, InitMessage)
 
 
 def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
@@ -111,7 +118,7 @@ def _read_agent(agent: StoredSubagent) -> Iterator[TimedFrame]:
     last: TranscriptMessage | None = None
     try:
         for message, at in _read(agent.messages, agent.agent_id):
-            if not isinstance(message, TaskNotificationMessage | InitMessage):
+            if isinstance(message, UserMessage | AssistantMessage):
                 prompt = message.text if isinstance(message, UserMessage) else None
                 if last is None:
                     yield _describe(agent, prompt), at, False
@@ -152,7 +159,9 @@ def _read(transcript: Transcript, agent_id: str | None) -> Iterator[tuple[Transc
     notices = deque(find_notices(transcript.snapshot))
     for place, message in chain(_read_pages(transcript), [(math.inf, None)]):
         while notices and notices[0] <= place:
-            yield from read_notices(transcript.read_line(notices.popleft()))
+            for notice, at in read_notices(transcript.read_line(notices.popleft())):
+                if agent_id is None or isinstance(notice, TaskNotificationMessage | InitMessage):
+                    yield notice, at
         if message is not None:
             if message.agent_id != agent_id:
                 message = message.replace(agent_id=agent_id)

@@ -1,6 +1,8 @@
-"""What the CLI tells the model in a transcript: that a task has ended, or to carry on with the turn of a prompt.
+"""What is in a transcript beside its messages.
 
-A notification about a task is an entry, or an attachment within a turn.
+The CLI tells the model that a task has ended, in an entry or in an attachment within a turn, or to carry on with the
+turn of a prompt. A prompt that it takes into a turn under way is an attachment. What a command says that it runs itself
+is an entry of the system.
 """
 
 import contextlib
@@ -12,12 +14,16 @@ from typing import Final, TypeAlias
 from claude_agent_py._base.bounded_reading import read_object
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.wire.base import JSONObject
+from claude_agent_py.wire.fitting import Misfit, fit
+from claude_agent_py.wire.messages.conversation import UserMessage
+from claude_agent_py.wire.messages.occasional import LocalCommandOutputMessage
 from claude_agent_py.wire.messages.system import InitMessage
 from claude_agent_py.wire.messages.tasks import TaskNotificationMessage, TaskStatus, TaskUsage
 from claude_agent_py.wire.timestamps import seconds
 
 _RESUMED: Final = b'"carriesOnTurnOf"'
 """The key for the prompt of a turn that another process was cut off in (CLI 2.1.332)."""
+_MARKS: Final = (_RESUMED, b'"task-notification"', b'"queued_command"', b'"local_command"')
 _SENDER: Final = "task-notification"
 _NOTIFICATION: Final = re.compile(r"<task-notification>\s*(?P<body><task-id>.*?)</task-notification>", re.DOTALL)
 _FIELD: Final = re.compile(
@@ -28,8 +34,13 @@ _SPENT: Final = re.compile(r"<(?P<name>subagent_tokens|tool_uses|duration_ms)>(?
 _USAGE: Final = {"subagent_tokens": "total_tokens", "tool_uses": "tool_uses", "duration_ms": "duration_ms"}
 
 
-Notice: TypeAlias = TaskNotificationMessage | InitMessage
-"""The end of a task, or the start of a turn that goes on in another process."""
+_OUTPUT: Final = re.compile(r"<local-command-(stdout|stderr)>(?P<text>.*)</local-command-\1>", re.DOTALL)
+WITHIN_TURN: Final = "next"
+"""The `priority` of a prompt within a turn."""
+
+Notice: TypeAlias = TaskNotificationMessage | InitMessage | UserMessage | LocalCommandOutputMessage
+"""The end of a task, the start of a turn that goes on in another process, a prompt within a turn, or the output of a
+command."""
 
 
 def find_notices(snapshot: Snapshot) -> "array[int]":
@@ -39,7 +50,7 @@ def find_notices(snapshot: Snapshot) -> "array[int]":
         for offset, line in snapshot.forwards():
             if line is None:
                 continue
-            if _RESUMED in line or (b"<task-notification>" in line and b'"task-notification"' in line):
+            if any(mark in line for mark in _MARKS):
                 found.append(offset)
     return found
 
@@ -52,8 +63,15 @@ def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
     prompt = entry.get("carriesOnTurnOf")
     if isinstance(prompt, str):
         yield InitMessage(user_message_uuids=[prompt]), seconds(entry.get("timestamp"))
+    if entry.get("type") == "system":
+        output = _OUTPUT.fullmatch(str(entry.get("content")))
+        if output is not None and entry.get("subtype") == "local_command":
+            yield LocalCommandOutputMessage(content=output["text"]), seconds(entry.get("timestamp"))
+        return
     attachment = entry.get("attachment")
     holder = attachment if isinstance(attachment, dict) else entry
+    if holder.get("commandMode") == "prompt" and not holder.get("isMeta"):
+        yield from _read_prompt(holder, entry)
     origin = holder.get("origin")
     if not isinstance(origin, dict) or origin.get("kind") != _SENDER:
         return  # a prompt with the same text has another origin
@@ -61,6 +79,17 @@ def read_notices(line: bytes) -> Iterator[tuple[Notice, float | None]]:
     run_id = origin.get("runId") if len(bodies) == 1 else None
     for body in bodies:
         yield _parse(body, run_id if isinstance(run_id, str) else None), seconds(entry.get("timestamp"))
+
+
+def _read_prompt(queued: JSONObject, entry: JSONObject) -> Iterator[tuple[UserMessage, float | None]]:
+    """Yield the prompt in an attachment, if a person sent it."""
+    message = {"role": "user", "content": queued.get("prompt")}
+    origin = queued.get("origin") or {"kind": "human"}
+    given = {"message": message, "uuid": queued.get("source_uuid"), "origin": origin, "priority": WITHIN_TURN}
+    with contextlib.suppress(Misfit):
+        prompt, _ = fit(UserMessage, given)
+        if prompt.uuid and prompt.origin is not None and prompt.origin.kind == "human":
+            yield prompt, seconds(entry.get("timestamp"))
 
 
 def _iter_texts(holder: JSONObject) -> Iterator[str]:

@@ -12,13 +12,14 @@ from claude_agent_py.journal import (
     CallEnded,
     CallStarted,
     MessageAdded,
+    PromptSent,
     TaskFinished,
     TaskReopened,
     TaskStarted,
     TurnEnded,
     TurnStarted,
 )
-from claude_agent_py.messages import TextBlock
+from claude_agent_py.messages import LocalCommandOutputMessage, TextBlock
 from claude_agent_py.sessions import StoredSession, StoredTask, get_session, is_prompt
 from claude_agent_py.tasks import EndedBy, Evidence
 from claude_agent_py.wire import CUT_OFF, JSONObject
@@ -178,6 +179,22 @@ def test_a_notification_within_a_turn_counts_and_one_that_a_person_wrote_does_no
     assert (first.status, first.exit_code, first.evidence) == (TaskStatus.FAILED, 3, Evidence.NOTIFICATION)
     assert (second.status, second.evidence) == (TaskStatus.FAILED, Evidence.PROCESS_EXIT)
     assert second.failure_reason == "the CLI process ended before the task"
+
+
+def test_prompts_within_a_turn_and_the_output_of_commands_are_told(stored: Stored) -> None:
+    stored.assistant("First,")
+    for number, more in enumerate([{}, {"origin": {"kind": "human"}}, {"origin": {"kind": "coordinator"}}]):
+        queued = {"type": "queued_command", "commandMode": "prompt", "prompt": f"and {number}?", **more}
+        stored.entry("attachment", attachment={**queued, "source_uuid": f"within {number}"})
+    stored.assistant("second.")
+    command = stored.user("<command-name>/cost</command-name>")
+    stored.entry("system", subtype="local_command", content="<local-command-stdout>$1</local-command-stdout>")
+    events = list(session(stored).events())
+    prompts = [event for event in events if isinstance(event, PromptSent)]
+    assert [prompt.content for prompt in prompts[1:3]] == ["and 0?", "and 1?"]
+    assert [prompt.id for prompt in prompts[1:]] == ["within 0", "within 1", command]
+    assert len([event for event in events if isinstance(event, TurnStarted)]) == 2
+    assert [event.content for event in events if isinstance(event, LocalCommandOutputMessage)] == ["$1"]
 
 
 def test_a_task_that_the_cli_says_was_cut_off_has_that_as_its_reason(stored: Stored) -> None:
