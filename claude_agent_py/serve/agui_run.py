@@ -216,6 +216,17 @@ class RunEvents:
             yield from self._take_call(fact)
         elif kind == "call_ended":
             yield from self._take_result(fact)
+        elif kind == "request_retried":
+            yield from self._drop_begun()
+
+    def _drop_begun(self) -> Iterator[BaseEvent]:
+        """End what the API broke off: the answer begins anew, and the client has a part that is in no message."""
+        self.is_torn = self.is_torn or bool(self.open_messages)
+        begun = list(self._calls)
+        yield from _end_calls(self._calls)
+        for call in begun:
+            yield from self._tell_result(call, CUT_OFF)
+        yield from self._words.close()
 
     def _end_turn(self, fact: JSONMapping) -> Iterator[BaseEvent]:
         self.turn = None

@@ -25,6 +25,7 @@ from claude_agent_py.journal import (
     Fact,
     MessageAdded,
     PromptSent,
+    RequestRetried,
     TurnEnded,
     TurnStarted,
     decode_fact,
@@ -254,6 +255,8 @@ class ServedSession(ABC):
             self._in_turn = isinstance(fact, TurnStarted)
         elif isinstance(fact, CallEnded):
             self.log.settle(fact.id)
+        elif isinstance(fact, RequestRetried):
+            self.log.merge()  # the answer begins anew, as another message
         if fact.at is not None:
             self.log.begin(fact.at)
         self.log.add(wrap(fact), cut_at=cut_at)

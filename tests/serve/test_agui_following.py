@@ -266,6 +266,25 @@ async def test_a_subagent_is_told_on_after_background_work_has_asked() -> None:
     assert [event.tool_call_id for event in shown.runs[2] if event.type == "TOOL_CALL_START"] == ["look"]
 
 
+async def test_what_the_api_broke_off_is_with_no_page_in_the_end() -> None:
+    events = [
+        fact("turn_started", 1, id="t/1", run="t", prompts=["t"]),
+        {"type": "reasoning", "message": "lost", "delta": "Well"},
+        {"type": "text", "message": "lost", "delta": "It w"},
+        fact("request_retried", 2, attempt=1),
+        {"type": "call", "call": "lost-call", "name": "Bash"},
+        {"type": "arguments", "call": "lost-call", "delta": '{"comm'},
+        fact("request_retried", 3, attempt=2),
+        {"type": "text", "message": "m", "delta": "It is"},
+        said(4, "m", "It is so."),
+        fact("turn_ended", 5, id="t/1", run="t", status="ok"),
+    ]
+    for shown in [await follow_along(events), *[await follow_from(events, each) for each in range(len(events))]]:
+        assert shown.contents == {"m": "It is so."}
+        for run in shown.runs:
+            check_order(run)
+
+
 async def test_calls_that_their_process_has_not_outlived_get_a_result() -> None:
     started = fact("turn_started", 1, id="t/1", run="t", prompts=["t"])
     again = fact("turn_started", 3, id="t/1", run="t", prompts=["t"])

@@ -10,7 +10,7 @@ from test_sessions import facts_of, is_end, read_until, says
 
 from claude_agent_py import Client, ClientOptions
 from claude_agent_py.serve import ServedSession, Sessions
-from claude_agent_py.testing import FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
+from claude_agent_py.testing import CutStream, FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.anyio
 LARGE = "x" * 9_000_000
@@ -140,3 +140,18 @@ async def test_the_to_do_list_goes_on_in_further_processes_and_another_server() 
                 item["status"] = "completed"
                 assert listed(await see(session))[-1] == items
                 await session.close()
+
+
+@pytest.mark.real_cli
+async def test_half_a_message_that_the_api_broke_off_is_not_told_to_who_comes_later() -> None:
+    broken, gate = "Hello world, how are you?", Gate()
+    async with ScriptedModel([CutStream(broken, after_chars=12, when=gate), Reply("Hello again.")]) as model:
+        async with Sessions(model.options()) as sessions:
+            session = await sessions.create()
+            await session.send("Go")
+            await read_until(session, lambda event: event["type"] == "text")
+            gate.open()
+            await read_until(session, is_end)
+            found = await see(session)
+    assert says(found) == ["Hello again."]
+    assert not [event for _, event in found if event["type"] == "text"]

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from claude_agent_py import AgentDefinition, Client, ClientOptions
 from claude_agent_py.serve import Sessions, make_app
-from claude_agent_py.testing import Failure, FakeCLI, Reply, ScriptedModel, frames, steps, tool_use
+from claude_agent_py.testing import CutStream, Failure, FakeCLI, Gate, Reply, ScriptedModel, frames, steps, tool_use
 
 pytestmark = pytest.mark.real_cli
 
@@ -137,6 +137,20 @@ def test_prompts_that_are_sent_while_a_session_is_made_are_sent_once_and_to_it(
     assert [each.partition(" (")[0] for each in browser.problems] == [
         "Failed to load resource: the server responded with a status of 503"
     ]
+
+
+def test_what_the_api_broke_off_is_no_longer_shown(browser: Browser) -> None:
+    gate = Gate()
+    script = [CutStream("Hello world, how are you?", after_chars=12, when=gate), Reply("Hello again.")]
+    with ScriptedModel(script) as model, served(Sessions(model.options())) as url:
+        visit(browser, url)
+        say(browser, "Go")
+        shows(browser, "Hello")
+        gate.open()
+        shows(browser, "Hello again.")
+        assert "world" not in browser.evaluate(LOG)
+        assert browser.evaluate("document.querySelectorAll('#log article:not(.user)').length") == 1
+    assert browser.problems == []
 
 
 def test_html_in_an_answer_is_shown_as_text(browser: Browser, tmp_path: Path) -> None:

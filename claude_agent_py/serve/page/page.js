@@ -188,6 +188,22 @@ function addDelta(id, kind, delta) {
   }));
 }
 
+// What the API broke off comes again, as another message.
+function dropLive() {
+  for (const [id, shown] of view.messages) {
+    shown.text = shown.thinking = "";
+    shown.live.replaceChildren();
+    if (shown.parts.childNodes.length) continue;
+    shown.live.parentElement.remove();
+    view.messages.delete(id);
+  }
+  for (const [id, shown] of view.calls) {
+    if (shown.isOpen !== undefined) continue;
+    shown.element.remove();
+    view.calls.delete(id);
+  }
+}
+
 function addMessage(fact) {
   if (fact.agent || !(fact.content || []).length) return;
   const shown = messageOf(fact.id);
@@ -468,7 +484,10 @@ const ON_FACT = {
     if (fact.status === "cancelled") note("Stopped.", false, fact.id);
     else if (fact.status === "error" && fact.error && fact.error !== view.refused) note(fact.error, true, fact.id);
   },
-  request_retried: (fact) => note(`The API refused a request (${fact.error || fact.error_status}); it is sent again.`, false),
+  request_retried(fact) {
+    dropLive();
+    note(`The API refused a request (${fact.error || fact.error_status}); it is sent again.`, false);
+  },
   fault: (fact) => note(`The CLI wrote a line that cannot be read: ${fact.error}`, true),
 };
 
