@@ -665,6 +665,7 @@ async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_
                 [acp.image_block(PIXEL, "image/png"), pdf, *text("Remember 7"), attached],
                 text("<div> is not centred"),
                 text("/fix it now"),
+                text("/model opus"),
             ):
                 await connection.prompt(session_id=session_id, prompt=prompt)
             await live.wait_for(
@@ -692,12 +693,21 @@ async def test_a_session_is_listed_shows_what_the_live_one_showed_and_is_forked_
     assert read.locations[0].path == str(tmp_path / "notes.txt")
     image, file, *words = [chunk.content for chunk in loaded.list_updates(acp.schema.UserMessageChunk)]
     assert (image.type, file.resource.uri, file.resource.text) == ("image", "file:///work/a.py", "print(7)")
-    assert [block.text for block in words] == ["Remember 7", "<div> is not centred", "/fix it now"]
+    assert [block.text for block in words] == ["Remember 7", "<div> is not centred", "/fix it now", "/model opus"]
     ends = {update.tool_call_id: update.status for update in loaded.list_updates(acp.schema.ToolCallProgress)}
     assert set(ends.values()) == {"completed"}
-    said = {chunk.message_id for chunk in live.list_updates(acp.schema.AgentMessageChunk)}
-    assert None not in said
-    assert said == {chunk.message_id for chunk in loaded.list_updates(acp.schema.AgentMessageChunk)}
+    assert "Set model to" in live.text
+    assert "Set model to" in loaded.text
+    live_ids, loaded_ids = (
+        {
+            chunk.message_id
+            for chunk in each.list_updates(acp.schema.AgentMessageChunk)
+            if "Set" not in chunk.content.text
+        }
+        for each in (live, loaded)
+    )
+    assert None not in live_ids
+    assert live_ids == loaded_ids
 
 
 async def a_loaded_session_goes_on_and_is_forked(
