@@ -246,9 +246,9 @@ class Client(SessionControls, Generic[Output]):
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
                 the session (`persist_session`).
             ConnectionClosedError: The client was closed before or during the call.
-            CLIStartError, CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
+            CLIStartError: As in `connect`, or the CLI refuses settings that it accepted before.
+            CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
             BudgetExceededError: As in `connect`.
-            ControlRejectedError: The CLI refuses settings that it accepted before.
         """
         earlier = self.connection
         old = earlier.session

@@ -70,16 +70,7 @@ async def open_session(connection: Connection, launched: Launched) -> None:
     try:
         await startup.recall()
         connection.open(launched)
-        info = await startup.initialize()
-        connection.session.reported.take_info(info)
-        await startup.check(info)
-        await connection.session.changes.repeat(connection.session.control)  # before prompts are sent again
-        await startup.check_settings()
-        await startup.check_hooks(info)
-        startup.warn_of_missing_login(info)
-        await startup.take_up_turn(info)
-        if connection.shutdown.is_requested:  # a CLI that is closed while it starts still answers
-            raise connection.session.error_now
+        await startup.run()
     except BaseException:
         connection.shutdown.abort()
 
@@ -142,22 +133,33 @@ class _Startup:
             resuming.find_session_with, resumed.prompts, own_id, options.cwd, config_dir, abandon_on_cancel=True
         )
 
-    async def initialize(self) -> InitializeReply:
-        """Send the `initialize` request and return its reply."""
-        fields = Unshown({**self._launched.plan.initialize, **self._connection.handlers.initialize_fields()})
-        limit = self._options.timeouts.connect
+    async def run(self) -> None:
+        """Take the steps with the CLI. A CLI that exits, is silent or refuses one of them did not start."""
+        session = self._session
         try:
-            codec.prepare()  # while the CLI starts, which takes far longer
-            self._connection.handlers.prepare()
-            payload = await self._session.request("initialize", fields, limit)
-        except ControlTimeoutError as error:
-            raise await self._error(f"the CLI did not initialize within {limit:g} s") from error
-        except ControlRejectedError as error:
-            raise await self._error(f"the CLI refused to initialize: {error.error}") from error
+            info = await self.initialize()
+            session.reported.take_info(info)
+            await self.check(info)
+            await session.changes.repeat(session.control)  # before prompts are sent again
+            await self.check_settings()
+            await self.check_hooks(info)
+            self.warn_of_missing_login(info)
+            await self.take_up_turn(info)
+            if not session.is_open or self._connection.shutdown.is_requested:  # a CLI that is closed still answers
+                raise session.error_now
+        except (ControlTimeoutError, ControlRejectedError) as error:
+            raise await self._error(str(error)) from error
         except CLIExitError as error:
             problem = await self._error("the CLI exited before the session was open")
             wrong = self._wrong_session(problem)
             raise (wrong or problem) from (problem if wrong else error)
+
+    async def initialize(self) -> InitializeReply:
+        """Send the `initialize` request and return its reply."""
+        fields = Unshown({**self._launched.plan.initialize, **self._connection.handlers.initialize_fields()})
+        codec.prepare()  # while the CLI starts, which takes far longer
+        self._connection.handlers.prepare()
+        payload = await self._session.request("initialize", fields, self._options.timeouts.connect)
         if self._launched.follows_plan:
             self._launched.plan.check_reply(payload)
         try:
@@ -243,12 +245,9 @@ class _Startup:
             return
         if info.hooks_applied is False:
             raise OptionsError("the CLI did not accept them (hooks_applied is False)", option="hooks")
-        try:
-            await answering.put_in_force(
-                self._connection.handlers.hooks, self._session, timeout=self._options.timeouts.connect
-            )
-        except ControlTimeoutError as error:
-            raise await self._error("the CLI did not report whether hooks are in force") from error
+        await answering.put_in_force(
+            self._connection.handlers.hooks, self._session, timeout=self._options.timeouts.connect
+        )
 
     async def take_up_turn(self, info: InitializeReply) -> None:
         """Wait until the CLI reports which interrupted turn it resumes, if it was asked to.

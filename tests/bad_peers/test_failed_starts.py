@@ -29,6 +29,7 @@ from claude_agent_py import (
     query,
 )
 from claude_agent_py.errors import CLIVersionError
+from claude_agent_py.hooks import HookMatcher
 from claude_agent_py.sessions import Lease, MemoryStore, SessionKey, project_key_for_directory
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.transport import MINIMUM_CLI_VERSION
@@ -154,6 +155,51 @@ async def test_a_program_that_answers_nothing_not_even_its_version(
 async def test_a_refusal_is_reported_in_the_words_of_the_program(start: MakeClient) -> None:
     fake = FakeCLI(answers={"initialize": {"error": "initialize: hooks must map hook events to arrays"}})
     assert "hooks must map" in str(await make_handler_error(start(fake)))
+
+
+async def ignore(*given: Any) -> None:
+    return None
+
+
+STEPS: Any = [
+    ("get_settings", {"settings": {"model": "opus"}}),
+    ("get_hooks_listing", {"hooks": {"PreToolUse": [HookMatcher(None, ignore)]}}),
+]
+
+
+@pytest.mark.parametrize(("step", "options"), STEPS)
+async def test_a_program_that_ends_after_it_initialized_did_not_start(
+    start_process: MakeClient, step: str, options: dict[str, Any]
+) -> None:
+    fake = FakeCLI(steps.wait_for_request(step), steps.stderr("boom\n"), steps.exit(3), answers={step: None})
+    error = await make_handler_error(start_process(fake, **options))
+    assert (error.exit_code, error.stderr_tail.strip()) == (3, "boom")
+    assert "exited before the session was open" in str(error)
+
+
+@pytest.mark.parametrize(("step", "options"), STEPS)
+async def test_a_program_that_is_silent_after_it_initialized_did_not_start(
+    start_process: MakeClient, step: str, options: dict[str, Any]
+) -> None:
+    client = start_process(FakeCLI(answers={step: None}), **options, timeouts=Timeouts(connect=0.5))
+    assert f"did not answer '{step}' within 0.5 s" in str(await make_handler_error(client))
+
+
+async def test_a_program_that_does_not_tell_its_settings_did_not_start(start_process: MakeClient) -> None:
+    client = start_process(FakeCLI(answers={"get_settings": {"error": "not now"}}), settings={"model": "opus"})
+    assert "rejected 'get_settings': not now" in str(await make_handler_error(client))
+
+
+async def test_a_program_that_ends_before_it_tells_the_turn_that_it_resumes_did_not_start(
+    start_process: MakeClient,
+) -> None:
+    initialized = [
+        steps.wait_for_request("initialize"),
+        steps.answer(frames.initialize_response(session_state="running")),
+    ]
+    fake = FakeCLI([*initialized, steps.exit(3)], answers={"initialize": None})
+    client = start_process(fake, resume="11111111-1111-4111-8111-111111111111", resume_interrupted_turn=True)
+    assert (await make_handler_error(client)).exit_code == 3
 
 
 async def test_an_answer_that_is_something_else(start: MakeClient) -> None:

@@ -12,7 +12,7 @@ from peers import install_in_turn
 
 from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, TaskStatus
 from claude_agent_py.children import ChildAgent
-from claude_agent_py.errors import CLIExitError, ControlRejectedError, ControlTimeoutError
+from claude_agent_py.errors import CLIExitError, CLIStartError, ControlTimeoutError
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [
@@ -178,7 +178,7 @@ async def test_a_process_that_refuses_the_settings_is_closed(start: Start) -> No
     with anyio.fail_after(60):
         async with start(FakeCLI(), FakeCLI(answers={"apply_flag_settings": {"error": "no"}})) as client:
             await client.settings.apply(DENY)
-            with pytest.raises(ControlRejectedError):
+            with pytest.raises(CLIStartError, match="rejected 'apply_flag_settings': no"):
                 await reopen(client)
             assert not client.is_open
 
