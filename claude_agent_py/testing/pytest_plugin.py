@@ -3,6 +3,7 @@
 pytest imports this module in every run, so it imports nothing of the package. The fixtures do, when a test uses them.
 """
 
+import hashlib
 import re
 from collections.abc import Generator, Iterator
 from functools import partial
@@ -98,14 +99,23 @@ def _cassette(request: pytest.FixtureRequest, marker: pytest.Mark) -> "testing.C
 
 
 def _default_path(item: Any, folder: str, suffix: str) -> Path:
-    """Return `<folder>/<module>/<test>`. A test has one file for all backends of anyio."""
+    """Return `<folder>/<module>/<test>`. A test has one file for all backends of anyio.
+
+    Characters that are not for file names become `-`. A hash then tells the test from others with the same name.
+    """
     parts = item.nodeid.partition("::")[2].split("::")
     callspec = getattr(item, "callspec", None)
     if callspec is not None:
         backend = callspec.params.get("anyio_backend", "")
-        ids = [part for part in callspec.id.split("-") if part != backend]
+        ids = callspec.id.split("-")
+        if backend in ids:
+            ids.remove(backend)  # once: another parameter may have this value
         parts[-1] = "-".join([item.originalname, *ids])
-    return Path(folder, item.path.stem, re.sub(r"[^\w.-]+", "-", ".".join(parts)) + suffix)
+    name = ".".join(parts)
+    readable = re.sub(r"[^\w.-]+", "-", name)
+    if readable != name:
+        readable += "-" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    return Path(folder, item.path.stem, readable + suffix)
 
 
 @pytest.fixture

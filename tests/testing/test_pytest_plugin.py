@@ -257,9 +257,12 @@ def test_that_fails_first(cassette):
 
 def test_a_snapshot_is_missing_written_the_same_or_different(project: pytest.Pytester) -> None:
     project.makepyfile(test_snapshot=SNAPSHOTS)
-    snapshot = project.path / "snapshots" / "test_snapshot" / "test_it-old-one.txt"
-    outcomes(project, failed=2).fnmatch_lines([f"no snapshot at {snapshot}; run pytest with --update-run-snapshots"])
+    folder = project.path / "snapshots" / "test_snapshot"
+    outcomes(project, failed=2).fnmatch_lines(
+        [f"no snapshot at {folder / 'test_it-old-one-*.txt'}; run pytest with --update-run-snapshots"]
+    )
     outcomes(project, "--update-run-snapshots", "-k", "old", passed=1, deselected=1)
+    [snapshot] = folder.iterdir()
     shutil.copy(snapshot, snapshot.with_name("test_it-new.txt"))
     changed = outcomes(project, passed=1, failed=1)
     changed.fnmatch_lines(
@@ -272,6 +275,30 @@ def test_a_snapshot_is_missing_written_the_same_or_different(project: pytest.Pyt
     )
 
 
+ALIKE = """
+import anyio
+import pytest
+from claude_agent_py import run_sync
+from claude_agent_py.testing import steps
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("prompt", ["a b", "a/b", "a-b", "a::b", "trio", "asyncio"])
+async def test_it(prompt, fake_cli, run_snapshot):
+    run = lambda: run_sync(prompt, transport=fake_cli(steps.turn("ok")).transport())
+    run_snapshot(await anyio.to_thread.run_sync(run))
+"""
+
+
+def test_each_parameter_has_a_snapshot_of_its_own_for_both_backends(project: pytest.Pytester) -> None:
+    project.makepyfile(test_alike=ALIKE)
+    outcomes(project, "--update-run-snapshots", passed=12)
+    outcomes(project, passed=12)
+    names = {path.name for path in project.path.joinpath("snapshots").rglob("*.txt")}
+    assert len(names) == 6
+    assert {"test_it-a-b.txt", "test_it-trio.txt", "test_it-asyncio.txt"} < names
+
+
 def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_added_to_a_failure(
     project: pytest.Pytester,
 ) -> None:
@@ -280,7 +307,7 @@ def test_a_cassette_that_is_missing_or_not_marked_is_named_and_a_mismatch_is_add
     shown = outcomes(project, failed=1, errors=2)
     shown.fnmatch_lines_random(
         [
-            "*no recording at *cassettes?test_misused?test_without_recording-a-b.json; run pytest with *",
+            "*no recording at *cassettes?test_misused?test_without_recording-a-b-*.json; run pytest with *",
             "*mark the test with @pytest.mark.cassette",
             "E *ValueError: the failure of the test",
             "E *asked\N{REPLACEMENT CHARACTER} something else",
