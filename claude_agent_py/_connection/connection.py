@@ -17,7 +17,7 @@ the CLI. What needs no I/O is decided in `_journal`: `engine.py` for frames and 
 import copy
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import anyio
 
@@ -46,6 +46,9 @@ from claude_agent_py.wire.messages.stream import StreamEventMessage
 from claude_agent_py.wire.messages.system import APIRetryMessage
 from claude_agent_py.wire.unknown import MalformedFrame
 
+if TYPE_CHECKING:
+    from claude_agent_py.observe.tracing import Tracer
+
 SHOWN_GARBAGE_BYTES: Final = 200
 """How much of a program's output that is not JSON an error quotes."""
 
@@ -67,9 +70,12 @@ class Connection:
         """What is known of the session, its requests to the CLI, and how it ended."""
         self.session.intake.host = self
         self._link = link
+        self.tracer: Tracer | None = None
+        """Traces the session and its child agents; None without telemetry."""
         if link is None and (telemetry := resolve_telemetry(options.telemetry)) is not None:
             secrets = self.session.find_secrets() if telemetry.records_content else None
-            self.session.observe(telemetry.observer(secrets))  # it also traces the child agents
+            self.tracer = telemetry.observer(secrets, None if earlier is None else earlier.tracer)
+            self.session.observe(self.tracer)
         self._hides_text = not options.forward_subagent_text and resolve_telemetry(options.telemetry) is not None
         """Whether the CLI sends text of subagents only for telemetry."""
         if options.on_task_notification is not None and earlier is None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from claude_agent_py._base.errors import OptionsError
 
 if TYPE_CHECKING:
-    from claude_agent_py._journal.views import View
+    from claude_agent_py.observe.tracing import Tracer
 
 CONTENT_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 _YES: Final = frozenset({"1", "true", "yes", "on"})
@@ -41,8 +41,10 @@ class Telemetry:
             return self.content
         return os.environ.get(CONTENT_VARIABLE, "").lower() in _YES
 
-    def observer(self, secrets: Mapping[str, str] | None = None) -> "View":
+    def observer(self, secrets: Mapping[str, str] | None = None, earlier: "Tracer | None" = None) -> "Tracer":
         """Return a view of one session, which hides its secrets. Internal to this package.
+
+        `earlier` is that of the session's last process.
 
         Raises:
             OptionsError: OpenTelemetry is not installed.
@@ -58,6 +60,7 @@ class Telemetry:
             agent_name=self.agent_name,
             tracer_provider=self.tracer_provider,
             meter_provider=self.meter_provider,
+            earlier=earlier,
         )
 
 

@@ -49,6 +49,7 @@ class Tracer(SpanFold):
         tracer_provider: Any,
         meter_provider: Any,
         secrets: Mapping[str, str] | None,
+        earlier: "Tracer | None",
     ) -> None:
         super().__init__(self._record_ended, max_chars=MAX_CHARS if content else 0, secrets=secrets)
         self._content = content
@@ -58,7 +59,9 @@ class Tracer(SpanFold):
         self._cli = trace.get_current_span().get_span_context()
         """The parent of the CLI's own spans: the CLI is started with this context."""
         self._prompt_contexts: BoundedDict[str, Context] = BoundedDict(_MAX_REMEMBERED)
-        """The contexts in which prompts were sent, by their uuids."""
+        """The contexts in which prompts were sent, by their uuids. Those of the last process go on in this one."""
+        if earlier is not None:
+            self._prompt_contexts = earlier._prompt_contexts
         self._live: dict[str, trace.Span] = {}
         self._ended: BoundedDict[str, SpanContext] = BoundedDict(_MAX_REMEMBERED)
         """The contexts of ended spans, by id."""
@@ -66,9 +69,10 @@ class Tracer(SpanFold):
         """The latest parent, and the context for its children. A cache of one entry."""
 
     def sent(self, prompt: UserMessage) -> None:
-        """Record the context in which a prompt is sent."""
-        if prompt.uuid:
-            self._prompt_contexts.put(f"run:{prompt.uuid}", contexts.get_current())
+        """Record the context in which a prompt is sent, if it is not sent again."""
+        run = f"run:{prompt.uuid}"
+        if prompt.uuid and run not in self._prompt_contexts:
+            self._prompt_contexts.put(run, contexts.get_current())
 
     def _record_ended(self, span: Span) -> None:
         """Export a span that has ended."""

@@ -1,9 +1,12 @@
 """Telemetry with the real SDK of OpenTelemetry: what it records of recordings and of scripted sessions."""
 
+import contextlib
 import logging
 import pickle
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -16,10 +19,13 @@ from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from peers import install_in_turn
+from stored import SESSION, Stored
 
 from claude_agent_py import AssistantMessage, Client, ClientOptions, ResultMessage, UserMessage
-from claude_agent_py.errors import OptionsError
+from claude_agent_py.errors import CLIExitError, OptionsError
 from claude_agent_py.observe import Telemetry, instrument, uninstrument, watch
+from claude_agent_py.sessions import project_key_for_directory
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 from claude_agent_py.wire import decode
 
@@ -272,6 +278,44 @@ async def test_a_span_ends_with_its_message_not_with_the_next(sdk: Recorded) -> 
                     gate.open()
                 if isinstance(message, ResultMessage):
                     assert happened[-2:] == ["invoke_agent", "ResultMessage"]
+
+
+@pytest.mark.anyio
+@pytest.mark.each_backend
+@pytest.mark.skipif(sys.platform == "win32", reason="an installed fake is a shell script")
+@pytest.mark.parametrize("is_within", [True, False], ids=["within a span", "outside"])
+@pytest.mark.parametrize("is_resumed", [True, False], ids=["resumed", "sent again"])
+async def test_a_turn_that_goes_on_in_the_next_process_stays_in_its_trace(
+    is_within: bool, is_resumed: bool, sdk: Recorded, tmp_path: Path
+) -> None:
+    tracer, prompt = sdk.tracers.get_tracer("app"), "00000000-0000-4000-8000-00000000000a"
+    init = frames.init(session_id=SESSION, user_message_uuids=[prompt])
+    first = FakeCLI(steps.wait_for_prompt(), init, steps.exit(1))
+    second = FakeCLI(steps.turn("again"))
+    if is_resumed:
+        stored = Stored(tmp_path / "config", project=project_key_for_directory(tmp_path))
+        stored.user("hi", uuid=prompt)
+        stored.assistant("half of an answer")
+        again = [init, frames.assistant("again"), frames.result("again", user_message_uuids=[prompt])]
+        second = FakeCLI(*again, initialize=frames.initialize_response(session_state="running"))
+    options: ClientOptions = ClientOptions(
+        cli_path=install_in_turn(tmp_path, first, second),
+        cwd=tmp_path,
+        env={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")},
+        telemetry=sdk.telemetry(),
+    )
+    with anyio.fail_after(60):
+        async with Client(options) as client:
+            with tracer.start_as_current_span("request") if is_within else contextlib.nullcontext():
+                run = client.query("hi", uuid=prompt)
+            with pytest.raises(CLIExitError):
+                await run
+            with tracer.start_as_current_span("who opens it again"):
+                await client.reopen()
+            assert (await run).text == "again"
+    before, after = sdk.named("invoke_agent")
+    [parent] = sdk.named("request") or [before]
+    assert after.parent == parent.get_span_context()
 
 
 @pytest.mark.anyio
