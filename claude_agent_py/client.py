@@ -238,9 +238,9 @@ class Client(SessionControls, Generic[Output]):
         reset to the options. A session of a store is loaded from there, including everything that the old process
         wrote. Background tasks of the CLI failed with it.
         They stay in `tasks`, which is the same object for the life of the client, with its listeners, as are
-        `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are cancelled. Iterators of
-        `messages()` and `events()`, and of questions and changes, have ended; start new ones. After an error or a
-        cancellation the client is closed.
+        `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are cancelled; the model is
+        sent the reports of those that continued after their call had ended. Iterators of `messages()` and `events()`,
+        and of questions and changes, have ended; start new ones. After an error or a cancellation the client is closed.
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
@@ -272,6 +272,9 @@ class Client(SessionControls, Generic[Output]):
                 self._current.connection = connection
             with running_client(self):
                 await self._connect(options, old)
+            reports, old.late_reports[:] = old.late_reports[:], []
+            for hand_over in reports:
+                hand_over()
             self._warns = self.is_open
         except BaseException:
             self.abort()

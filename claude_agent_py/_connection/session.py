@@ -170,6 +170,8 @@ class Session:
         begins_with = None if link is None else link.changes
         self.changes: LiveChanges = LiveChanges(begins_with if earlier is None else earlier.changes)
         """The changes made to the running session, which its next process and child agents repeat."""
+        self.late_reports: list[Callable[[], None]] = [] if earlier is None else earlier.late_reports
+        """Each hands over the report of a child agent that ended while no CLI ran."""
         self.launched: Launched | None = None
         """The CLI; None before `Connection.open`."""
         self._thread: int = threading.get_ident()

@@ -65,8 +65,8 @@ class ChildAgent:
     on_parent_cancel: Literal["cancel", "leave"] = field(default="cancel", kw_only=True)
     """What happens when the waiting tool call is cancelled (an interrupt, a stop of the calling subagent, the end of
     the parent's process): `cancel` cancels the child; `leave` lets it continue in the background, and the parent's
-    model gets its report with the next prompt. If a time limit of the CLI ends the call, the child always continues.
-    Closing the client always ends it."""
+    model gets its report with the next prompt, or after `reopen`, which cancels a child that still runs. If a time
+    limit of the CLI ends the call, the child always continues. Closing the client always ends it."""
     timeout: float | None = field(default=None, kw_only=True)
     """Time limit in seconds, including waits for people. A child that exceeds it ends with `Error`. None means no
     limit."""

@@ -6,6 +6,7 @@ closing the parent ends it.
 """
 
 import contextlib
+import functools
 import itertools
 import json
 import secrets
@@ -279,8 +280,12 @@ class ChildRun:
             self._finished.set()
 
     def _hand_over(self, report: ChildReport) -> None:
-        """Add the report to the parent's conversation without a turn, because the tool call cannot return it."""
-        if not self.parent.is_open:
+        """Add the report to the parent's conversation without a turn, because the tool call cannot return it.
+
+        `Client.reopen` does so if the parent's process has ended.
+        """
+        if not (self.parent.is_open and self.parent.session.workers.is_live):
+            self.parent.session.late_reports.append(functools.partial(self._hand_over, report))
             return
         text = json.dumps(report.to_json(self.max_report_chars), ensure_ascii=False)
         title = self.brief.title

@@ -10,7 +10,7 @@ from anyio.lowlevel import checkpoint
 from bounds import set_bound
 from child_clis import WORKER, MakeAgent, call, child_cli, withdrawn
 from leftovers import until_gone
-from peers import read_into
+from peers import install_in_turn, read_into
 
 from claude_agent_py import AssistantMessage, Client, ClientOptions, Limits, TaskStatus
 from claude_agent_py.agents import DelegationGuide
@@ -260,6 +260,36 @@ async def test_a_child_that_is_left_ends_with_the_client(agent_of: MakeAgent) ->
                 await checkpoint()
             assert not task.done
         assert task.status is TaskStatus.STOPPED
+
+
+@pytest.mark.parametrize("ends", ["before", "by"])
+async def test_the_report_of_a_child_that_is_left_reaches_the_next_process(
+    ends: str, agent_of: MakeAgent, tmp_path: Path
+) -> None:
+    gate, go_on = Gate(), Gate()
+    child = child_cli(steps.wait_for_prompt(), steps.wait_gate(go_on), frames.of_prompt(frames.result("It is done.")))
+    fakes = FakeCLI(call("r1"), steps.wait_gate(gate), steps.exit(1)), FakeCLI(steps.turn("noted"))
+    options: ClientOptions = ClientOptions(
+        custom_tools=[child_tool(agent_of(child, on_parent_cancel="leave"))],
+        cli_path=install_in_turn(tmp_path / "parents", *fakes),
+        env={"CLAUDE_CONFIG_DIR": str(tmp_path / "config")},
+    )
+    with anyio.fail_after(60):
+        async with Client(options) as client:
+            (task,) = await started(client)
+            await child.wait_received({"type": "user"})
+            gate.open()
+            while client.is_open:
+                await checkpoint()
+            if ends == "before":
+                go_on.open()
+                await task
+            await client.reopen()
+            (report,) = await fakes[1].wait_received({"type": "user"})
+    assert report["shouldQuery"] is False
+    assert "'Do it.' ended early" in report["message"]["content"]
+    said = '"finalAssistantMessage": "It is done."' if ends == "before" else '"subTaskStatus": "Cancel"'
+    assert said in report["message"]["content"]
 
 
 async def test_several_children_at_once_each_with_its_own_report(agent_of: MakeAgent) -> None:
