@@ -46,9 +46,9 @@ class FakeCLI:
     fake waits for the end of its input and exits with 0, like the real CLI.
 
     Control requests that no step waits for are answered as they arrive: `initialize` like the real CLI, with the
-    agents, hooks and in-process servers of the request and the permission mode of its flags, or with exactly
-    `initialize` if given; others with `answers[subtype]` or `answers["*"]`, by default an empty success. An answer is
-    `{"response": {...}}`, `{"error": "..."}` or `{}`; None leaves the request unanswered.
+    agents, hooks, managed settings and in-process servers of the request and the permission mode of its flags, or with
+    exactly `initialize` if given; others with `answers[subtype]` or `answers["*"]`, by default an empty success. An
+    answer is `{"response": {...}}`, `{"error": "..."}` or `{}`; None leaves the request unanswered.
 
     Any other item raises TypeError. The type checker accepts all objects, because mypy infers `list[object]` for a
     mixed list in a variable.

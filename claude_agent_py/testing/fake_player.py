@@ -260,7 +260,7 @@ def contains(frame: object, match: object) -> bool:
 
 
 def build_greeting(plain: JSONObject, request: JSONObject) -> JSONObject:
-    """Return the response to `initialize` like CLI 2.1.328, with the agents, hooks and manifests of the request.
+    """Return the response to `initialize` like CLI 2.1.328, with what the request brings: agents, hooks and the like.
 
     Agents of the request replace agents of `plain` with the same name. The list is sorted by name.
     """
@@ -270,8 +270,9 @@ def build_greeting(plain: JSONObject, request: JSONObject) -> JSONObject:
         model = {"model": given["model"]} if given.get("model") else {}
         agents[name] = {"name": name, "description": given.get("description"), **model}
     response["agents"] = sorted(agents.values(), key=lambda agent: str(agent["name"]).lower())
-    if "hooks" in request:
-        response["hooks_applied"] = True
+    for field, applied in (("hooks", "hooks_applied"), ("managedSettings", "managed_settings_applied")):
+        if field in request:
+            response[applied] = True
     if manifests := request.get("sdkMcpServerManifests"):
         response["sdk_mcp_manifests_parked"] = {name: get_parking_state(given) for name, given in manifests.items()}
     return response

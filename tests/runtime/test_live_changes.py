@@ -10,9 +10,10 @@ import anyio
 import pytest
 from peers import install_in_turn
 
-from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, TaskStatus
+from claude_agent_py import AgentDefinition, Allow, Client, ClientOptions, HookMatcher, TaskStatus
 from claude_agent_py.children import ChildAgent
 from claude_agent_py.errors import CLIExitError, CLIStartError, ControlTimeoutError
+from claude_agent_py.permissions import AddRules, PermissionRuleValue, RemoveRules, ReplaceRules
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [
@@ -246,3 +247,71 @@ async def test_what_a_handler_changes_while_the_process_starts_is_not_changed_ba
             await client.set_model("haiku")
             await reopen(client)
     assert [request["model"] for request in second.requests("set_model")] == ["opus"]
+
+
+def update(behavior: Any, rule: str, destination: str = "session", kind: Any = AddRules) -> Any:
+    tool = PermissionRuleValue.parse(rule)
+    return kind(rules=[tool], behavior=behavior, destination=destination)
+
+
+ASKED: list[Any] = [
+    frames.can_use_tool("r1"),
+    steps.wait_for_reply("r1"),
+    frames.can_use_tool("r2"),
+    steps.wait_for_reply("r2"),
+]
+
+
+@pytest.mark.parametrize("crashes", [False, True], ids=["in a child", "in the next process"])
+async def test_rules_of_answers_that_restrict_are_managed_settings(crashes: bool, start: Start) -> None:
+    answers = iter(
+        [
+            [
+                update("deny", "Bash(touch two)"),
+                update("deny", "Bash(ls)"),
+                update("ask", "Read"),
+                update("ask", "Write"),
+                update("allow", "WebFetch"),
+                update("deny", "Glob", "localSettings"),
+            ],
+            [update("deny", "Bash(ls)", kind=RemoveRules), update("ask", "Edit", kind=ReplaceRules)],
+        ]
+    )
+
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        return Allow(updated_permissions=next(answers))
+
+    managed = {"permissions": {"deny": ["Grep"], "allow": []}, "model": "opus"}
+    fakes = FakeCLI(*ASKED, steps.turn("ok")), FakeCLI(steps.turn("done"))
+    with anyio.fail_after(60):
+        async with start(*fakes, can_use_tool=can_use_tool, managed_settings=managed) as client:
+            await client.query("hi")
+            if crashes:
+                await reopen(client)
+            else:
+                await (await client.spawn(ChildAgent(WORKER, id="worker"), "Do it."))
+    assert fakes[1].requests("initialize")[0]["managedSettings"] == {
+        "permissions": {"deny": ["Grep", "Bash(touch two)"], "allow": [], "ask": ["Edit"]},
+        "model": "opus",
+    }
+
+
+async def test_rules_of_a_hook_that_answers_are_managed_settings(start: Start) -> None:
+    rules = [{"toolName": "Bash"}]
+    updates = [{"type": "addRules", "behavior": "deny", "destination": "session", "rules": rules}]
+
+    async def answer(*_: object) -> dict[str, Any]:
+        decision = {"behavior": "allow", "updatedPermissions": updates}
+        return {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+
+    hook = {"hook_event_name": "PermissionRequest", "tool_name": "Bash", "tool_input": {"command": "ls"}}
+    first = FakeCLI(
+        steps.wait_for_prompt(), frames.hook_callback("r1", "hook_0", hook), steps.wait_for_reply("r1"), frames.result()
+    )
+    with anyio.fail_after(60):
+        async with start(
+            first, second := FakeCLI(), hooks={"PermissionRequest": [HookMatcher(None, answer)]}
+        ) as client:
+            await client.query("hi")
+            await reopen(client)
+    assert second.requests("initialize")[0]["managedSettings"] == {"permissions": {"deny": ["Bash"]}}

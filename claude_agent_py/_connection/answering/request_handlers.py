@@ -127,7 +127,8 @@ class RequestHandlers:
         self._tell(ControlRequest(request_id=request_id, request=request) if self._session.agent_id else frame)
         try:
             payload = await contain_cancellation(self._call_room(request_id, request, cancellation))
-            self._session.engine.answer(frame.request_id, payload)
+            if self._session.engine.answer(frame.request_id, payload):
+                self._session.changes.note_answer(payload)
             reply = ControlSuccess(request_id=request_id, response=payload)
         except BaseException as error:
             if is_not_the_functions(error):
