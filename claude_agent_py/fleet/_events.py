@@ -20,7 +20,7 @@ class NewDeltas(NamedTuple):
     open: list[Delta]
     """Those that no fact contains."""
     whole: set[str]
-    """The ids of the messages and calls of which a fact has all that was written before."""
+    """The ids of the messages and calls of which a fact has all that was written before, or that will have none."""
 
     def note_whole(self, part: str) -> None:
         """Note that a fact has all of a message, or of a part of it, or of a call."""

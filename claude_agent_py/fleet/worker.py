@@ -32,7 +32,7 @@ from claude_agent_py.fleet._settings import FleetSettings
 from claude_agent_py.fleet.agents import FleetAgent, read_prompt
 from claude_agent_py.fleet.metrics import FleetMetrics
 from claude_agent_py.fleet.workspaces import safe_name
-from claude_agent_py.journal import CallStarted, Fact, MessageAdded, encode_fact
+from claude_agent_py.journal import CallStarted, Fact, MessageAdded, RequestRetried, encode_fact
 from claude_agent_py.messages import PromptContent
 from claude_agent_py.options import ClientOptions, find_secrets
 from claude_agent_py.retrying import RetryPolicy
@@ -76,7 +76,7 @@ class Execution(ABC):
         """Those that are not written yet."""
         self._deltas = NewDeltas([], [], set())
         self._parts: set[str] = set()
-        """The ids of what had deltas."""
+        """The ids of what had deltas and is not whole."""
         self._writing = anyio.Lock()
 
     @abstractmethod
@@ -95,8 +95,11 @@ class Execution(ABC):
         """Add an event for a fact."""
         self.add_event("fact", json.loads(encode_fact(fact)), fact.at)
         has_content = isinstance(fact, CallStarted) or (isinstance(fact, MessageAdded) and bool(fact.content))
-        if has_content and fact.id in self._parts:
-            self._deltas.note_whole(fact.id)
+        # After a request that failed, the answer begins anew, as another message.
+        over = [*self._parts] if isinstance(fact, RequestRetried) else [fact.id] if has_content else []
+        for part in self._parts.intersection(over):
+            self._deltas.note_whole(part)
+            self._parts.remove(part)
 
     def add_delta(self, delta: Delta) -> None:
         """Add a delta, which `flush` writes with those before it that it continues."""

@@ -26,6 +26,7 @@ from claude_agent_py.fleet import Fleet, FleetSession
 from claude_agent_py.serve import FleetServedSession, FleetSessions, ServedSession
 from claude_agent_py.sessions import SQLiteStore
 from claude_agent_py.testing import (
+    CutStream,
     Failure,
     FakeCLI,
     Gate,
@@ -489,6 +490,26 @@ async def test_what_a_killed_process_had_written_is_not_told_to_who_comes_later(
 
 
 @pytest.mark.long
+@pytest.mark.real_cli
+async def test_what_the_api_broke_off_is_not_told_to_who_comes_later(url: str, tmp_path: Path) -> None:
+    breaks, goes_on = Gate(), Gate()
+    script = [CutStream("Hello world, how are you?", after_chars=12, when=breaks), Reply("Again.", after=goes_on)]
+    with ScriptedModel(script) as model:
+        async with Fleet(url, store=SQLiteStore(tmp_path / "store.db"), lease=3, poll=0.1) as fleet:
+            fleet.agent("chat", model.options(include_partial_messages=True, cwd=tmp_path))
+            async with fleet.worker(), FleetSessions(fleet, "chat") as sessions, FleetSessions(fleet, "chat") as other:
+                session = await sessions.create()
+                await session.send("Go")
+                await read_until(session, lambda event: event["type"] == "text")
+                breaks.open()
+                await read_until(session, lambda event: bool(facts_of([("", event)], "request_retried")))
+                for each in (session, await other.get(session.id)):
+                    _, events = await each.read()
+                    assert not [event for event in events if b"Hello" in event.data]
+                goes_on.open()
+                assert says(await read_until(session, is_end)) == ["Again."]
+
+
 @pytest.mark.real_cli
 async def test_a_run_of_agui_streams_text_and_arguments_of_a_fleet(tmp_path: Path) -> None:
     with ScriptedModel(write) as model:
