@@ -235,8 +235,8 @@ class Client(SessionControls, Generic[Output]):
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
         settings of the running session are kept, and the restrictions of MCP servers (`mcp.set_permission_mode`,
         `mcp.toggle`) and the rules of answers that deny or ask (`updated_permissions`, as `managed_settings`); hooks,
-        servers and rules that allow are reset to the options. A session of a store is loaded from there, including
-        everything that the old process wrote. Background tasks of the CLI failed with it.
+        servers, the directory (`files.set_cwd`) and rules that allow are reset to the options. A session of a store is
+        loaded from there, including everything that the old process wrote. Background tasks of the CLI failed with it.
         They stay in `tasks`, which is the same object for the life of the client, with its listeners, as are
         `task_list`, `interactions` and the groups of requests such as `mcp`. Child agents are cancelled; the model is
         sent the reports of those that continued after their call had ended. Iterators of `messages()` and `events()`,

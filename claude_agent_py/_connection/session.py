@@ -201,7 +201,7 @@ class Session:
         """Set the options; also those of a running session, which was changed to match them."""
         self.options = options
         self.cwd: str | None = None
-        """The directory in which the CLI starts; None if it is unknown because ours was removed."""
+        """The directory in which the CLI works; None if it is unknown because ours was removed."""
         with contextlib.suppress(FileNotFoundError):
             self.cwd = os.path.abspath(options.cwd or os.curdir)
 
@@ -405,6 +405,8 @@ class Session:
             return
         self.reported.take_reply(request.subtype, waiter.fields, event.payload)
         self.changes.note(request.subtype, waiter.fields)
+        if request.subtype == "set_cwd" and isinstance(cwd := event.payload.get("cwd"), str):
+            self.cwd = cwd
         waiter.resolve(event.payload)
 
     def post(self, subtype: str, /, **fields: object) -> None:

@@ -315,3 +315,24 @@ async def test_rules_of_a_hook_that_answers_are_managed_settings(start: Start) -
             await client.query("hi")
             await reopen(client)
     assert second.requests("initialize")[0]["managedSettings"] == {"permissions": {"deny": ["Bash"]}}
+
+
+@pytest.mark.parametrize("status", ["ok", "needs_trust"])
+async def test_handlers_know_the_directory_that_the_cli_has_changed_to(
+    status: str, start: Start, tmp_path: Path
+) -> None:
+    seen: list[str | None] = []
+
+    async def can_use_tool(request: Any, context: Any) -> Allow:
+        seen.append(context.cwd)
+        return Allow()
+
+    new = str(tmp_path / "new")
+    said = {"status": "ok", "cwd": new, "changed": True} if status == "ok" else {"status": status, "directory": new}
+    asks = [frames.can_use_tool("r1"), steps.wait_for_reply("r1")]
+    fake = FakeCLI(steps.wait_for_prompt(), asks, frames.result(), answers={"set_cwd": {"response": said}})
+    with anyio.fail_after(60):
+        async with start(fake, can_use_tool=can_use_tool) as client:
+            await client.files.set_cwd(new)
+            await client.query("hi")
+    assert seen == [new if status == "ok" else str(tmp_path)]
