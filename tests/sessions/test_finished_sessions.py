@@ -245,6 +245,24 @@ def test_the_facts_of_a_subagent_come_between_its_call_and_its_end(stored: Store
     assert reported == {"a1": True, "a2": False}
 
 
+def test_the_journal_until_a_time_is_that_of_the_session_as_it_was_then(stored: Stored) -> None:
+    launch_shell(stored, "b1")
+    stored.assistant(call("t1", command="ls"))
+    before = list(session(stored).journal())
+    stored.result("t1", "a file")
+    stored.user("again")
+    later = Stored(stored.config)
+    later.path = stored.agent("a1", [], description="look")
+    later.user("Look", isSidechain=True, agentId="a1", timestamp="2026-01-02T00:00:00.000Z")
+    found = session(stored)
+    assert [fact.content for fact in found.journal() if isinstance(fact, PromptSent)] == ["go", "again"]
+    until = next(fact.at for fact in found.journal() if isinstance(fact, CallEnded) and fact.id == "t1")
+    assert until is not None
+    found = session(stored)
+    assert list(found.journal(until=until)) == before
+    assert found.tasks == session(stored).tasks
+
+
 def test_a_subagent_that_its_call_waits_for_lasts_from_its_prompt_to_its_report(stored: Stored) -> None:
     stored.assistant(call("t1", "Agent", prompt="Look"))
     completed = {"status": "completed", "agentId": "a1", "content": [{"type": "text", "text": "seen"}]}
