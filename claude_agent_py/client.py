@@ -230,7 +230,9 @@ class Client(SessionControls, Generic[Output]):
         Runs interrupted by the crash continue: await or iterate them again. The CLI resumes the turn that it was
         working on; the model sees the outcome of interrupted tool calls as unknown. Only prompts that the CLI had not
         written to disk are sent again: a run whose turn had ended raises `CLIExitError` again. A run whose async
-        iterable of prompts was still being sent does not continue.
+        iterable of prompts was still being sent does not continue, nor does one that was interrupted after the crash.
+
+        Waits until the old process and the handlers, listeners and tools of its session have ended.
 
         The options of the client apply again. Changes to the model, the permission mode, the thinking budget and the
         settings of the running session are kept, and the restrictions of MCP servers (`mcp.set_permission_mode`,
@@ -244,7 +246,7 @@ class Client(SessionControls, Generic[Output]):
 
         Raises:
             LocalProtocolError: The CLI did not end unexpectedly, is used through a transport, or does not save
-                the session (`persist_session`).
+                the session (`persist_session`); or the caller is a handler, listener or tool of the session.
             ConnectionClosedError: The client was closed before or during the call.
             CLIStartError: As in `connect`, or the CLI refuses settings that it accepted before.
             CLINotFoundError, SessionNotFoundError, StoreError, SessionLeasedError: As in `connect`.
@@ -259,13 +261,21 @@ class Client(SessionControls, Generic[Output]):
             raise ConnectionClosedError(CLOSED)
         if self._transport is not None or config_dir is None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
+        if current() is self:
+            raise LocalProtocolError("reopen() waits for the handlers and listeners of the session: call it elsewhere")
         self._connected = LazyEvent()
         try:
             now = old.options_in_effect(self._options)
-            options = await _connection.options_to_go_on(now, old.reported.session_id, config_dir)
+            earlier.shutdown.hands_over = True
+            if (home := earlier.shutdown.kept_home) is not None:
+                now = now.replace(home=home)
+            options = await _connection.options_to_go_on(now, earlier.resumption, config_dir)
             await earlier.shutdown.close()
+            await earlier.shutdown.wait_closed()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
+            if earlier.resumption.was_withdrawn:
+                options = options.replace(resume_interrupted_turn=False)
             connection = self._make_connection(options, earlier=earlier)
             self._connection = connection
             if self._current is not None:
@@ -278,6 +288,7 @@ class Client(SessionControls, Generic[Output]):
             self._warns = self.is_open
         except BaseException:
             self.abort()
+            earlier.shutdown.clean_up()
             raise
         finally:
             self._connected.set()
@@ -308,14 +319,16 @@ class Client(SessionControls, Generic[Output]):
             self.connection.resumption.warn_forgotten()
 
     async def wait_closed(self) -> None:
-        """Wait until the session has ended: the client was closed, or its CLI exited and `reopen` is not running."""
+        """Wait until the client is closed and its process has ended. Returns at once if it was never connected.
+
+        A CLI that ended by itself can be reopened, so that is not the end.
+        """
         while True:
+            if self._connected is not None:
+                await self._connected.wait()  # a start, or a reopening
             connection = self.connection
             await connection.shutdown.wait_closed()
-            if self._is_closed or self._connected is None:
-                return
-            await self._connected.wait()
-            if self.connection is connection:
+            if self._connected is None or (self._connected.is_set() and self.connection is connection):
                 return
 
     async def sync_store(self) -> None:

@@ -25,6 +25,7 @@ from claude_agent_py._base.errors import ControlRejectedError, ControlTimeoutErr
 from claude_agent_py._base.event_loop import spawn_detached
 from claude_agent_py._base.private_files import find_other
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
+from claude_agent_py._connection.current import keep_current
 from claude_agent_py._connection.launching import Launched
 from claude_agent_py._connection.reported import OwnTaskList, Reported, find_refusal
 from claude_agent_py._connection.resumption import Resumption
@@ -92,6 +93,7 @@ class Connection:
         self.runs: Runs = Runs(self.session, self.shutdown, self.resumption, self.act)
         if earlier is not None:
             self.resumption.follow(earlier.resumption)
+            self.shutdown.follow(earlier.shutdown)
 
     def __repr__(self) -> str:
         session = self.session
@@ -119,6 +121,7 @@ class Connection:
         """Run the workers until the session closes. When this returns, the process has exited."""
         session = self.session
         session.workers.is_live = True
+        session.workers.enter = keep_current()
         try:
             self.shutdown.watch()
             self._start_pump()

@@ -4,9 +4,10 @@ The reference is weak: a session must not keep its client alive, so that a dropp
 """
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any, Final
 
 _CURRENT: Final[ContextVar[weakref.ref[Any] | None]] = ContextVar("claude_agent_py_client", default=None)
@@ -16,6 +17,11 @@ def current() -> Any:
     """Return the current client, or None if there is none or it was dropped."""
     client = _CURRENT.get()
     return None if client is None else client()
+
+
+def keep_current() -> Callable[[], object]:
+    """Return a function that makes the client that is current now the current one, for the rest of a worker."""
+    return partial(_CURRENT.set, _CURRENT.get())
 
 
 @contextmanager

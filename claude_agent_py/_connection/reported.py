@@ -39,6 +39,8 @@ class Reported:
         """The cost of earlier processes of the session that the CLI does not know."""
         self.cost_usd: float = 0.0
         """The cost in the last result, which also includes what the CLI knows of earlier processes."""
+        self.has_answered = False
+        """Whether a turn of this process has ended."""
         self.tools: list[str] | None = None
         """The names of the tools at the start of the last turn; None before the first."""
         self.info: InitializeReply | None = None
@@ -95,6 +97,7 @@ class Reported:
             logger.warning("delegation_guide tells the model to use the tool Agent, which the settings take from it")
 
     def _on_result(self, message: ResultMessage) -> None:
+        self.has_answered = True
         self.cost_usd = float(message.total_cost_usd)
 
     def _on_commands(self, message: CommandsChangedMessage) -> None:

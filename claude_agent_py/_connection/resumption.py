@@ -4,6 +4,7 @@ It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and 
 """
 
 import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Collection, Sequence
@@ -11,7 +12,9 @@ from pathlib import Path
 
 from claude_agent_py._base.errors import ClaudeAgentError
 from claude_agent_py._base.event_loop import run_file_work
+from claude_agent_py._base.log import logger
 from claude_agent_py._base.streams import LazyEvent
+from claude_agent_py._connection.reported import Reported
 from claude_agent_py._connection.runs.run_state import NEVER_AWAITED, RunState
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
@@ -32,6 +35,8 @@ class Resumption:
         """The unfinished runs of the session's last process."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
+        self.was_withdrawn = False
+        """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
         self.forgotten: set[tuple[str, int]] = set()
         """The lines that dropped a run before its end, without awaiting it."""
         self._prompts: tuple[str, ...] | None = None
@@ -43,6 +48,21 @@ class Resumption:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
         self.forgotten = last.forgotten
+
+    @property
+    def reported(self) -> Reported:
+        """What the CLI has reported about the session."""
+        return self._session.reported
+
+    def withdraw(self, run: RunState) -> bool:
+        """Drop a run that the end of a process has cut off. Return False if no process is to continue it."""
+        for runs in (self.cut_off, self.carried):
+            if run in runs:
+                runs.remove(run)
+                run.waiting.clear()
+                self.was_withdrawn = self.was_withdrawn or run.has_begun
+                return True
+        return False
 
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.
@@ -123,18 +143,25 @@ class Resumption:
         return again, lost
 
 
-async def options_to_go_on(
-    options: ClientOptions[Output], session_id: str | None, config_dir: Path
-) -> ClientOptions[Output]:
+async def options_to_go_on(options: ClientOptions[Output], last: Resumption, config_dir: Path) -> ClientOptions[Output]:
     """Return the options of another process for a session whose process died.
 
-    A session that is not on disk yet begins anew, under the same id.
+    If that process has begun no turn, the next one starts as it did, but a new session keeps its id.
     """
+    reported = last.reported
+    session_id = reported.session_id
     if session_id is None:
         return options
-    if not await run_file_work(_is_on_disk, session_id, config_dir):
-        is_new = options.fork_session or not (options.resume or options.continue_conversation)
-        return options.replace(session_id=session_id) if is_new else options
+    is_new = options.fork_session or not (options.resume or options.continue_conversation)
+    prompts = [prompt.uuid for run in last.cut_off for prompt in run.unanswered]
+    found = await run_file_work(_find_prompts, session_id, prompts, config_dir)
+    if found is None and is_new:
+        if reported.has_answered:
+            logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
+        return options.replace(session_id=session_id)
+    has_begun = is_new or reported.tools is not None or bool(found)
+    if found is None or not has_begun:
+        return options
     return options.replace(
         resume=session_id,
         resume_interrupted_turn=True,
@@ -146,9 +173,13 @@ async def options_to_go_on(
     )
 
 
-def _is_on_disk(session_id: str, config_dir: Path) -> bool:
+def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> frozenset[str] | None:
+    """Return which prompts are in the transcript of a session; None if there is no transcript."""
+    from claude_agent_py.sessions.lines import Snapshot
+    from claude_agent_py.sessions.resuming import find_uuids  # few processes die
+
     try:
-        find_session(session_id, None, config_dir)
-    except ClaudeAgentError:
-        return False
-    return True
+        path = find_session(session_id, None, config_dir)
+        return find_uuids(Snapshot(path, os.path.getsize(path)), prompts)
+    except (ClaudeAgentError, OSError):
+        return None

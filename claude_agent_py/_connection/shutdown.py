@@ -7,7 +7,8 @@ begins with `end_output`, or with the watch for its exit. Both end everything th
 
 import contextlib
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
 import anyio
@@ -24,6 +25,7 @@ from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.outcome import EndedBy
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.transport.base import DRAIN_GRACE
+from claude_agent_py.transport.launch_plan import LaunchPlan
 
 TasksAtClose: TypeAlias = Literal["stop", "wait", "leave"]
 
@@ -85,6 +87,10 @@ class Shutdown:
         """Whether `end_process` has ended the process and its output."""
         self._over = LazyEvent()
         """Set when the session is closed."""
+        self.hands_over = False
+        """Whether another process goes on with the session, in the same private home."""
+        self._earlier_plans: tuple[LaunchPlan, ...] = ()
+        """The plans of earlier processes of the session, whose private home this one is in."""
         self.advice: str = ADVICE
         """How to wait for the background tasks that `close` would stop, for the warning."""
         self.reported_tasks: frozenset[str] = frozenset()
@@ -157,6 +163,28 @@ class Shutdown:
     def _on_abort(self) -> None:
         self._session.requested.set()
         self.cancel_children()  # they may outlive a CLI that has died
+
+    @property
+    def kept_home(self) -> Path | None:
+        """The private home that the next process goes on in; None if that has a home of its own, or the user's."""
+        if not self.hands_over or self._session.store_sync is not None:  # a store has the session
+            return None
+        return next((plan.home for plan in self._plans if plan.is_new_home), None)
+
+    @property
+    def _plans(self) -> Sequence[LaunchPlan]:
+        launched = self._session.launched
+        return self._earlier_plans if launched is None else (launched.plan, *self._earlier_plans)
+
+    def clean_up(self) -> None:
+        """Remove the files of the session, and a private home."""
+        for plan in self._plans:
+            plan.clean_up()
+
+    def follow(self, last: "Shutdown") -> None:
+        """Go on in the private home of the last process, if it keeps one, and remove it at the end."""
+        if last.kept_home is not None:
+            self._earlier_plans = tuple(last._plans)
 
     def cancel_children(self) -> None:
         """Cancel the child agents without waiting."""
@@ -253,7 +281,7 @@ class Shutdown:
             session.journal.end(why if by is EndedBy.PROCESS else None)
         session.readers.end_events()
         # The store may still need files of a private home.
-        if session.launched is not None and session.store_sync is None:
+        if session.launched is not None and session.store_sync is None and session.state is not State.DIED:
             session.launched.plan.clean_up()
         if isinstance(session.error, ConnectionClosedError):  # the session is closed, not just the CLI gone
             self.cancel_children()
@@ -330,7 +358,8 @@ class Shutdown:
             if session.store_sync is not None:
                 with anyio.CancelScope(shield=True):
                     await session.store_sync.end()
-                launched.plan.clean_up()
+            if self.kept_home is None:
+                self.clean_up()
         finally:
             self._over.set()
 

@@ -30,6 +30,8 @@ class Workers:
         self._break_off = break_off
         self.is_live: bool = False
         """Whether workers can be started."""
+        self.enter: Callable[[], object] = lambda: None
+        """Called in each worker, which any code may have started: makes the client of the session the current one."""
         self.listening: set[ListenerQueue] = set()
         """The queues of the listeners that are called."""
         self._scopes: set[anyio.CancelScope] = set()
@@ -53,6 +55,7 @@ class Workers:
         if not self.is_live:  # the session has just ended
             return
         self._scopes.add(scope)
+        self.enter()
         try:
             with scope:
                 await function(*args)

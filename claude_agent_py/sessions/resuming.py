@@ -46,11 +46,14 @@ def find_session_with(
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> frozenset[str]:
-    """Return which of these uuids are anywhere in a transcript; none if it cannot be read."""
-    marks = {uuid: f'"uuid":"{uuid}"'.encode() for uuid in uuids}
+    """Return which of these uuids of prompts are in a transcript; none if it cannot be read.
+
+    A prompt that the CLI took into a running turn is the `source_uuid` of an attachment.
+    """
+    marks = [(uuid, f'uuid":"{uuid}"'.encode()) for uuid in uuids]
     try:
         lines = (line for _, line in transcript.forwards() if line is not None)
-        return frozenset(uuid for line in lines for uuid, mark in marks.items() if mark in line)
+        return frozenset(uuid for line in lines for uuid, mark in marks if mark in line)
     except OSError:
         return frozenset()
 

@@ -11,10 +11,20 @@ import pytest
 from peers import install_in_turn
 from stored import SESSION, Stored
 
-from claude_agent_py import Client, ClientOptions
-from claude_agent_py.errors import CLIExitError, CLINotFoundError, CLIStartError, ConnectionClosedError, RunTimeoutError
+from claude_agent_py import Client, ClientOptions, Timeouts
+from claude_agent_py.errors import (
+    CLIExitError,
+    CLINotFoundError,
+    CLIStartError,
+    ConnectionClosedError,
+    InterruptedRunError,
+    LocalProtocolError,
+    PromptCancelledError,
+    RunTimeoutError,
+)
 from claude_agent_py.observe import watch
 from claude_agent_py.sessions import project_key_for_directory
+from claude_agent_py.tasks import TaskFinished, TaskStarted
 from claude_agent_py.testing import FakeCLI, Gate, frames, steps
 
 pytestmark = [
@@ -25,6 +35,7 @@ pytestmark = [
 
 Start: TypeAlias = Callable[..., Client]
 DIES = steps.die(signal.SIGKILL)
+GOES_ON = "CLAUDE_CODE_RESUME_INTERRUPTED_TURN"
 
 
 @pytest.fixture
@@ -256,3 +267,134 @@ async def test_a_turn_that_a_fork_resumes_has_the_prompts_of_the_newest_session(
             result = await client.resumed_run
     assert (result.text, result.prompts) == ("It went on.", [prompt["uuid"]])
     assert [message["content"][0]["text"] for message in result.to_api_messages()] == ["Do it", "It went on."]
+
+
+@pytest.mark.parametrize("has_begun", [True, False], ids=["in its turn", "before its turn"])
+async def test_a_run_that_was_interrupted_after_the_crash_does_not_go_on(
+    has_begun: bool, start: Start, tmp_path: Path
+) -> None:
+    first = dying(frames.init(session_id=SESSION), frames.assistant("half")) if has_begun else dying()
+    second = FakeCLI(steps.turn("next"), record_env=[GOES_ON])
+    with anyio.fail_after(60):
+        async with start(first, second) as client:
+            run = await cut_off(client)
+            if has_begun:
+                write_session(tmp_path, *first.received_like({"type": "user"}))
+            receipt = await run.interrupt()
+            await client.reopen()
+            with pytest.raises(InterruptedRunError if has_begun else PromptCancelledError):
+                await run
+            assert (await client.query("go on")).text == "next"
+    assert receipt.outcome == ("interrupted" if has_begun else "dequeued")
+    assert [frame["message"]["content"] for frame in second.received_like({"type": "user"})] == ["go on"]
+    assert second.starts[0].environment[GOES_ON] is None
+
+
+async def test_a_process_that_died_before_its_first_turn_is_started_again_as_it_was(
+    start: Start, tmp_path: Path
+) -> None:
+    write_session(tmp_path, {"message": {"content": "Delete all"}, "uuid": "00000000-0000-4000-8000-00000000000a"})
+    resumed = {"resume": SESSION, "resume_session_at": "00000000-0000-4000-8000-00000000000b"}
+    first, second = FakeCLI(record_env=[GOES_ON]), FakeCLI(steps.turn("again"), record_env=[GOES_ON])
+    with anyio.fail_after(60):
+        async with start(first, second, **resumed) as client:
+            messages = client.messages()
+            client.kill()
+            with pytest.raises(CLIExitError):
+                assert [message async for message in messages] == []
+            await client.reopen()
+            assert client.resumed_run is None
+            assert (await client.query("hi")).text == "again"
+    [before], [after] = first.starts, second.starts
+    assert before.argv[1:] == after.argv[1:]
+    assert before.environment == after.environment == {GOES_ON: None}
+
+
+async def test_a_session_whose_transcript_is_gone_begins_anew_with_a_warning(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    session = frames.init(session_id=SESSION)
+    first = FakeCLI(*steps.turn([session, frames.assistant("one")]), steps.wait_for_prompt(), DIES)
+    with anyio.fail_after(60):
+        async with start(first, FakeCLI(steps.turn("anew"))) as client:
+            await client.query("hi")
+            run = await cut_off(client)
+            await client.reopen()
+            assert (await run).text == "anew"
+    assert "the conversation begins anew" in caplog.text
+
+
+async def test_the_next_process_starts_when_the_listeners_of_the_last_one_have_ended(
+    start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, heard = anyio.Event(), []
+
+    async def listen(event: TaskStarted) -> None:
+        heard.append(event.task_id)
+        if event.task_id == "a1":
+            with anyio.CancelScope(shield=True):
+                await gate.wait()
+
+    first = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1"), DIES)
+    second = FakeCLI(*steps.turn([frames.task_started("a2"), frames.assistant("again")]))
+    with anyio.fail_after(60):
+        async with start(first, second, timeouts=Timeouts(close=0.5)) as client:
+            client.tasks.on("started", listen)
+            run = await cut_off(client)
+            try:
+                async with anyio.create_task_group() as group:
+                    group.start_soon(client.reopen)
+                    while "close() stops waiting" not in caplog.text:
+                        await anyio.lowlevel.checkpoint()
+                    assert second.starts == []
+                    gate.set()
+            finally:
+                gate.set()
+            await run
+            while heard != ["a1", "a2"]:
+                await anyio.lowlevel.checkpoint()
+
+
+async def test_a_listener_cannot_reopen_the_session_that_waits_for_it(start: Start) -> None:
+    async def reopen(event: TaskFinished) -> None:
+        with pytest.raises(LocalProtocolError, match="waits for the handlers and listeners"):
+            await client.reopen()
+        refused.set()
+
+    refused = anyio.Event()
+    first = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1"), DIES)
+    with anyio.fail_after(60):
+        async with start(first, FakeCLI(steps.turn("again"))) as client:
+            client.tasks.on("finished", reopen)
+            run = await cut_off(client)
+            await refused.wait()
+            await client.reopen()
+            assert (await run).text == "again"
+
+
+async def test_a_listener_that_was_added_later_may_close_the_session(start: Start) -> None:
+    async def close(event: TaskStarted) -> None:
+        await client.close()
+        closed.set()
+
+    closed = anyio.Event()
+    with anyio.fail_after(60):
+        async with start(FakeCLI(steps.wait_for_prompt(), frames.task_started("a1"))) as client:
+            client.tasks.on("started", close)
+            run = client.query("hi")
+            await closed.wait()
+            with pytest.raises(ConnectionClosedError):
+                await run
+
+
+async def test_a_client_that_is_starting_is_waited_for(start: Start) -> None:
+    with anyio.fail_after(60):
+        client = start(FakeCLI())
+        async with anyio.create_task_group() as group:
+            group.start_soon(client.connect)
+            await anyio.wait_all_tasks_blocked()
+            with anyio.move_on_after(1.0) as limit:
+                await client.wait_closed()
+            assert limit.cancelled_caught
+            await client.close()
+            await client.wait_closed()

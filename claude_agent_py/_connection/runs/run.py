@@ -268,6 +268,9 @@ class Run(Generic[Output]):
         if state.is_over:
             if stop_tasks:
                 await connection.runs.stop_tasks(state.tasks)
+            if connection.resumption.withdraw(state):  # `reopen` would continue it
+                state.failure, state.was_interrupted = None, state.has_begun
+                return InterruptReceipt(outcome="interrupted" if state.has_begun else "dequeued")
             return InterruptReceipt(outcome="too_late")
         queued = state.session.router.queued_prompts(state)
         dequeued = tuple([prompt for prompt in queued if await _dequeue(state.session, prompt)])
