@@ -265,18 +265,13 @@ class Client(SessionControls, Generic[Output]):
             raise LocalProtocolError("reopen() waits for the handlers and listeners of the session: call it elsewhere")
         self._connected = LazyEvent()
         try:
-            now = old.options_in_effect(self._options)
-            earlier.shutdown.hands_over = True
-            if (home := earlier.shutdown.kept_home) is not None:
-                now = now.replace(home=home)
+            now = earlier.shutdown.hand_over(old.options_in_effect(self._options))
             options = await _connection.options_to_go_on(now, earlier.resumption, config_dir)
             await earlier.shutdown.close()
             await earlier.shutdown.wait_closed()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
-            if earlier.resumption.was_withdrawn:
-                options = options.replace(resume_interrupted_turn=False)
-            connection = self._make_connection(options, earlier=earlier)
+            connection = self._make_connection(earlier.resumption.leave_withdrawn(options), earlier=earlier)
             self._connection = connection
             if self._current is not None:
                 self._current.connection = connection

@@ -64,6 +64,10 @@ class Resumption:
                 return True
         return False
 
+    def leave_withdrawn(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
+        """Return options for the next process that leave the interrupted turn if its run was interrupted."""
+        return options.replace(resume_interrupted_turn=False) if self.was_withdrawn else options
+
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.
 

@@ -23,6 +23,8 @@ from claude_agent_py._connection.resumption import Resumption
 from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.state import State, Step
 from claude_agent_py._journal.tasks.outcome import EndedBy
+from claude_agent_py.options.client_options import ClientOptions
+from claude_agent_py.options.output_shape import Output
 from claude_agent_py.tasks import TaskManager
 from claude_agent_py.transport.base import DRAIN_GRACE
 from claude_agent_py.transport.launch_plan import LaunchPlan
@@ -87,7 +89,7 @@ class Shutdown:
         """Whether `end_process` has ended the process and its output."""
         self._over = LazyEvent()
         """Set when the session is closed."""
-        self.hands_over = False
+        self._hands_over = False
         """Whether another process goes on with the session, in the same private home."""
         self._earlier_plans: tuple[LaunchPlan, ...] = ()
         """The plans of earlier processes of the session, whose private home this one is in."""
@@ -167,9 +169,14 @@ class Shutdown:
     @property
     def kept_home(self) -> Path | None:
         """The private home that the next process goes on in; None if that has a home of its own, or the user's."""
-        if not self.hands_over or self._session.store_sync is not None:  # a store has the session
+        if not self._hands_over or self._session.store_sync is not None:  # a store has the session
             return None
         return next((plan.home for plan in self._plans if plan.is_new_home), None)
+
+    def hand_over(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
+        """Keep a private home for the next process of the session, and return options that name it."""
+        self._hands_over = True
+        return options if self.kept_home is None else options.replace(home=self.kept_home)
 
     @property
     def _plans(self) -> Sequence[LaunchPlan]:
