@@ -8,6 +8,7 @@ from claude_agent_py import (
     Client,
     ClientOptions,
     CLIExitError,
+    CLIStartError,
     ConnectionClosedError,
     OptionsError,
     query,
@@ -81,7 +82,7 @@ async def test_a_start_that_was_cancelled_has_used_the_transport_up() -> None:
 @pytest.mark.usefixtures("nothing_left")
 async def test_a_run_whose_program_ends_before_the_prompt_is_sent_leaves_nothing() -> None:
     transport = LastWords()
-    with anyio.fail_after(60), pytest.raises(CLIExitError) as caught:
+    with anyio.fail_after(60), pytest.raises(CLIStartError) as caught:
         await query("hi", transport=transport)
     assert (caught.value.exit_code, transport.exit_code) == (3, 3)
     assert [frame["type"] for frame in transport.received] == ["control_request"]
