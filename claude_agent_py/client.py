@@ -271,7 +271,8 @@ class Client(SessionControls, Generic[Output]):
             await earlier.shutdown.wait_closed()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
-            connection = self._make_connection(earlier.resumption.leave_withdrawn(options), earlier=earlier)
+            options = earlier.resumption.leave_withdrawn(options)
+            connection = self._make_connection(options, earlier=earlier)
             self._connection = connection
             if self._current is not None:
                 self._current.connection = connection
