@@ -9,8 +9,7 @@ from claude_agent_py._base.lazy_names import attach
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from claude_agent_py._connection.budget import subtract_spent as subtract_spent
-    from claude_agent_py._connection.connection import Connection as Connection
-    from claude_agent_py._connection.controls.base import CurrentConnection as CurrentConnection
+    from claude_agent_py._connection.connection import Connection as Connection, CurrentConnection as CurrentConnection
     from claude_agent_py._connection.controls.conversation import ConversationControls as ConversationControls
     from claude_agent_py._connection.controls.files import FileControls as FileControls
     from claude_agent_py._connection.controls.mcp import MCPControls as MCPControls
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
 else:
     _NAMES = {
         "claude_agent_py._connection.budget": "subtract_spent",
-        "claude_agent_py._connection.connection": "Connection",
-        "claude_agent_py._connection.controls.base": "CurrentConnection",
+        "claude_agent_py._connection.connection": "Connection CurrentConnection",
         "claude_agent_py._connection.controls.conversation": "ConversationControls",
         "claude_agent_py._connection.controls.files": "FileControls",
         "claude_agent_py._connection.controls.mcp": "MCPControls",

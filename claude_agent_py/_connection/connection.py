@@ -23,7 +23,9 @@ import anyio
 
 from claude_agent_py._base.errors import ControlRejectedError, ControlTimeoutError, StoreError
 from claude_agent_py._base.event_loop import spawn_detached
+from claude_agent_py._base.json_object import JSONObject
 from claude_agent_py._base.private_files import find_other
+from claude_agent_py._connection import answering
 from claude_agent_py._connection.answering.request_handlers import RequestHandlers
 from claude_agent_py._connection.current import keep_current
 from claude_agent_py._connection.launching import Launched
@@ -326,3 +328,23 @@ class Connection:
         MalformedFrame: _refuse_garbage,
     }
     """What to call for the messages that concern more than their readers and the tasks."""
+
+
+class CurrentConnection:
+    """The connection of a client to its present process.
+
+    The groups of requests hold it: not the client, which they would keep alive, and not the connection, which `reopen`
+    replaces.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+
+    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
+        """Send a control request. See `ControlPort.control`."""
+        return await self.connection.session.control(subtype, timeout=timeout, **fields)
+
+    @property
+    def hooks(self) -> "answering.HookDispatcher":
+        """Answers the hooks of the session."""
+        return self.connection.handlers.hooks

@@ -39,7 +39,7 @@ class Reported:
         """The cost of earlier processes of the session that the CLI does not know."""
         self.cost_usd: float = 0.0
         """The cost in the last result, which also includes what the CLI knows of earlier processes."""
-        self.has_answered = False
+        self.has_answered: bool = False
         """Whether a turn of this process has ended."""
         self.tools: list[str] | None = None
         """The names of the tools at the start of the last turn; None before the first."""

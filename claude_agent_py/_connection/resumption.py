@@ -4,7 +4,6 @@ It is the turn that the CLI resumes on its own (`resume_interrupted_turn`), and 
 """
 
 import contextlib
-import os
 import sys
 import warnings
 from collections.abc import Collection, Sequence
@@ -20,7 +19,6 @@ from claude_agent_py._connection.session import Session
 from claude_agent_py._journal.open_runs import TurnResumed, Verdict
 from claude_agent_py.options.client_options import ClientOptions
 from claude_agent_py.options.output_shape import Output
-from claude_agent_py.sessions.folders import find_session
 from claude_agent_py.wire.messages.conversation import UserContent, UserMessage
 
 
@@ -35,7 +33,7 @@ class Resumption:
         """The unfinished runs of the session's last process."""
         self.cut_off: list[RunState] = []
         """The runs that the end of this process cut off, which the next one continues."""
-        self.was_withdrawn = False
+        self.was_withdrawn: bool = False
         """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
         self.forgotten: set[tuple[str, int]] = set()
         """The lines that dropped a run before its end, without awaiting it."""
@@ -179,11 +177,9 @@ async def options_to_go_on(options: ClientOptions[Output], last: Resumption, con
 
 def _find_prompts(session_id: str, prompts: Sequence[str], config_dir: Path) -> frozenset[str] | None:
     """Return which prompts are in the transcript of a session; None if there is no transcript."""
-    from claude_agent_py.sessions.lines import Snapshot
-    from claude_agent_py.sessions.resuming import find_uuids  # few processes die
+    from claude_agent_py.sessions import resuming  # few processes die
 
     try:
-        path = find_session(session_id, None, config_dir)
-        return find_uuids(Snapshot(path, os.path.getsize(path)), prompts)
+        return resuming.find_prompts(session_id, prompts, config_dir)
     except (ClaudeAgentError, OSError):
         return None

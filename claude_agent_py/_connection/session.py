@@ -285,7 +285,7 @@ class Session:
         The events of the tasks follow. `agent` is the child agent whose CLI sent it, as for `LiveJournal.feed`.
         """
         if type(happening) in _OF_REQUESTS:
-            self._note_request(happening, sent, agent)
+            _note_request(self, happening, sent, agent)
         is_about_tasks = is_about_tasks and concerns_tasks(happening)
         if is_about_tasks:
             self.intake.update(happening)
@@ -294,25 +294,13 @@ class Session:
         if is_about_tasks:
             self.intake.publish()
 
-    def _note_request(self, happening: Any, sent: bool, agent: str) -> None:
-        """Keep the requests and hooks that wait for an answer, for a journal that begins later."""
-        if isinstance(happening, HookStartedMessage):
-            self.open_requests[happening.hook_id] = OpenRequest(happening, self.intake.clock())
-        elif isinstance(happening, HookResponseMessage):
-            self.open_requests.pop(happening.hook_id, None)
-        elif isinstance(happening, ControlRequest):
-            if not sent:
-                self.open_requests[happening.request_id] = OpenRequest(happening, self.intake.clock(), agent)
-        else:
-            self.open_requests.pop(happening.request_id, None)
-
     # Writing -----------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
         """Write what the engine has to send, and set the timer."""
         self.write()
         if self._timer is not None:
-            deadline, current = self._next_deadline(), self._timer.deadline
+            deadline, current = _next_deadline(self), self._timer.deadline
             # A later one is read when the timer wakes. But a loop without a timer waits for its pipes at less cost.
             if deadline != current and (deadline < current or deadline == math.inf):
                 self._timer.deadline = deadline
@@ -346,16 +334,13 @@ class Session:
     async def keep_time(self, tick: Callable[[float], object]) -> None:
         """Call a function at the deadlines of the engine and the router, until the session closes."""
         while not self.requested.is_set():
-            with anyio.CancelScope(deadline=self._next_deadline()) as self._timer:
+            with anyio.CancelScope(deadline=_next_deadline(self)) as self._timer:
                 await self.requested.wait()
             # If the program was stopped, or a callback held the loop up, the pump acts first on what came meanwhile.
             await lowlevel.checkpoint()
             if not self.requested.is_set():
                 tick(self.now())
         self._timer = None
-
-    def _next_deadline(self) -> float:
-        return min(self.engine.next_deadline(), self.router.next_deadline())
 
     # Requests to the CLI -----------------------------------------------------------------------------------------
 
@@ -426,11 +411,6 @@ class Session:
         self.output_over.set()  # the worker may have been the pump
         self.requested.set()
 
-    def note_end_of_stream(self) -> None:
-        """Note that the output or the process of the CLI has ended."""
-        self.engine.advance(Step.END_OF_STREAM)
-        self.note_end()
-
     def note_end(self) -> None:
         """Note that the session has ended for its users, and in which state. Only the first call has an effect."""
         if self._cause is None:
@@ -456,7 +436,7 @@ class Session:
     @property
     def error(self) -> ClaudeAgentError:
         """The error for what the end cut off."""
-        return self._exit_error() if self._cause in (State.DIED, State.EXITED) else self.error_now
+        return _make_exit_error(self) if self._cause in (State.DIED, State.EXITED) else self.error_now
 
     @property
     def error_now(self) -> ClaudeAgentError:
@@ -464,24 +444,42 @@ class Session:
         if isinstance(self._cause, Exception):
             return _make_broken_error(self._cause)
         if self.state in (State.DIED, State.EXITED):
-            return self._exit_error()
+            return _make_exit_error(self)
         return ConnectionClosedError(NOT_CONNECTED if self.state is State.NEW else self.why_closed)
-
-    def _exit_error(self) -> CLIExitError:
-        launched, info = self.launched, self.reported.info
-        assert launched is not None  # noqa: S101 - it has run
-        return CLIExitError(
-            "the CLI ended while the session was in use",
-            exit_code=launched.transport.exit_code,
-            stderr_tail=launched.transport.stderr_tail,
-            cli_path=str(launched.cli_path) if launched.cli_path else None,
-            version=info.claude_code_version if info else None,
-            secrets=self.find_secrets,
-        )
 
     def find_secrets(self) -> Mapping[str, str]:
         """Return the secrets that the CLI gets, with what to show instead of each."""
         return find_secrets(self.options)
+
+
+def _note_request(session: Session, happening: Any, sent: bool, agent: str) -> None:
+    """Keep the requests and hooks that wait for an answer, for a journal that begins later."""
+    if isinstance(happening, HookStartedMessage):
+        session.open_requests[happening.hook_id] = OpenRequest(happening, session.intake.clock())
+    elif isinstance(happening, HookResponseMessage):
+        session.open_requests.pop(happening.hook_id, None)
+    elif isinstance(happening, ControlRequest):
+        if not sent:
+            session.open_requests[happening.request_id] = OpenRequest(happening, session.intake.clock(), agent)
+    else:
+        session.open_requests.pop(happening.request_id, None)
+
+
+def _next_deadline(session: Session) -> float:
+    return min(session.engine.next_deadline(), session.router.next_deadline())
+
+
+def _make_exit_error(session: Session) -> CLIExitError:
+    launched, info = session.launched, session.reported.info
+    assert launched is not None  # noqa: S101 - it has run
+    return CLIExitError(
+        "the CLI ended while the session was in use",
+        exit_code=launched.transport.exit_code,
+        stderr_tail=launched.transport.stderr_tail,
+        cli_path=str(launched.cli_path) if launched.cli_path else None,
+        version=info.claude_code_version if info else None,
+        secrets=session.find_secrets,
+    )
 
 
 def _make_broken_error(error: BaseException) -> ConnectionClosedError:

@@ -238,7 +238,8 @@ class Shutdown:
         """Detect that the process has exited, even if a grandchild keeps its pipe open."""
         session = self._session
         if await session.transport.wait() is not None:
-            session.note_end_of_stream()
+            session.engine.advance(Step.END_OF_STREAM)
+            session.note_end()
             await self._wait_for_stream(DRAIN_GRACE)
             if not session.stream_over.is_set():
                 await self._end_stream()
@@ -261,7 +262,8 @@ class Shutdown:
     async def _wait_for_exit(self) -> None:
         """Wait for the exit status and the end of stderr, which errors show."""
         transport = self._session.transport
-        self._session.note_end_of_stream()
+        self._session.engine.advance(Step.END_OF_STREAM)
+        self._session.note_end()
         with anyio.move_on_after(EXIT_GRACE) as scope:
             await transport.wait()
             scope.deadline = min(scope.deadline, anyio.current_time() + DRAIN_GRACE)
@@ -278,7 +280,7 @@ class Shutdown:
         session.stream_over.set()
         # The tasks and the requests end before the journal, which gets their ends.
         self._dismiss()
-        why, by = self._why_tasks_end(is_asked=session.went_well)
+        why, by = _why_tasks_end(session, is_asked=session.went_well)
         session.intake.process_exited(why, by)
         self._handlers.end()
         session.reported.task_list.close()
@@ -304,13 +306,6 @@ class Shutdown:
             end.run.finish(failure=lambda: session.error)
         session.readers.end()
 
-    def _why_tasks_end(self, *, is_asked: bool) -> tuple[str | None, EndedBy]:
-        """Return the reason and the cause for tasks that end with the process, which was asked to end or was not."""
-        session = self._session
-        if is_asked and len(session.lineage) > 1:
-            return None, EndedBy.PARENT
-        return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
-
     # Ending the process ------------------------------------------------------------------------------------------
 
     async def end_process(self) -> None:
@@ -323,7 +318,7 @@ class Shutdown:
             await self._let_it_finish()
         session.intake.reconciler.stop()  # its worker ends meanwhile, which is cheaper than to cancel it
         # The CLI reports that it stops its shells as it ends, but not why.
-        session.intake.expect_end(*self._why_tasks_end(is_asked=True))
+        session.intake.expect_end(*_why_tasks_end(session, is_asked=True))
         transport, output_over = session.transport, session.output_over
         await transport.close(grace=self._grace)
         for event in (output_over, self._transport_over) if transport.needs_run else (output_over,):
@@ -380,16 +375,12 @@ class Shutdown:
             await session.transport.end_input()
         while self._is_left():
             await self._wait_for_stream(LOOK_EVERY)
-        if self._is_gone():
+        if _is_gone(self._session):
             await self._wait_for_stream(DRAIN_GRACE)
 
     def _is_left(self) -> bool:
         """Return whether the CLI is finishing its tasks after `close(tasks="leave")`."""
-        return self._session.state is State.LEFT and not self._is_gone()
-
-    def _is_gone(self) -> bool:
-        """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
-        return self._session.stream_over.is_set() or self._session.transport.exit_code is not None
+        return self._session.state is State.LEFT and not _is_gone(self._session)
 
     async def _wait_for_stream(self, seconds: float) -> None:
         """Wait for the end of the output, at most this long."""
@@ -408,3 +399,15 @@ class Shutdown:
 def describe_tasks(tasks: TaskManager, task_ids: Iterable[str]) -> str:
     """Return the descriptions of tasks, for the log."""
     return ", ".join(repr(tasks[task_id].description) for task_id in sorted(task_ids))
+
+
+def _why_tasks_end(session: Session, *, is_asked: bool) -> tuple[str | None, EndedBy]:
+    """Return the reason and the cause for tasks that end with the process, which was asked to end or was not."""
+    if is_asked and len(session.lineage) > 1:
+        return None, EndedBy.PARENT
+    return str(session.error).splitlines()[0], EndedBy.PROGRAM if is_asked else EndedBy.PROCESS
+
+
+def _is_gone(session: Session) -> bool:
+    """Return whether the output or the process has ended. A grandchild may keep the pipe open after the process."""
+    return session.stream_over.is_set() or session.transport.exit_code is not None

@@ -4,7 +4,7 @@ import os
 from collections.abc import Collection, Sequence
 
 from claude_agent_py._base.errors import ClaudeAgentError
-from claude_agent_py.sessions.folders import AnyPath
+from claude_agent_py.sessions.folders import AnyPath, find_session
 from claude_agent_py.sessions.index import list_sessions
 from claude_agent_py.sessions.lines import Snapshot
 from claude_agent_py.sessions.stored_session import StoredSession, Totals, get_session
@@ -43,6 +43,12 @@ def find_session_with(
         if info.id != copy and find_uuids(Snapshot(info.path, info.file_size), prompts):
             return info.id
     return None
+
+
+def find_prompts(session_id: str, prompts: Sequence[str], config_dir: AnyPath) -> frozenset[str]:
+    """Return which of these prompts are in the transcript of a session. Raises ClaudeAgentError if there is none."""
+    path = find_session(session_id, None, config_dir)
+    return find_uuids(Snapshot(path, os.path.getsize(path)), prompts)
 
 
 def find_uuids(transcript: Snapshot, uuids: Sequence[str]) -> frozenset[str]:

@@ -9,30 +9,8 @@ from claude_agent_py._connection import controls
 from claude_agent_py._journal.ports import ControlPort
 
 if TYPE_CHECKING:
-    from claude_agent_py._connection.connection import Connection
     from claude_agent_py._connection.control_bodies import Reply
-    from claude_agent_py.hooks.dispatcher import HookDispatcher
     from claude_agent_py.wire.base import RequestModel
-
-
-class CurrentConnection:
-    """The connection of a client to its present process.
-
-    The groups of requests hold it: not the client, which they would keep alive, and not the connection, which `reopen`
-    replaces.
-    """
-
-    def __init__(self, connection: Connection) -> None:
-        self.connection = connection
-
-    async def control(self, subtype: str, /, *, timeout: float | None = None, **fields: object) -> JSONObject:
-        """Send a control request. See `ControlPort.control`."""
-        return await self.connection.session.control(subtype, timeout=timeout, **fields)
-
-    @property
-    def hooks(self) -> HookDispatcher:
-        """Answers the hooks of the session."""
-        return self.connection.handlers.hooks
 
 
 class Controls:

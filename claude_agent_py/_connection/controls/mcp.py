@@ -14,7 +14,8 @@ from claude_agent_py import control  # loads its models on first use, to keep th
 from claude_agent_py._base.errors import ControlRejectedError, MCPNotReadyError, OptionsError
 from claude_agent_py._base.streams import pauses
 from claude_agent_py._connection import answering
-from claude_agent_py._connection.controls.base import Controls, CurrentConnection, omit_unset
+from claude_agent_py._connection.connection import CurrentConnection
+from claude_agent_py._connection.controls.base import Controls, omit_unset
 from claude_agent_py.tasks.task import check_timeout
 from claude_agent_py.tools.host import MCPHost
 from claude_agent_py.wire.base import JSONObject

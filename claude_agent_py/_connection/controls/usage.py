@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from claude_agent_py import control  # loads its models on first use, to keep the import of the client fast
-from claude_agent_py._connection.controls.base import Controls, CurrentConnection, omit_unset
-
-if TYPE_CHECKING:
-    from claude_agent_py._connection.session import Session
+from claude_agent_py._connection.connection import CurrentConnection
+from claude_agent_py._connection.controls.base import Controls, omit_unset
 
 
 class UsageControls(Controls):
@@ -18,17 +16,14 @@ class UsageControls(Controls):
         super().__init__(port)
         self._current = port
 
-    @property
-    def _session(self) -> Session:
-        return self._current.connection.session
-
     async def budget_left_usd(self) -> float | None:
         """Return the remainder of `max_budget_usd` in US dollars, also during a run; None without that option."""
-        budget = self._session.options.max_budget_usd
+        session = self._current.connection.session
+        budget = session.options.max_budget_usd
         if budget is None:
             return None
         spent = (await self.session(skip_behaviors=True)).session.total_cost_usd
-        return max(0.0, budget - self._session.reported.spent_before_usd - spent)
+        return max(0.0, budget - session.reported.spent_before_usd - spent)
 
     async def context(
         self, detail: Literal["summary", "full"] | None = None, *, timeout: float | None = None
@@ -53,8 +48,9 @@ class UsageControls(Controls):
         reply = await self._ask(
             control.GetUsageRequest, control.GetUsageReply, **omit_unset(skip_behaviors=skip_behaviors)
         )
-        if (sync := self._session.store_sync) is not None:
-            sync.note_spent(self._session.reported.session_id, reply.session)
+        session = self._current.connection.session
+        if session.store_sync is not None:
+            session.store_sync.note_spent(session.reported.session_id, reply.session)
         return reply
 
     async def cost(self) -> control.GetSessionCostReply:
