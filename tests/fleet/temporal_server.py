@@ -11,7 +11,7 @@ import pytest
 from inside import TemporalServer as TemporalServer
 from leftovers import LASTING, gone
 
-SPARE = 30
+SPARE = 60
 """How many namespaces a server has."""
 
 
