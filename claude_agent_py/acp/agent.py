@@ -254,19 +254,19 @@ class EditorAgent:
 
     async def set_session_mode(self, session_id: str, mode_id: str, **_: Any) -> schema.SetSessionModeResponse:
         """Change the permission mode."""
-        await self._get(session_id).set_mode(mode_id)
+        await self._get(session_id).choices.set_mode(mode_id)
         return schema.SetSessionModeResponse()
 
     async def set_config_option(
         self, config_id: str, session_id: str, value: str | bool, **_: Any
     ) -> schema.SetSessionConfigOptionResponse:
         """Change the mode, the model or the effort."""
-        session = self._get(session_id)
-        setters = {"mode": session.set_mode, "model": session.set_model, "effort": session.set_effort}
+        choices = self._get(session_id).choices
+        setters = {"mode": choices.set_mode, "model": choices.set_model, "effort": choices.set_effort}
         if config_id not in setters:
             raise refuse(f"unknown option {config_id!r}; there are {', '.join(setters)}")
         await setters[config_id](str(value))
-        return schema.SetSessionConfigOptionResponse(config_options=session.list_config())
+        return schema.SetSessionConfigOptionResponse(config_options=choices.list_config())
 
     async def ext_method(self, method: str, params: JSONObject) -> JSONObject:
         """Answer what the package does not route, and refuse the rest."""
@@ -351,57 +351,31 @@ class _Prompt:
         self.is_cancelled = False
 
 
-class _EditorSession:
-    """A session that an editor has open.
+class _Choices:
+    """The mode, the model and the effort of a session, which the user chooses in the editor or with a command.
 
     Attributes:
-        id: The id by which the editor knows it.
-        client: The client.
         model: The chosen model.
         mode: The permission mode.
         effort: The chosen effort; `default` if none was chosen.
     """
 
-    def __init__(self, name: str, client: Client, editor: Editor, capabilities: schema.ClientCapabilities) -> None:
-        self.id = name
-        self.client = client
+    def __init__(self, client: Client, show: Callable[[Update], Awaitable[None]]) -> None:
         self.model = ""
         self.mode = "default"
         self.effort = "default"
-        self._editor = editor
-        self._asker = Asker(editor, name, capabilities, client.options.cwd)
-        self._updates = Updates(client.options.cwd)
-        self._drops = Drops("an editor's view of a session")
-        self._follower: asyncio.Task[None] | None = None
-        self._greeting: asyncio.Task[None] | None = None
-        self._questions: dict[str, asyncio.Task[None]] = {}
-        """The questions that the editor shows, by id."""
-        self._shown: set[str] = set()
-        """The uuids of the results whose turn the editor has seen whole. Prompts that the CLI merges have one."""
-        self._progress = asyncio.Condition()
-        self._showing = asyncio.Lock()
-        """Held while an event, or the stored session, is shown."""
-        self._reopening = asyncio.Lock()
-        self._prompts: dict[object, _Prompt] = {}
-        """The prompts without an answer, by the ids of their requests."""
+        self._client = client
+        self._show = show
 
-    async def open(self) -> None:
-        """Connect, and follow the session."""
-        await self.client.connect()
-        self._follow()
-        info = self.client.info
-        self.model = self.model or info.current_model or self.client.options.model or "default"
-        self.mode = str(info.current_permission_mode or self.client.options.permission_mode or "default")
-        self.effort = str(self.client.options.effort or "default")
-
-    def _follow(self) -> None:
-        # `events` begins at once, so that nothing is missed.
-        self._updates.task_list = self.client.task_list
-        self._follower = asyncio.create_task(self._show_events(self.client.events(facts=True)))
+    def begin(self) -> None:
+        """Take what the client has connected with."""
+        info, options = self._client.info, self._client.options
+        self.model = self.model or info.current_model or options.model or "default"
+        self.mode = str(info.current_permission_mode or options.permission_mode or "default")
+        self.effort = str(options.effort or "default")
 
     def describe(self) -> JSONObject:
-        """Return the modes and options for the editor, and send the slash commands after that answer."""
-        self._greeting = asyncio.create_task(self._send_commands())
+        """Return the modes and options for the editor."""
         modes = [schema.SessionMode(id=mode, name=title, description=text) for mode, title, text in self._list_modes()]
         return {
             "modes": schema.SessionModeState(current_mode_id=self.mode, available_modes=modes),
@@ -409,7 +383,7 @@ class _EditorSession:
         }
 
     def _list_modes(self) -> list[Choice]:
-        can_bypass = self.client.options.allow_dangerously_skip_permissions
+        can_bypass = self._client.options.allow_dangerously_skip_permissions
         model = self._find_model()
         can_be_auto = model is not None and model.supports_auto_mode
         hidden = {"bypassPermissions": not can_bypass, "auto": not can_be_auto}
@@ -420,14 +394,14 @@ class _EditorSession:
 
     def _find_model(self) -> Any:
         """Return what the CLI knows of the model, or None."""
-        return next((model for model in self.client.info.models if model.value == self.model), None)
+        return next((model for model in self._client.info.models if model.value == self.model), None)
 
     def list_config(self) -> list[Any]:
         """Return the options that the editor can change: the mode, the model, and the effort if the model has levels.
 
         Editors show them instead of the modes.
         """
-        models = {model.value: model for model in self.client.info.models}
+        models = {model.value: model for model in self._client.info.models}
         names = [(value, model.display_name or value, model.description or None) for value, model in models.items()]
         if self.model not in models:
             names.append((self.model, self.model, None))
@@ -450,34 +424,34 @@ class _EditorSession:
         """Change the permission mode."""
         if mode not in MODES:
             raise refuse(f"unknown mode {mode!r}; use one of {', '.join(MODES)}")
-        await _translated(self.client.set_permission_mode(mode))
-        await self._note_mode(mode)
+        await _translated(self._client.set_permission_mode(mode))
+        await self.note_mode(mode)
 
     async def set_model(self, model: str) -> None:
         """Change the model."""
-        await _translated(self.client.set_model(model))
+        await _translated(self._client.set_model(model))
         self.model = model
 
     async def set_effort(self, effort: str) -> None:
         """Change the effort."""
         if effort not in self._list_efforts():
             raise refuse(f"the model {self.model!r} has no effort {effort!r}")
-        await _translated(self.client.settings.apply({EFFORT: None if effort == "default" else effort}))
+        await _translated(self._client.settings.apply({EFFORT: None if effort == "default" else effort}))
         self.effort = effort
 
-    async def _note_mode(self, mode: str) -> None:
+    async def note_mode(self, mode: str) -> None:
         """Send the options if the mode has changed."""
         if mode != self.mode:
             self.mode = mode
             await self._send_config()
 
-    async def _note_command(self, message: UserMessage) -> None:
+    async def note_command(self, message: UserMessage) -> None:
         """Choose what the user has chosen with a command. The editor shows it then, and the next process keeps it."""
         command, given = _read_command(message)
-        if message.client_composed or self.client.options.verbatim_prompts or command not in ("/model", "/effort"):
+        if message.client_composed or self._client.options.verbatim_prompts or command not in ("/model", "/effort"):
             return
         with suppress(ClaudeAgentError, RequestError):
-            applied = (await self.client.settings.get()).applied
+            applied = (await self._client.settings.get()).applied
             if applied is not None and command == "/effort" and given in ("auto", applied.effort):
                 await self.set_effort("default" if given == "auto" else given)
             elif applied is not None and command == "/model" and self._has_chosen(given, applied.model):
@@ -488,8 +462,59 @@ class _EditorSession:
 
     def _has_chosen(self, model: str, applied: str) -> bool:
         """Return whether the user has chosen a model, by the one that applies now."""
-        resolved = {each.value: each.resolved_model for each in self.client.info.models}
+        resolved = {each.value: each.resolved_model for each in self._client.info.models}
         return applied in (model, resolved.get(model)) or applied not in (self.model, resolved.get(self.model))
+
+    async def _send_config(self) -> None:
+        options = self.list_config()
+        await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
+
+
+class _EditorSession:
+    """A session that an editor has open.
+
+    Attributes:
+        id: The id by which the editor knows it.
+        client: The client.
+        choices: What the user has chosen.
+    """
+
+    def __init__(self, name: str, client: Client, editor: Editor, capabilities: schema.ClientCapabilities) -> None:
+        self.id = name
+        self.client = client
+        self.choices = _Choices(client, self._show)
+        self._editor = editor
+        self._asker = Asker(editor, name, capabilities, client.options.cwd)
+        self._updates = Updates(client.options.cwd)
+        self._drops = Drops("an editor's view of a session")
+        self._follower: asyncio.Task[None] | None = None
+        self._greeting: asyncio.Task[None] | None = None
+        self._questions: dict[str, asyncio.Task[None]] = {}
+        """The questions that the editor shows, by id."""
+        self._shown: set[str] = set()
+        """The uuids of the results whose turn the editor has seen whole. Prompts that the CLI merges have one."""
+        self._progress = asyncio.Condition()
+        self._showing = asyncio.Lock()
+        """Held while an event, or the stored session, is shown."""
+        self._reopening = asyncio.Lock()
+        self._prompts: dict[object, _Prompt] = {}
+        """The prompts without an answer, by the ids of their requests."""
+
+    async def open(self) -> None:
+        """Connect, and follow the session."""
+        await self.client.connect()
+        self._follow()
+        self.choices.begin()
+
+    def _follow(self) -> None:
+        # `events` begins at once, so that nothing is missed.
+        self._updates.task_list = self.client.task_list
+        self._follower = asyncio.create_task(self._show_events(self.client.events(facts=True)))
+
+    def describe(self) -> JSONObject:
+        """Return the modes and options for the editor, and send the slash commands after that answer."""
+        self._greeting = asyncio.create_task(self._send_commands())
+        return self.choices.describe()
 
     async def replay(self) -> None:
         """Send the stored session, and what it does not have yet of the turn that goes on."""
@@ -546,7 +571,7 @@ class _EditorSession:
         reason: schema.StopReason = "end_turn"
         if result.stop_reason in ("refusal", "max_tokens"):
             reason = result.stop_reason  # type: ignore[assignment]
-        await self._note_command(prompt.message)
+        await self.choices.note_command(prompt.message)
         await self._send_usage(result)
         await self._send_info()
         return schema.PromptResponse(stop_reason=reason, usage=_read_usage(result))
@@ -668,7 +693,7 @@ class _EditorSession:
         try:
             await self._send(update)
             if isinstance(update, schema.CurrentModeUpdate):  # perhaps because of a plan
-                await self._note_mode(update.current_mode_id)
+                await self.choices.note_mode(update.current_mode_id)
         except ConnectionError:
             raise
         except Exception:
@@ -676,10 +701,6 @@ class _EditorSession:
 
     async def _send(self, update: Update) -> None:
         await self._editor.session_update(session_id=self.id, update=update)
-
-    async def _send_config(self) -> None:
-        options = self.list_config()
-        await self._show(schema.ConfigOptionUpdate(session_update="config_option_update", config_options=options))
 
     async def _send_commands(self) -> None:
         await asyncio.sleep(0)  # the editor does not know the session before the answer

@@ -163,18 +163,14 @@ class RunEvents:
         elif kind == "closed":
             self.questions.clear()
             yield from self.leave_turn()
-        elif kind in ("question", "question_settled", "frontend_call"):
-            self._take_open(kind, event)
-        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._words.were_told:
-            yield from self._words.tell(event["prompt"], event["text"])  # it was answered within another turn
-
-    def _take_open(self, kind: str, event: JSONMapping) -> None:
-        if kind == "question":
+        elif kind == "question":
             self.questions[event["question"]] = event
         elif kind == "question_settled":
             self.questions.pop(event["question"], None)
-        else:
+        elif kind == "frontend_call":
             self.waiting[event["call"]] = event["blocks"]
+        elif kind == "run_ended" and event["prompt"] == self.prompt and event["text"] and not self._words.were_told:
+            yield from self._words.tell(event["prompt"], event["text"])  # it was answered within another turn
 
     def _take_delta(self, kind: str, event: JSONMapping) -> Iterator[BaseEvent]:
         if self.turn is None:

@@ -6,7 +6,7 @@ prompt.
 
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, suppress
 from functools import partial
 from math import inf
@@ -171,17 +171,10 @@ class ClientSession(ServedSession):
     async def _load_stored(self, until: float) -> Sequence[bytes]:
         if not self._is_stored or (self._is_new and self.log.start[0] == 0):
             return ()
-        return await anyio.to_thread.run_sync(self._read_facts, until)
-
-    def _read_facts(self, until: float) -> Sequence[bytes]:
-        todo, found = TaskList(), deque[bytes](maxlen=MAX_STORED)
-        for fact in self._read_journal(until):
-            todo.track(fact)
-            found.append(wrap(fact))
-        return [*found, encode(_describe_todo(todo))] if todo.items or todo.todos else found
+        return await anyio.to_thread.run_sync(_wrap_last, self._read_journal(until))
 
     def _read_journal(self, until: float = inf) -> Iterator[Fact]:
-        """Yield the facts of the stored conversation, as far as it can be read. Blocks."""
+        """Yield the facts of the stored conversation, as far as it can be read. Blocks, so a thread goes through it."""
         with suppress(SessionError):
             stored = get_session(self.id, config_dir=Client(self._options).config_dir)
             stored.is_left = until < inf and self.log.start[0] == 0  # the log began with a process of its own
@@ -216,19 +209,11 @@ class ClientSession(ServedSession):
         """Read the ids of the stored prompts and the stored to-do list, once."""
         if self._knows_stored:
             return
-        sent, todo = await anyio.to_thread.run_sync(self._fold_stored)
+        sent, todo = await anyio.to_thread.run_sync(_find_prompts, self._read_journal())
         if not self._knows_stored:
             self._knows_stored = True
             self._sent |= sent
             self._todo = todo
-
-    def _fold_stored(self) -> tuple[set[str], TaskList]:
-        sent, todo = set[str](), TaskList()
-        for fact in self._read_journal():
-            todo.track(fact)
-            if isinstance(fact, PromptSent):
-                sent.add(fact.id)
-        return sent, todo
 
     async def _query(self, prompt: str, prompt_id: str) -> tuple[Client, Run[Any]]:
         client = await self._wait_for_client()
@@ -370,7 +355,7 @@ class ClientSession(ServedSession):
         """Return a connected client, which the stack closes."""
         options = self._list_options(is_new=not self._has_begun)
         if self._has_begun:
-            await self._check_unused()
+            await _check_unused(self.id, self._options)
         await self._learn_stored()
         self._keep(self)
         await self._make_room()
@@ -383,24 +368,6 @@ class ClientSession(ServedSession):
             return await borrowed.enter_async_context(self.lend(self._list_options(is_new=True)))
         finally:
             self.is_opening = False
-
-    async def _check_unused(self) -> None:
-        """Refuse a session that another program has open: two processes would each go on from where they are.
-
-        Raises:
-            SessionBusyError: It is open. An own process that has just ended gets a moment to be gone.
-        """
-        deadline = anyio.current_time() + GONE_SECONDS
-        while (process := await anyio.to_thread.run_sync(self._find_process)) is not None:
-            if anyio.current_time() > deadline:
-                raise SessionBusyError(self.id, process.pid, process.status)
-            await anyio.sleep(GONE_SECONDS / 10)
-
-    def _find_process(self) -> RunningProcess | None:
-        """Return the process that has it open, if it can be told from a later one with its number."""
-        found = running_sessions(Client(self._options).config_dir)
-        mine = (each.process for each in found if each.session_id.lower() == self.id)
-        return next((process for process in mine if process.started is not None), None)
 
     def _list_options(self, *, is_new: bool = True) -> ClientOptions:
         """Return the options of its client, which begins the conversation or resumes it."""
@@ -471,8 +438,8 @@ class ClientSession(ServedSession):
             self._is_stored = self._is_stored or (isinstance(event, TurnEnded) and event.duration is not None)
             if self.frontend is not None and isinstance(event, TurnEnded):
                 self.frontend.forget()
-            if isinstance(event, CallEnded):
-                self._show_todo(event)
+            if isinstance(event, CallEnded) and self._todo.track(event):
+                self._add(_describe_todo(self._todo))
         elif isinstance(event, StreamEventMessage):
             delta = self._deltas.read(event)
             if delta is not None:
@@ -485,10 +452,44 @@ class ClientSession(ServedSession):
             self._shown.append(event.uuid)
             self._wake()
 
-    def _show_todo(self, ended: CallEnded) -> None:
-        """Add the to-do list, if a call has changed it."""
-        if self._todo.track(ended):
-            self._add(_describe_todo(self._todo))
+
+async def _check_unused(session_id: str, options: ClientOptions) -> None:
+    """Refuse a session that another program has open: two processes would each go on from where they are.
+
+    Raises:
+        SessionBusyError: It is open. An own process that has just ended gets a moment to be gone.
+    """
+    deadline = anyio.current_time() + GONE_SECONDS
+    while (process := await anyio.to_thread.run_sync(_find_process, session_id, options)) is not None:
+        if anyio.current_time() > deadline:
+            raise SessionBusyError(session_id, process.pid, process.status)
+        await anyio.sleep(GONE_SECONDS / 10)
+
+
+def _find_process(session_id: str, options: ClientOptions) -> RunningProcess | None:
+    """Return the process that has a session open, if it can be told from a later one with its number."""
+    found = running_sessions(Client(options).config_dir)
+    mine = (each.process for each in found if each.session_id.lower() == session_id)
+    return next((process for process in mine if process.started is not None), None)
+
+
+def _wrap_last(facts: Iterable[Fact]) -> Sequence[bytes]:
+    """Return the events for the last facts, and for the to-do list that all of them make."""
+    todo, found = TaskList(), deque[bytes](maxlen=MAX_STORED)
+    for fact in facts:
+        todo.track(fact)
+        found.append(wrap(fact))
+    return [*found, encode(_describe_todo(todo))] if todo.items or todo.todos else found
+
+
+def _find_prompts(facts: Iterable[Fact]) -> tuple[set[str], TaskList]:
+    """Return the ids of the prompts, and the to-do list."""
+    sent, todo = set[str](), TaskList()
+    for fact in facts:
+        todo.track(fact)
+        if isinstance(fact, PromptSent):
+            sent.add(fact.id)
+    return sent, todo
 
 
 def _describe_todo(listed: TaskList) -> JSONObject:

@@ -159,13 +159,7 @@ class ServedSession(ABC):
     async def read_timeline(self) -> Timeline:
         """Return the timeline of the facts that `read` returns. Its title is the first prompt."""
         _, events = await self.read()
-        return await anyio.to_thread.run_sync(self._make_timeline, events)
-
-    def _make_timeline(self, events: Iterable[ServedEvent]) -> Timeline:
-        facts = list(unwrap(events))
-        prompts = (fact.content for fact in facts if isinstance(fact, PromptSent) and isinstance(fact.content, str))
-        title = next((one_line(prompt, TITLE_CHARS) for prompt in prompts if prompt.strip()), self.id)
-        return Timeline.from_facts(facts, title=title)
+        return await anyio.to_thread.run_sync(_make_timeline, events, self.id)
 
     async def _read_stored(self) -> tuple[int, Sequence[bytes]]:
         """Return the number before the first event of the log, and what was before it."""
@@ -249,8 +243,10 @@ class ServedSession(ABC):
             self.log.merge(fact.id)
             if not self._positions:
                 self.log.drop_merged(self.log.last)
-        elif isinstance(fact, PromptSent) and not self._in_turn and self._is_oldest(fact.id):
-            cut_at = fact.at if number is None else number
+        elif isinstance(fact, PromptSent) and not self._in_turn:
+            # If it waits for another prompt, a log that began here would have only the answer of that one.
+            if next(iter(self._open_prompts), fact.id) == fact.id:
+                cut_at = fact.at if number is None else number
         elif isinstance(fact, TurnStarted | TurnEnded):
             self._in_turn = isinstance(fact, TurnStarted)
         elif isinstance(fact, CallEnded):
@@ -261,10 +257,6 @@ class ServedSession(ABC):
             self.log.begin(fact.at)
         self.log.add(wrap(fact), cut_at=cut_at)
         self._wake()
-
-    def _is_oldest(self, prompt_id: str) -> bool:
-        """Return whether a prompt waits for no other one, of which the log would have only the answer."""
-        return next(iter(self._open_prompts), prompt_id) == prompt_id
 
     def _open_question(self, interaction: Interaction) -> None:
         self.questions[interaction.id] = interaction
@@ -306,6 +298,14 @@ def unwrap(events: Iterable[ServedEvent]) -> Iterator[Fact]:
     for event in events:
         if event.data.startswith(_FACT):
             yield decode_fact(event.data[len(_FACT) : -1])
+
+
+def _make_timeline(events: Iterable[ServedEvent], untitled: str) -> Timeline:
+    """Return the timeline of the facts among events. Its title is the first prompt, if there is one."""
+    facts = list(unwrap(events))
+    prompts = (fact.content for fact in facts if isinstance(fact, PromptSent) and isinstance(fact.content, str))
+    title = next((one_line(prompt, TITLE_CHARS) for prompt in prompts if prompt.strip()), untitled)
+    return Timeline.from_facts(facts, title=title)
 
 
 def describe_delta(delta: Delta) -> dict[str, str]:
