@@ -266,7 +266,7 @@ class _SessionCopier:
             raise SessionError(f"session {self._session_id} has no message {last}", session_id=self._session_id)
         cost = find_last_cost(snapshot)
         if cost is not None:
-            yield self._rewrite(cost)
+            yield self._rewrite(_readable(cost))
         yield encode_note({"type": "custom-title", "customTitle": title}, self._copy_id)
         self._copy_subagents(is_whole=last is None)
 
@@ -320,5 +320,9 @@ class _SessionCopier:
 def _iter_complete_lines(snapshot: Snapshot) -> Iterator[bytes]:
     for line in snapshot.copied_lines():
         if line:
-            # The CLI also replaces invalid UTF-8 when it reads a line.
-            yield line if line.isascii() else line.decode("utf-8", "replace").encode()
+            yield _readable(line)
+
+
+def _readable(line: bytes) -> bytes:
+    """Return a line as the CLI reads it, which also replaces invalid UTF-8."""
+    return line if line.isascii() else line.decode("utf-8", "replace").encode()

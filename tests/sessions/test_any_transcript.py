@@ -61,6 +61,7 @@ def read_all(content: bytes) -> None:
 
 
 @given(st.integers(0, len(WHOLE)), st.integers(0, 400), st.binary(max_size=40))
+@example(WHOLE.index(b'"cost-state"') + 20, 0, b"\x80")
 def test_bytes_that_are_lost_or_overwritten(place: int, length: int, instead: bytes) -> None:
     read_all(WHOLE[:place] + instead + WHOLE[place + length :])
 
