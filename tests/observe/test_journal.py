@@ -761,3 +761,12 @@ async def test_a_report_that_comes_after_the_end_was_inferred_is_a_fact_of_its_o
         ("revised", "completed", True, "seen"),
     )
     assert [(span.id, span.status) for span in spans] == [("a1", "ok")]
+
+
+@pytest.mark.anyio
+async def test_a_session_that_has_ended_unobserved_has_no_facts_to_come_back_to(start: MakeClient) -> None:
+    async with start(FakeCLI(steps.turn("Hi."))) as client:
+        await client.query("hello")
+        await client.close()
+        with pytest.raises(OptionsError, match="retains no facts"):
+            client.journal(after=0)

@@ -511,3 +511,23 @@ async def test_a_killed_cli_writes_nothing_more_about_open_calls() -> None:
         assert '"tool_result"' not in path.read_text()
         assert processes_with("$(seq 100)") == []
         client.kill()  # nothing runs any more
+
+
+async def test_a_conversation_in_a_private_home_goes_on_there_and_the_home_is_removed() -> None:
+    with anyio.fail_after(240):
+        async with ScriptedModel(lambda request: f"{len(request.messages)} messages") as model:
+            async with Client(model.options(home=True)) as client:
+                before = [(await client.query(prompt)).text for prompt in ("one", "two")]
+                home = client.config_dir
+                for prompt in ("three", "four"):
+                    client.kill()
+                    with pytest.raises(CLIExitError):
+                        await client.query("lost")
+                    await client.reopen()
+                    before.append((await client.query(prompt)).text)
+                assert client.config_dir == home
+            assert home is not None
+            assert not home.exists()
+    counts = [int(text.split()[0]) for text in before]
+    assert counts == sorted(counts)
+    assert counts[-1] > counts[0] + 4

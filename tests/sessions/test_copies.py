@@ -127,6 +127,12 @@ async def test_a_long_transcript_is_never_in_memory(
         long.user(f"{number} " + "x" * size)
     sink, store, out = Sink(), make(tmp_path / "store"), tmp_path / "out"
     assert long.path.stat().st_size > 1400 * size
+    short = Stored(tmp_path / "other")
+    short.user("hi")
+    other = make(tmp_path / "other-store")
+    await import_session(other, SESSION, config_dir=short.config)  # which loads modules: they count below, too
+    await export_session(other, SESSION, "/elsewhere", config_dir=tmp_path / "other-out", project_key="-work")
+    await StoredSessions(other, project_key="-work").get(SESSION)
     # The last one compares the transcript with a store that has it.
     for copied in (
         partial(import_session, sink, SESSION, config_dir=long.config),
