@@ -261,14 +261,14 @@ class Client(SessionControls, Generic[Output]):
             raise ConnectionClosedError(CLOSED)
         if self._transport is not None or config_dir is None or not self._options.persist_session:
             raise LocalProtocolError("a session that is not on this machine's disk cannot be reopened")
-        if current() is self:
+        if old.workers.is_called_from_one:
             raise LocalProtocolError("reopen() waits for the handlers and listeners of the session: call it elsewhere")
         self._connected = LazyEvent()
         try:
             now = earlier.shutdown.hand_over(old.options_in_effect(self._options))
             options = await _connection.options_to_go_on(now, earlier.resumption, config_dir)
             await earlier.shutdown.close()
-            await earlier.shutdown.wait_closed()
+            await earlier.shutdown.wait_released()
             if self._is_closed:
                 raise ConnectionClosedError(CLOSED)
             options = earlier.resumption.leave_withdrawn(options)

@@ -35,6 +35,10 @@ class Resumption:
         """The runs that the end of this process cut off, which the next one continues."""
         self.was_withdrawn: bool = False
         """Whether the run of the interrupted turn was interrupted since, so that the next process leaves it."""
+        self.has_gone_on = False
+        """Whether a process since `connect` has begun a turn, so that the next one resumes the conversation."""
+        self._leaves = False
+        """Whether this process has left the interrupted turn."""
         self.forgotten: set[tuple[str, int]] = set()
         """The lines that dropped a run before its end, without awaiting it."""
         self._prompts: tuple[str, ...] | None = None
@@ -46,6 +50,8 @@ class Resumption:
         """Continue the session whose process has died."""
         self.carried = [run for run in last.cut_off if run.is_sealed]
         self.forgotten = last.forgotten
+        self._leaves = last.leaves_turn
+        self.has_gone_on = last.has_gone_on
 
     @property
     def reported(self) -> Reported:
@@ -57,14 +63,20 @@ class Resumption:
         for runs in (self.cut_off, self.carried):
             if run in runs:
                 runs.remove(run)
+                has_turn = run.has_begun and bool(run.waiting)
                 run.waiting.clear()
-                self.was_withdrawn = self.was_withdrawn or run.has_begun
+                self.was_withdrawn = self.was_withdrawn or has_turn
                 return True
         return False
 
     def leave_withdrawn(self, options: ClientOptions[Output]) -> ClientOptions[Output]:
         """Return options for the next process that leave the interrupted turn if its run was interrupted."""
-        return options.replace(resume_interrupted_turn=False) if self.was_withdrawn else options
+        return options.replace(resume_interrupted_turn=False) if self.leaves_turn else options
+
+    @property
+    def leaves_turn(self) -> bool:
+        """Whether the next process leaves the interrupted turn, which is the last one until this one begins another."""
+        return self.was_withdrawn or (self._leaves and self.reported.tools is None)
 
     def warn_forgotten(self) -> None:
         """Warn about each line that dropped a run, unless the program reads all messages of the session.
@@ -161,8 +173,8 @@ async def options_to_go_on(options: ClientOptions[Output], last: Resumption, con
         if reported.has_answered:
             logger.warning("the transcript of the session %s is gone: the conversation begins anew", session_id)
         return options.replace(session_id=session_id)
-    has_begun = is_new or reported.tools is not None or bool(found)
-    if found is None or not has_begun:
+    last.has_gone_on = last.has_gone_on or is_new or reported.tools is not None or bool(found)
+    if found is None or not last.has_gone_on:
         return options
     return options.replace(
         resume=session_id,

@@ -89,6 +89,8 @@ class Shutdown:
         """Whether `end_process` has ended the process and its output."""
         self._over = LazyEvent()
         """Set when the session is closed."""
+        self._released = LazyEvent()
+        """Set when the session is closed, or when its client is, so that no other process goes on with it."""
         self._hands_over = False
         """Whether another process goes on with the session, in the same private home."""
         self._earlier_plans: tuple[LaunchPlan, ...] = ()
@@ -121,6 +123,8 @@ class Shutdown:
         Cancelling stops the waiting, not the closing. Does nothing in a process made by `os.fork`.
         """
         session = self._session
+        if client is not None:
+            self._released.set()
         launched, now, budget = session.launched, session.now, session.options.timeouts.close
         if session.state is State.NEW:
             session.engine.advance(Step.CLOSE)
@@ -164,6 +168,7 @@ class Shutdown:
 
     def _on_abort(self) -> None:
         self._session.requested.set()
+        self._released.set()
         self.cancel_children()  # they may outlive a CLI that has died
 
     @property
@@ -364,6 +369,7 @@ class Shutdown:
                 self.clean_up()
         finally:
             self._over.set()
+            self._released.set()
 
     async def _let_it_finish(self) -> None:
         """After `close(tasks="leave")`, wait until the program is idle and exits, or until `abort`."""
@@ -389,6 +395,10 @@ class Shutdown:
     def _at_most(self, seconds: float) -> float:
         """Return the time after so many seconds, or the deadline of `close` if that is earlier."""
         return min(anyio.current_time() + seconds, self._deadline)
+
+    async def wait_released(self) -> None:
+        """Wait until another process can go on with the session, or its client is closed."""
+        await self._released.wait()
 
     async def wait_closed(self) -> None:
         """Wait until the session is closed: its process has exited and its workers have ended."""

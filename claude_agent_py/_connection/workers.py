@@ -34,6 +34,8 @@ class Workers:
         """Called in each worker, which any code may have started: makes the client of the session the current one."""
         self.listening: set[ListenerQueue] = set()
         """The queues of the listeners that are called."""
+        self._tasks: set[int] = set()
+        """The tasks of the running workers."""
         self._scopes: set[anyio.CancelScope] = set()
         """The scopes of the running workers."""
         self._one_ended = RepeatingEvent()
@@ -54,7 +56,9 @@ class Workers:
     async def _work(self, scope: anyio.CancelScope, function: Callable[..., Awaitable[None]], *args: object) -> None:
         if not self.is_live:  # the session has just ended
             return
+        task = anyio.get_current_task().id
         self._scopes.add(scope)
+        self._tasks.add(task)
         self.enter()
         try:
             with scope:
@@ -66,7 +70,13 @@ class Workers:
             raise
         finally:
             self._scopes.discard(scope)
+            self._tasks.discard(task)
             self._one_ended.set()
+
+    @property
+    def is_called_from_one(self) -> bool:
+        """Whether the caller is a worker, and no task that one has started."""
+        return anyio.get_current_task().id in self._tasks
 
     async def run_logged(self, function: Callable[..., Awaitable[None]], *args: object) -> None:
         """Run an async function. A failure is logged."""

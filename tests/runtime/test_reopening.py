@@ -399,3 +399,47 @@ async def test_a_client_that_is_starting_is_waited_for(start: Start) -> None:
             assert limit.cancelled_caught
             await client.close()
             await client.wait_closed()
+
+
+async def test_a_turn_that_was_interrupted_stays_left_if_the_next_process_dies_before_another(
+    start: Start, tmp_path: Path
+) -> None:
+    first = dying(frames.init(session_id=SESSION), frames.assistant("half"))
+    second, third = FakeCLI(record_env=[GOES_ON]), FakeCLI(steps.turn("next"), record_env=[GOES_ON])
+    with anyio.fail_after(60):
+        async with start(first, second, third) as client:
+            run = await cut_off(client)
+            write_session(tmp_path, *first.received_like({"type": "user"}))
+            await run.interrupt()
+            await client.reopen()
+            messages = client.messages()
+            client.kill()
+            with pytest.raises(CLIExitError):
+                assert [message async for message in messages] == []
+            await client.reopen()
+            assert (await client.query("go on")).text == "next"
+    assert [each.environment[GOES_ON] for each in (*second.starts, *third.starts)] == [None, None]
+    assert f"--resume={SESSION}" in third.starts[0].argv
+
+
+async def test_closing_is_bounded_while_a_reopening_waits_for_a_listener(start: Start) -> None:
+    gate = anyio.Event()
+
+    async def listen(event: TaskStarted) -> None:
+        with anyio.CancelScope(shield=True):
+            await gate.wait()
+
+    async def reopen() -> None:
+        with pytest.raises(ConnectionClosedError):
+            await client.reopen()
+        gate.set()
+
+    first = FakeCLI(steps.wait_for_prompt(), frames.task_started("a1"), DIES)
+    with anyio.fail_after(60):
+        async with start(first, FakeCLI(), timeouts=Timeouts(close=0.5)) as client:
+            client.tasks.on("started", listen)
+            await cut_off(client)
+            async with anyio.create_task_group() as group:
+                group.start_soon(reopen)
+                await anyio.wait_all_tasks_blocked()
+                await client.close()

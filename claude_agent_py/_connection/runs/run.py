@@ -268,7 +268,7 @@ class Run(Generic[Output]):
         if state.is_over:
             if stop_tasks:
                 await connection.runs.stop_tasks(state.tasks)
-            if connection.resumption.withdraw(state):  # `reopen` would continue it
+            if not self._client.is_closed and connection.resumption.withdraw(state):  # `reopen` would continue it
                 state.failure, state.was_interrupted = None, state.has_begun
                 return InterruptReceipt(outcome="interrupted" if state.has_begun else "dequeued")
             return InterruptReceipt(outcome="too_late")
