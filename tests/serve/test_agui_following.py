@@ -225,8 +225,8 @@ def call(number: int, name: str, **more: Any) -> dict[str, Any]:
     return fact("call_started", number, id=name, call=called, message="m", **more)
 
 
-async def follow_along(events: Sequence[Mapping[str, Any]]) -> Shown:
-    """Return what a page shows that was there from the beginning."""
+async def follow_along(events: Sequence[Mapping[str, Any]], whole: dict[str, str] | None = None) -> Shown:
+    """Return what a page shows that was there from the beginning, once it shows `whole`."""
     session, shown = Played(), Shown()
 
     async def show() -> None:
@@ -242,6 +242,9 @@ async def follow_along(events: Sequence[Mapping[str, Any]]) -> Shown:
         for event in events:
             session.play(event)
             for _ in range(5):
+                await anyio.sleep(0)
+        with anyio.fail_after(LIMIT):
+            while whole not in (None, shown.contents):
                 await anyio.sleep(0)
         await session.end()
     return shown
@@ -279,8 +282,12 @@ async def test_what_the_api_broke_off_is_with_no_page_in_the_end() -> None:
         said(4, "m", "It is so."),
         fact("turn_ended", 5, id="t/1", run="t", status="ok"),
     ]
-    for shown in [await follow_along(events), *[await follow_from(events, each) for each in range(len(events))]]:
-        assert shown.contents == {"m": "It is so."}
+    whole = {"m": "It is so."}
+    for shown in [
+        await follow_along(events, whole),
+        *[await follow_from(events, each, whole) for each in range(len(events))],
+    ]:
+        assert shown.contents == whole
         for run in shown.runs:
             check_order(run)
 
